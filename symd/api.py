@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
@@ -22,6 +23,9 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class ContextVerbs(Protocol):
@@ -247,6 +251,14 @@ class Receiving(Protocol):
     ) -> None: ...
 
 
+class NotYet(Exception):
+    """Another thread makes the index that a question needs: ``made`` ends when it has, with the error of one that took too long."""
+
+    def __init__(self, made: Future[None]) -> None:
+        super().__init__()
+        self.made = made
+
+
 class Host(Symbolizer, Protocol):
     """A symbolizer that a service may stand on: it also takes modules, and gives code objects, piece by piece."""
 
@@ -260,6 +272,11 @@ class Host(Symbolizer, Protocol):
 
     def is_open(self, digest: str) -> bool:
         """Whether the module's index is open: where it is not, a question may have to wait until it is made."""
+        ...
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        """Inside, in this thread, a question raises ``NotYet`` where it would wait until another thread has made an index. It may be
+        asked again."""
         ...
 
     def names(

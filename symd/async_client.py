@@ -28,7 +28,9 @@ from symd.client import (
     alias_key,
     begun,
     begun_after,
+    bytes_asked,
     error_of,
+    one_question,
     symbolize_request,
     undecodable,
     upload_requests,
@@ -131,7 +133,7 @@ from symd.wire.modules import from_module, from_record
 from symd.wire.names import from_item
 from symd.wire.names import to_request as to_names_request
 from symd.wire.packed_descriptions import from_packed
-from symd.wire.queries import Column, add_query, write_column
+from symd.wire.queries import Column, write_column
 from symd.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.wire.row_answers import RowAnswers
 from symd.wire.sources import FILES
@@ -178,6 +180,7 @@ class _Stubs:
         self.variables: Any = VariableServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.modules: Any = ModuleServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.symbols: Any = SymbolServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.symbolize_bytes: Any = bytes_asked(channel)
         self.breakpoints: Any = BreakpointServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.names: Any = NameServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.contexts: Any = ContextServiceStub(channel)  # type: ignore[no-untyped-call] # generated
@@ -410,6 +413,8 @@ class AsyncClient:
         self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
     ) -> Answers:
         """Frames for each query, in order."""
+        if type(queries) is list and len(queries) == 1 and not as_written:
+            return RowAnswers((await self.symbolize_one(digest, queries[0], path),))
         column = address_column(queries)
         if column is not None:
             return await self.symbolize_column(digest, column, path=path, as_written=as_written)
@@ -431,9 +436,8 @@ class AsyncClient:
 
     async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
-        add_query(ask.queries, checked_query(query))
-        return from_answers((await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).answers, 1)[0]
+        asked = one_question(checked_module_name(digest), checked_query(query), path)
+        return from_answers((await self._calls.one(self._calls.stubs.symbolize_bytes, asked)).answers, 1)[0]
 
     async def symbolize_column(
         self,

@@ -190,9 +190,7 @@ class Client:
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._symbols = SymbolServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
-        self._symbolize_bytes: Callable[..., SymbolizeResponse] = self._channel.unary_unary(
-            SYMBOLIZE, response_deserializer=SymbolizeResponse.FromString
-        )
+        self._symbolize_bytes: Callable[..., SymbolizeResponse] = bytes_asked(self._channel)
         self._breakpoints = BreakpointServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._names = NameServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._contexts = ContextServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -328,12 +326,8 @@ class Client:
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        name, query = checked_module_name(digest), checked_query(query)
-        if path is None and type(query) is ByAddress:
-            response = self._call(self._symbolize_bytes, one_address.to_request(name, query.address))
-        else:
-            response = self._call(self._symbols.Symbolize, symbolize_request(name, (query,), path, as_written=False))
-        return from_answers(response.answers, 1)[0]
+        asked = one_question(checked_module_name(digest), checked_query(query), path)
+        return from_answers(self._call(self._symbolize_bytes, asked).answers, 1)[0]
 
     def symbolize_column(
         self,
@@ -613,6 +607,18 @@ def symbolize_request(name: str, queries: Sequence[Query], path: str | None, *, 
     for query in queries:
         add_query(ask.queries, query)
     return ask
+
+
+def one_question(name: str, query: Query, path: str | None) -> bytes:
+    """The request about one query, for what ``bytes_asked`` gives."""
+    if path is None and type(query) is ByAddress:
+        return one_address.to_request(name, query.address)
+    return symbolize_request(name, (query,), path, as_written=False).SerializeToString()
+
+
+def bytes_asked(channel: Any) -> Any:
+    """What calls ``Symbolize`` over a channel, of gRPC or of grpc.aio, with a request that is bytes already."""
+    return channel.unary_unary(SYMBOLIZE, response_deserializer=SymbolizeResponse.FromString)
 
 
 def addresses_of(queries: Sequence[Query]) -> U64:

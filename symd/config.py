@@ -1,16 +1,14 @@
-"""Every number and path an operator may turn, with their defaults. The limits, which every command imports, are no dataclass: that takes four times
-as long to make."""
+"""Every number and path an operator may turn, with their defaults; ``daemon_config`` has what only a daemon is told. The limits, which every command
+imports, are no dataclass: that takes four times as long to make."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from symd.errors import InvalidInput
-from symd.model.rights import NO_RIGHTS, Right, Rights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -293,93 +291,3 @@ def _path(text: str) -> Path:
 
 DEFAULT_LIMITS = Limits()
 """The limits of somebody who sets none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """Who is let in and what they may do. By default that is the daemon's user alone, over its Unix socket."""
-
-    users: Mapping[int, Rights] = field(default_factory=dict)
-    """Further users of this machine, by uid: what they may do over the Unix socket."""
-    access: Path | None = None
-    """The access file: names, rights, digests of tokens."""
-    tls_certificate: Path | None = None
-    """The chain of the daemon's certificate, PEM. With it and its key TCP is TLS."""
-    tls_key: Path | None = None
-    """The certificate's key, PEM, without a password."""
-    tls_client_ca: Path | None = None
-    """Who signs the certificates of clients, PEM. With it each client must show one."""
-    certificate_rights: Rights = frozenset((Right.READ,))
-    """What a client with such a certificate may do where there is no access file."""
-    anonymous: Rights | None = None
-    """What who reaches TCP and shows nothing may do. None: nothing where tokens or certificates are asked for, else to read,
-    and where ``insecure`` is said also to write."""
-    insecure: bool = False
-    """Let TCP be plain: whoever reaches it is let in, and whoever stands between reads along."""
-    open_health: bool = False
-    """Let everybody ask for the daemon's health."""
-    open_metrics: bool = False
-    """Let everybody who reaches them read the metrics, other machines too."""
-    grab_unconfined: bool = False
-    """Where the kernel cannot confine a driver, let others than the daemon's user grab all the same."""
-
-    @property
-    def anonymous_rights(self) -> Rights:
-        """``anonymous``, or what follows from the others."""
-        if self.anonymous is not None:
-            return self.anonymous
-        if self.access is not None or self.tls_client_ca is not None:
-            return NO_RIGHTS
-        if self.tls_certificate is not None:
-            return frozenset((Right.READ,))
-        return frozenset((Right.READ, Right.WRITE)) if self.insecure else NO_RIGHTS
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """What an operator may set for the daemon and for commands; each has the default of somebody who sets nothing."""
-
-    limits: Limits = field(default_factory=Limits)
-    """Budgets against hostile or mistaken input."""
-    store: Path = field(default_factory=default_store)
-    """The folder of modules, their indexes and the catalogue."""
-    objects: str = ""
-    """The object storage of a store that several daemons share, ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``; "" for a store in a folder."""
-    catalogue: str = ""
-    """The URL of its catalogue, ``postgresql://USER@HOST:PORT/DATABASE``."""
-    cache: Path = field(default_factory=default_cache)
-    """The folder of this machine for files of that storage."""
-    address: str = field(default_factory=lambda: f"unix:{default_socket()}")
-    """Where the daemon listens and clients look: ``unix:PATH`` or ``HOST:PORT``."""
-    addresses: tuple[str, ...] = ()
-    """Where the daemon listens instead, when that is several places: a Unix socket and TCP, say."""
-    workers: int = 8
-    """Threads that answer questions."""
-    builders: int = 2
-    """Processes that index large modules, and do what takes long; one is started ahead."""
-    readers: int = 2
-    """Processes that index small modules and answer questions about modules' bytes; they are started ahead."""
-    streams: int = 32
-    """Streams open at a time; each that has sent something holds a thread of its own."""
-    watches: int = 64
-    """Watches of breakpoints open at a time; each holds a thread that sleeps."""
-    debuginfod: tuple[str, ...] = ()
-    """URLs of debuginfod servers that are asked for modules that somebody wants by build ID and that are not here."""
-    http: str = ""
-    """Where the page and other tools' protocols are served, ``HOST:PORT``; "" for nowhere."""
-    http_names: tuple[str, ...] = ()
-    """Host names by which browsers may call that server, besides addresses, localhost, HOST and this machine's own name."""
-    metrics: str = ""
-    """Where Prometheus may ask, ``unix:PATH`` or ``HOST:PORT``; "" for nowhere."""
-    otlp: str = ""
-    """The collector that spans are sent to, "http://HOST:PORT"; "" for the one that the environment names, if it does."""
-    grace: float = 5.0
-    """Seconds that running requests get after SIGTERM."""
-    source_roots: tuple[str, ...] = ()
-    """Absolute folders below which source files may be read and shown to clients. None: no file is."""
-    source_map: tuple[tuple[str, str], ...] = ()
-    """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""
-    drivers: Mapping[str, str] = field(default_factory=default_drivers)
-    """Folders of driver generations beside the system's, by the names under which clients may ask for them."""
-    doors: Doors = field(default_factory=Doors)
-    """Who is let in and what they may do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
@@ -17,7 +18,7 @@ from symd.contexts.verbs import Contexts, StoredAliases
 from symd.cores.answering import Answering, KeptCode
 from symd.cores.memory import DumpContents
 from symd.cores.shared_frames import whole
-from symd.errors import DriverMissing, NoDebugData, SymdError, ToolMissing, Unavailable, WorkerDied
+from symd.errors import DriverMissing, NoDebugData, StoreUnavailable, SymdError, ToolMissing, Unavailable, WorkerDied
 from symd.index import VERSION
 from symd.indexes import Indexes
 from symd.model.addresses import ByKernel, KernelOffset, Query
@@ -124,7 +125,13 @@ class Engine:
         self.store.close()
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        return self.store.missing(digests)
+        """While the store cannot say it, modules whose indexes are open count as there: questions about them are answered."""
+        try:
+            return self.store.missing(digests)
+        except StoreUnavailable:
+            if not all(map(self.is_open, digests)):
+                raise
+            return []
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
         return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, label)
@@ -255,6 +262,9 @@ class Engine:
 
     def is_open(self, digest: str) -> bool:
         return self._open_index(digest) is not None
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        return self._indexes.without_waiting()
 
     def symbolize_column(
         self,

@@ -40,9 +40,10 @@ SymdError                   INTERNAL             a defect of symd itself
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 __all__ = (
+    "OF_ONE_MODULE",
     "AliasNotFound",
     "BadQuery",
     "BuildFailed",
@@ -80,6 +81,7 @@ __all__ = (
     "WorkerDied",
     "by_reason",
     "described",
+    "extra_hint",
     "from_description",
 )
 
@@ -299,6 +301,15 @@ class PositionLost(SymdError):
     status = "OUT_OF_RANGE"
     reason = "POSITION_LOST"
     exit_code = 1
+
+
+OF_ONE_MODULE: Final = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
+"""What may be wrong with one module, whose reading may have died or taken too long: questions about others are answered."""
+
+
+def extra_hint(extra: str) -> str:
+    """What to install where an extra is missing. Not the bare name: PyPI's project symd is another one."""
+    return f"pip install './symd[{extra}]', where ./symd is a clone or a wheel of symd"
 
 
 def by_reason(reason: str) -> type[SymdError] | None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import secrets
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from symd.errors import InvalidInput, StoreUnavailable
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
+_NAME_CHARACTERS: Final = 100
+"""So much of a file's name stands in that of the temporary one beside it."""
+_READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
@@ -57,17 +63,18 @@ def writing(path: Path, hint: str) -> Iterator[None]:
 @contextmanager
 def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
     """For each of ``paths`` a temporary file in the same folder, to be written meanwhile by name; each takes the place of its path at the
-    end, the last one last, or is gone after an error. Links are followed, the permissions of old files stay. Raises ``StoreUnavailable``
+    end, the last one last, or is gone after an error. What a killed process left of earlier ones goes. Links are followed, the permissions of old files stay. Raises ``StoreUnavailable``
     with ``hint`` where that fails, and ``InvalidInput`` for a path of what is no regular file."""
     targets = [Path(os.path.realpath(path)) for path in paths]
     for path, target in zip(paths, targets, strict=True):
         if target.exists() and not target.is_file():
             raise InvalidInput("this is no regular file, and cannot be replaced", where=str(path), hint=hint)
     temporaries = tuple(map(_beside, targets))
-    with _removed_at_the_end(temporaries):
-        for path, temporary in zip(paths, temporaries, strict=True):
+    with _removed_at_the_end(temporaries), ExitStack() as opened:
+        for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
-                temporary.open("xb").close()
+                _remove_abandoned(target)
+                opened.enter_context(_created(temporary))
         yield temporaries
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
@@ -76,9 +83,9 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = _beside(path)
-    with _removed_at_the_end([temporary]):
-        with temporary.open("xb") as stream:
-            stream.write(data)
+    with _removed_at_the_end([temporary]), _created(temporary) as stream:
+        stream.write(data)
+        stream.flush()
         _put(temporary, path)
 
 
@@ -108,7 +115,41 @@ def _unlink(temporaries: Sequence[Path]) -> None:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    return path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}.symd")
+
+
+def _created(temporary: Path) -> BinaryIO:
+    """A new file, locked while it is open, so that others can tell it from what a killed process left."""
+    while True:
+        stream = temporary.open("xb")
+        with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX)
+        if os.fstat(stream.fileno()).st_nlink:
+            return stream
+        stream.close()  # it was taken for an abandoned one before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary files beside ``path`` whose writers are dead; only this user's own, in a folder that this user may list."""
+    name = re.compile(rf"\.{re.escape(path.name[:_NAME_CHARACTERS])}\.[0-9a-f]{{8}}\.symd")
+    found: list[Path] = []
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
+    for each in found:
+        with suppress(OSError):  # it is in use, gone, or no file
+            _remove_unlocked(each)
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Remove a file of this user that nobody has locked. Raises OSError."""
+    handle = os.open(path, _READING)
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def _put(temporary: Path, path: Path) -> None:

@@ -110,7 +110,8 @@ class Persistence:
             try:
                 return call()
             except Unavailable as error:
-                time.sleep(losses.pause(error))
+                losses.bear(error)
+                _wait(losses, error)
 
     def replayed(self, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
@@ -129,7 +130,8 @@ class Persistence:
             try:
                 return await call()
             except Unavailable as error:
-                await asyncio.sleep(await asyncio.to_thread(losses.pause, error))
+                losses.bear(error)
+                await _wait_async(losses, error)
 
     def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
         """``replayed``, awaited."""
@@ -145,28 +147,27 @@ class _Losses:
     """The daemons that were lost one after another, of which so many ``attempts`` are made; ``is_certain`` as for ``Persistence``."""
 
     def __init__(self, attempts: int, is_certain: Callable[[Unavailable], bool]) -> None:
-        self._attempts, self._is_certain = attempts, is_certain
-        self._lost = 0
+        self._attempts, self.is_certain = attempts, is_certain
+        self.lost = 0
+        """How many were lost since the last that was there."""
 
     def none(self) -> None:
         """A daemon is there: those that are lost later count from the first."""
-        self._lost = 0
+        self.lost = 0
 
-    def pause(self, error: Unavailable, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
-        """Seconds before the next attempt, now that one failed with ``error``, which is the loss of a daemon or one of ``outlives``. Raises it
-        where there is no next."""
-        self._lost += 1
+    def bear(self, error: Unavailable, *, outlives: tuple[type[Unavailable], ...] = ()) -> None:
+        """Count an attempt that failed with ``error``, which is the loss of a daemon or one of ``outlives``. Raises it where there is no next."""
+        self.lost += 1
         is_borne = _is_lost(error) or isinstance(error, outlives)
-        if self._lost >= self._attempts or not is_borne or (self._lost == 1 and self._is_certain(error)):
+        if self.lost >= self._attempts or not is_borne:
             raise error
-        return _pause_seconds(self._lost)
 
 
 class _Replay:
     """What was told of a stream that says the same each time it is begun."""
 
     def __init__(self, losses: _Losses) -> None:
-        self._losses = losses
+        self.losses = losses
         self._told = self._number = 0
 
     def begins(self) -> None:
@@ -179,19 +180,19 @@ class _Replay:
         if self._number <= self._told:
             return False
         self._told = self._number
-        self._losses.none()
+        self.losses.none()
         return True
 
-    def pause(self, error: Unavailable) -> float:
-        """As ``_Losses.pause``."""
-        return self._losses.pause(error)
+    def bear(self, error: Unavailable) -> None:
+        """As ``_Losses.bear``."""
+        self.losses.bear(error)
 
 
 class _Watched:
     """What was told of a watch, which goes on from its position."""
 
     def __init__(self, losses: _Losses, position: str) -> None:
-        self._losses = losses
+        self.losses = losses
         self._begun = 0.0
         self.position = position
         self._since: set[bytes] = set()
@@ -202,7 +203,7 @@ class _Watched:
 
     def is_new(self, message: Any) -> bool:
         """Whether the next message was not told yet."""
-        self._losses.none()
+        self.losses.none()
         if message.position:
             self.position, self._since = message.position, set()
             return True
@@ -212,12 +213,12 @@ class _Watched:
         self._since.add(name)
         return True
 
-    def pause(self, error: Unavailable) -> float:
-        """As ``_Losses.pause``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
+    def bear(self, error: Unavailable) -> None:
+        """As ``_Losses.bear``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
         daemons may be away for a moment, as a database is that is started anew: what happens meanwhile is told after it."""
         if time.monotonic() - self._begun >= _STOOD_SECONDS:
-            self._losses.none()
-        return self._losses.pause(error, outlives=(StoreUnavailable,))
+            self.losses.none()
+        self.losses.bear(error, outlives=(StoreUnavailable,))
 
 
 def _heard(course: _Replay | _Watched, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
@@ -229,7 +230,8 @@ def _heard(course: _Replay | _Watched, begin: Callable[[], Generator[T, None, No
                 yield from filter(course.is_new, messages)
                 return
         except Unavailable as error:
-            time.sleep(course.pause(error))
+            course.bear(error)
+            _wait(course.losses, error)
 
 
 async def _heard_async(course: _Replay | _Watched, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
@@ -243,7 +245,22 @@ async def _heard_async(course: _Replay | _Watched, begin: Callable[[], AsyncGene
                         yield message
                 return
         except Unavailable as error:
-            await asyncio.sleep(await asyncio.to_thread(course.pause, error))
+            course.bear(error)
+            await _wait_async(course.losses, error)
+
+
+def _wait(losses: _Losses, error: Unavailable) -> None:
+    """Until the next attempt. Raises the error of the first loss where that is certain to end so too."""
+    if losses.lost == 1 and losses.is_certain(error):
+        raise error
+    time.sleep(_pause_seconds(losses.lost))
+
+
+async def _wait_async(losses: _Losses, error: Unavailable) -> None:
+    """``_wait``, awaited: only what may take a while has a thread."""
+    if losses.lost == 1 and await asyncio.to_thread(losses.is_certain, error):
+        raise error
+    await asyncio.sleep(_pause_seconds(losses.lost))
 
 
 def _is_lost(error: Unavailable) -> bool:

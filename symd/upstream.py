@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar
 from symd.config import Limits
 from symd.debug_ids import checked_name
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
+from symd.model.frame_text import printable
 
 Result = TypeVar("Result")
 
@@ -35,6 +36,10 @@ _SCHEMES: Final = tuple(_PORTS)
 _MISSING: Final = frozenset({400, 404, 406, 410})
 """Statuses of a server that does not have it, or does not know what it is."""
 _BLANK: Final = re.compile(r"\s+")
+_SHOWN: Final = 300
+"""Characters of what a server said that an error repeats."""
+_BYTES: Final = re.compile(r"[0-9]{1,19}")
+"""A number of bytes: fewer digits than Python refuses to read, and none that only other scripts have."""
 
 
 def checked_urls(urls: Sequence[str]) -> tuple[str, ...]:
@@ -186,8 +191,8 @@ def _watched(connection: http.client.HTTPConnection, deadline: _Deadline) -> htt
 
 def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator[bytes]:
     """The pieces of an answer. Raises LimitExceeded and ServerUnavailable."""
-    announced = answer.headers.get("content-length")
-    if announced is not None and announced.isdigit() and int(announced) > largest:
+    announced = _announced(answer, url)
+    if announced is not None and announced > largest:
         _refuse_size(url, largest)
     size = 0
     try:
@@ -200,8 +205,18 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
         _fail(url, deadline.why or f"it cannot be asked: {error}")
     if deadline.why:
         _fail(url, deadline.why)
-    if announced is not None and announced.isdigit() and int(announced) != size:
+    if announced is not None and announced != size:
         _fail(url, "it stopped in the middle of the file")
+
+
+def _announced(answer: Any, url: str) -> int | None:
+    """The bytes that the server says it sends; None where it does not. Raises ServerUnavailable where that is no number of bytes."""
+    told = answer.headers.get("content-length")
+    if told is None:
+        return None
+    if not _BYTES.fullmatch(told.strip()):
+        _fail(url, "its Content-Length is no number of bytes")
+    return int(told)
 
 
 def _refuse_size(url: str, largest: int) -> NoReturn:
@@ -209,7 +224,9 @@ def _refuse_size(url: str, largest: int) -> NoReturn:
 
 
 def _fail(url: str, why: str) -> NoReturn:
-    raise ServerUnavailable(why, where=url, hint="ask again later, or name another server with --debuginfod")
+    raise ServerUnavailable(
+        printable(why[:_SHOWN]), where=url, hint="ask again later, or name another server with --debuginfod"
+    )
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -50,7 +50,8 @@ from typing import Any, get_args, get_type_hints
 
 import symd
 from symd.client import Client
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.store import Store
 

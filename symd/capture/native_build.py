@@ -6,12 +6,14 @@ another version of symd has its own."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import platform
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -31,6 +33,8 @@ _FLAGS: Final = (
     "-Wl,-z,nodelete,-z,relro,-z,now",
 )
 _HINT: Final = "install one: apt-get install gcc libc6-dev"
+_FULL: Final = tuple(os.strerror(each) for each in (errno.ENOSPC, errno.EDQUOT))
+"""What compilers print where there is no room for what they write; ``run_tool`` has them speak the language of the C locale, as Python does."""
 _ANSWER_BYTES: Final = 1 << 20
 
 OPENCL_LAYER: Final = "opencl_layer"
@@ -118,4 +122,10 @@ def _compile(command: Sequence[str], limits: Limits) -> None:
 
     ended = run_tool(command, ProcessLimits(limits.compile_seconds, limits.compile_memory, _ANSWER_BYTES), hint=_HINT)
     if ended.ending.status != 0 or ended.ending.signal:
+        if full := next((reason for reason in _FULL if reason in ended.printed), ""):
+            raise StoreUnavailable(
+                f"the libraries that symd loads into programs cannot be built: {full}",
+                where=str(native_cache()),
+                hint=f"free some space there and in {tempfile.gettempdir()}, or set XDG_CACHE_HOME and TMPDIR to folders with room",
+            )
         raise tool_error(Path(command[0]).name, ended, _HINT)

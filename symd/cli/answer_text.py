@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import quote
 
 from symd.cli.output import printable
 from symd.model.answers import Answer, Candidate, Reason
@@ -64,6 +63,8 @@ def _alternative(candidate: Candidate) -> str:
 
 def _choice(candidates: Sequence[Candidate]) -> str:
     """What tells the candidates apart, for the first of them: its code object, its section, or both."""
+    from shlex import quote  # noqa: PLC0415 - few answers have candidates
+
     first, *others = candidates
     same_object = [other for other in others if other.path == first.path]
     by_path = f"--object {quote(first.path)}" if len(same_object) < len(others) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from symd.cli.large_file import opened_file
+from symd.cli.opened_file import opened_file
 from symd.cli.output import printable
 from symd.cli.progress import working
 from symd.config import Limits

@@ -20,7 +20,7 @@ from symd.child.process import ProcessLimits
 from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
-from symd.config import Config
+from symd.daemon_config import Config
 from symd.disasm import llvm, nvidia, spirv
 from symd.disasm.installed import chosen_folders, library
 from symd.drivers import DriverReport, survey

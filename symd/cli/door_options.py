@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from symd.config import Doors
+from symd.daemon_config import Doors
 from symd.errors import InvalidInput
 from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from symd.budget import Budget
 from symd.cli.input import comes_to_an_end, read_input
 from symd.cli.left_out import is_below, say_left_out
 from symd.config import Limits
-from symd.containers import with_dwo
 from symd.containers.amd import amdgpu
-from symd.dwarf import Unit
 from symd.errors import HashMismatch, NoDebugData, SymdError
 from symd.model.code import Vendor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from symd.dwarf import Unit
 
 PACKAGE, SUFFIX = ".dwp", ".dwo"
 
@@ -38,7 +42,7 @@ def with_dwo_files(
     """
     if file == "-":
         return data
-    search = _Search(file, [each for each in (folder, Path(file).parent) if each is not None], limits, beside=beside)
+    search = _Search(file, folder, limits, beside=beside)
     if amdgpu.claims(data):
         found = search.joined(data)
     elif folder is not None or any(_has_split_files(each) for each in search.folders):
@@ -57,12 +61,18 @@ def _has_split_files(folder: Path) -> bool:
 class _Search:
     """What is looked for, and what was found."""
 
-    def __init__(self, file: str, folders: list[Path], limits: Limits, *, beside: bool) -> None:
-        self.folders = folders
-        self._file, self._limits, self._beside = file, limits, beside
+    def __init__(self, file: str, folder: Path | None, limits: Limits, *, beside: bool) -> None:
+        self._file, self._folder, self._limits, self._beside = file, folder, limits, beside
         self._named: list[str] = []
         self._paths: set[Path] = set()
         self._contents: dict[Path, bytes] = {}
+
+    @cached_property
+    def folders(self) -> list[Path]:
+        """Where files are looked for, whatever the object says."""
+        from pathlib import Path  # noqa: PLC0415 - slow to load, and most objects have no such files
+
+        return [each for each in (self._folder, Path(self._file).parent) if each is not None]
 
     def joined(self, data: bytes) -> bytes:
         """One code object with the sections of its files behind its own."""
@@ -78,6 +88,7 @@ class _Search:
     def joined_inside(self, data: bytes) -> bytes:
         """A container with the files of the code objects inside it."""
         from symd import containers  # noqa: PLC0415 - who has one code object need not open containers
+        from symd.containers import with_dwo  # noqa: PLC0415 - likewise
 
         try:
             codes = containers.unpack(data, self._limits).objects
@@ -110,8 +121,10 @@ class _Search:
             units = dwo.skeletons(code, Budget(self._limits))
         except SymdError:
             return []  # whoever reads it next says what is wrong with it
+        if not units:
+            return []
         self._named += [unit.dwo_name.decode("utf-8", "replace") for unit in units[:4]]
-        paths = list(dict.fromkeys(_found(units, Path(self._file).name, self.folders)))
+        paths = list(dict.fromkeys(_found(units, self._file, self.folders)))
         if self._beside:
             apart = [str(path) for path in paths if not is_below(path, self.folders)]
             say_left_out(self._file, apart, "--debug FOLDER takes those in FOLDER")
@@ -134,10 +147,12 @@ class _Search:
         )
 
 
-def _found(units: tuple[Unit, ...], name: str, folders: list[Path]) -> Iterator[Path]:
+def _found(units: tuple[Unit, ...], file: str, folders: list[Path]) -> Iterator[Path]:
     """The package alone, or the file of each unit that is there."""
-    packages = [each / f"{name}{PACKAGE}" for each in folders]
-    package = next(filter(Path.is_file, packages), None) if units else None
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    packages = [each / f"{Path(file).name}{PACKAGE}" for each in folders]
+    package = next(filter(Path.is_file, packages), None)
     if package is not None:
         yield package
         return

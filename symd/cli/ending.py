@@ -6,7 +6,6 @@ import atexit
 import gc
 import os
 import sys
-import threading
 from typing import NoReturn
 
 
@@ -14,7 +13,12 @@ def end(code: int, *, at_once: bool) -> NoReturn:
     """With an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes apart takes as long as to answer thousands."""
     gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
     gc.disable()
-    if at_once and not atexit._ncallbacks() and threading.active_count() == 1:  # noqa: SLF001 - nothing else tells
+    if at_once and not atexit._ncallbacks() and not _has_other_threads():  # noqa: SLF001 - nothing else tells
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _has_other_threads() -> bool:
+    threading = sys.modules.get("threading")  # most who answer a file need no thread, and do not import it
+    return threading is not None and threading.active_count() > 1

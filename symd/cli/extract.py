@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from symd.cli.large_file import is_large, large_file_objects
+from symd.cli.large_file import large_file_objects
 from symd.cli.module import open_module
+from symd.cli.opened_file import is_large
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits

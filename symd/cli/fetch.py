@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import closing
 
 import click
 
 from symd import elf
 from symd.budget import Budget
-from symd.cli.module import open_symbolizer
 from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
 from symd.config import Limits
 from symd.debug_ids import ALIAS_KIND, checked_name, other_build_ids
-from symd.errors import HashMismatch, NotFound, SymdError
+from symd.engine import Engine
+from symd.errors import DeadlineExceeded, HashMismatch, LimitExceeded, NotFound, SymdError, WorkerDied
 from symd.model.contexts import Alias
+from symd.model.summaries import ModuleSummary
 from symd.output_file import write_file_or_stdout
+from symd.store import Store
 from symd.upstream import ENVIRONMENT, Upstream
 
 
@@ -89,15 +92,32 @@ def _added(name: str, data: bytes, server: str | None) -> str:
 
 
 def _others(name: str, data: bytes, limits: Limits) -> list[str]:
-    """The build IDs that a file carries, and the code objects in it, where ``name`` is none of them nor a digest of theirs."""
+    """The build IDs that a file carries, and the code objects in it, where ``name`` is none of them nor a digest of theirs. Raises
+    HashMismatch for what is no file that could carry one, and what reading it passes a limit with."""
     own = _elf_build_id(data, limits)
-    if own == name:
+    if name in (own, hashlib.sha256(data).hexdigest()):
         return []
-    with open_symbolizer(None, limits) as symbolizer:
-        try:
-            return other_build_ids(symbolizer.add(data), name)
-        except SymdError:  # nothing that symd reads: a host program, say
-            return [own] if own is not None and hashlib.sha256(data).hexdigest() != name else []
+    try:
+        return other_build_ids(_summary(data, limits), name)
+    except (LimitExceeded, DeadlineExceeded, WorkerDied):
+        raise
+    except SymdError as error:  # nothing that symd reads: a host program, say
+        if own is not None:
+            return [own]
+        hint = "it is not written; name another server"
+        raise HashMismatch(
+            f"the server sent what is neither a module nor a program with a build ID: {error.message}",
+            where=name,
+            hint=hint,
+        ) from error
+
+
+def _summary(data: bytes, limits: Limits) -> ModuleSummary:
+    """What a stranger's file is, read by a confined process within limits."""
+    from symd.service.workers import Workers  # noqa: PLC0415 - mostly the ELF file itself says its build ID
+
+    with closing(Workers(limits, 1, 1)) as workers, Engine(Store.temporary(limits), limits, reader=workers) as engine:
+        return engine.add(data)
 
 
 def _elf_build_id(data: bytes, limits: Limits) -> str | None:

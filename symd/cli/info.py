@@ -9,7 +9,8 @@ import click
 
 from symd.answers_json.summaries import module_json
 from symd.cli.facts_text import facts_text
-from symd.cli.large_file import is_large, large_file_summary
+from symd.cli.large_file import large_file_summary
+from symd.cli.opened_file import is_large
 from symd.cli.options import example, file_verb
 from symd.cli.output import Branch, printable, write_json, write_tree
 from symd.cli.progress import working

@@ -1,24 +1,19 @@
-"""Files too large to be held in memory: mapped, and opened one code object after the other."""
+"""Files too large to be held in memory: mapped, and opened one code object after the other. ``opened_file`` says which ones."""
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from symd import debuginfo, elf
-from symd.budget import Budget, DebugBudget
+from symd import debuginfo
+from symd.budget import DebugBudget
 from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
-from symd.cli.input import GZIP_SUFFIX
-from symd.cli.one_file import OneFile
+from symd.cli.opened_file import mapped_file
 from symd.cli.stored_index import stored_index
 from symd.config import Limits
-from symd.containers import Opening, host_elf
-from symd.containers.amd import amdgpu, kpack_reference
-from symd.containers.file_part import LARGE, forget, sha256_of
+from symd.containers import Opening
+from symd.containers.file_part import forget, sha256_of
 from symd.errors import SymdError
 from symd.index.file_index import FileIndex
 from symd.index.module import judged_summary, object_summary, read_now
@@ -38,30 +33,6 @@ _LATER = Digest("")
 """Stands for the digest of a code object that is still being hashed."""
 
 
-def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
-    """What answers questions about one file, by its size. Raises what opening it raises. ``store``: where an index of it may be, as for
-    ``stored_index``."""
-    return LargeFile(file, limits, store) if is_large(file, limits) else OneFile(file, limits, store)
-
-
-def is_large(file: str, limits: Limits) -> bool:
-    """Whether ``file`` is opened by this module: 64 MiB or more, with all of its code and debug data in it, none of it in kernel packs
-    or ``.dwo`` files."""
-    path = Path(file)
-    if file.endswith(GZIP_SUFFIX) or not path.is_file() or not LARGE <= path.stat().st_size <= limits.module_size:
-        return False
-    with _mapped(file) as mapped:
-        data = cast("bytes", mapped)
-        try:
-            if amdgpu.claims(data):
-                from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
-
-                return not dwo.skeletons(data, Budget(limits))
-            return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits))))
-        except SymdError:
-            return True  # whoever reads it next says what is wrong with it
-
-
 def large_file_summary(file: str, limits: Limits) -> ModuleSummary:
     """The module in ``file`` described. Raises what opening it raises. Debug data is looked at where Intel's compiler wrote it,
     whose contradictions are noted; that of large libraries of others takes minutes."""
@@ -69,7 +40,7 @@ def large_file_summary(file: str, limits: Limits) -> ModuleSummary:
 
     from symd.child.heap import keep_much  # noqa: PLC0415
 
-    with _mapped(file) as mapped, gc_frozen():
+    with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
         keep_much()
@@ -117,7 +88,7 @@ def _described(code: CodeObject, limits: Limits, budget: DebugBudget) -> ObjectS
 
 def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
     """Every code object in ``file`` with its bytes, one at a time in memory. Raises what opening it raises."""
-    with _mapped(file) as mapped, gc_frozen():
+    with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         try:
             for code in Opening(data, limits):
@@ -135,7 +106,7 @@ class LargeFile:
         self._file, self._limits = file, limits
         self._stored: FileIndex | None = None
         if store is not None:
-            with _mapped(file) as mapped:
+            with mapped_file(file) as mapped:
                 found = stored_index(store, cast("bytes", mapped))
             self._stored = FileIndex.of(found) if found is not None else None
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
@@ -153,7 +124,7 @@ class LargeFile:
     def _opened(self, names: frozenset[str] | None, path: str | None) -> FileIndex:
         """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
         symbol has a name, debug data may, so that all objects are opened."""
-        with _mapped(self._file) as mapped, gc_frozen():
+        with mapped_file(self._file) as mapped, gc_frozen():
             data = cast("bytes", mapped)
             opening = Opening(data, self._limits, path)
             objects, found = [], set[str]()
@@ -180,9 +151,3 @@ def _functions(questions: Queries) -> frozenset[str] | None:
 
 def _names(code: CodeObject) -> set[str]:
     return {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
-
-
-@contextmanager
-def _mapped(file: str) -> Iterator[mmap.mmap]:
-    with Path(file).open("rb") as stream:
-        yield mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

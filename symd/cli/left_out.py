@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from symd.cli.output import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SHOWN = 4
 
 
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a path, as it is written, stays inside one of the folders."""
+    from pathlib import Path  # noqa: PLC0415 - slow to load, and few files name others
+
     whole = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
     return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - likewise
 

@@ -22,7 +22,7 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import write_line
+from symd.cli.output import NO, printable, write_line
 from symd.config import Limits
 from symd.errors import NoDebugData
 from symd.model.identities import ObjectPath
@@ -69,17 +69,20 @@ def command(
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
     demangle: bool,
-) -> None:
+) -> int:
     """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
 
     Each instruction is shown once, below the line that it comes from; where that was inlined, a mark says into what.
-    Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install.
+    Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install. Exit code 1: of
+    some code objects there are no instructions, in too little time for instance; the last line on standard error says of how many.
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
     with open_module(file, server, limits, debug) as module:
         found = -1
+        problems: list[str] = []
         for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):
+            problems += [listing.problem] if listing.problem else []
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
             )
@@ -89,6 +92,17 @@ def command(
                 _print(listing, sources, Demangler(limits) if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
+    return _completeness(file, found + 1, problems)
+
+
+def _completeness(file: str, count: int, problems: list[str]) -> int:
+    """Say of how many of ``count`` code objects there are no instructions; the exit code."""
+    if not problems:
+        return 0
+    click.echo(
+        f"symd: {printable(f'{file}: {len(problems)} of {count} code objects are not listed: {problems[0]}')}", err=True
+    )
+    return NO
 
 
 def _files(listing: Listing) -> Iterator[str]:

@@ -18,7 +18,7 @@ from symd.cli.mcp_lines import read_whole_characters
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import example, limit_option, rules_option, server_option, source_root_option
 from symd.config import Limits
-from symd.errors import InvalidInput, ToolMissing
+from symd.errors import InvalidInput, ToolMissing, extra_hint
 from symd.mcp.tools import AskedModule, Tools
 from symd.model.sources import PathRule, SourceText
 
@@ -41,7 +41,7 @@ def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, 
     if find_spec("mcp") is None:
         raise ToolMissing(
             "the Model Context Protocol is spoken by the Python package mcp, which is not installed",
-            hint="pip install 'symd[mcp]'",
+            hint=extra_hint("mcp"),
         )
     from symd.mcp.server import serve  # noqa: PLC0415 - the extra may be missing, and is slow to import
 

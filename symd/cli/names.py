@@ -69,7 +69,10 @@ def command(
 
 
 def _like(module: OpenModule, name: str, path: str | None) -> str:
-    return did_you_mean(module.symbolizer.symbolize_one(module.digest, ByKernel(name, KernelOffset(0)), path))
+    in_spirv = module.summary().spirv_hint(name) if path is None else ""
+    return in_spirv or did_you_mean(
+        module.symbolizer.symbolize_one(module.digest, ByKernel(name, KernelOffset(0)), path)
+    )
 
 
 def _nothing(pattern: str, file: str, like: str) -> NotFound:

@@ -9,8 +9,6 @@ from symd.cli.dwo_files import with_dwo_files
 from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import read_input
-from symd.cli.kernel_packs import with_kernel_packs
-from symd.cli.stored_index import stored_index
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import SymdError
@@ -28,11 +26,18 @@ class OneFile:
         """``store``: where an index of it may be, as for ``stored_index``."""
         self._limits = limits
         data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
-        data = with_dwo_files(with_kernel_packs(data, file, limits), file, limits)
-        stored = stored_index(store, data) if store is not None else None
-        if stored is not None:
-            self._index = FileIndex.of(stored)
-            return
+        if not amdgpu.claims(data):
+            from symd.cli.kernel_packs import with_kernel_packs  # noqa: PLC0415 - only a host's program has any
+
+            data = with_kernel_packs(data, file, limits)
+        data = with_dwo_files(data, file, limits)
+        if store is not None:
+            from symd.cli.stored_index import stored_index  # noqa: PLC0415 - few ask for a store
+
+            stored = stored_index(store, data)
+            if stored is not None:
+                self._index = FileIndex.of(stored)
+                return
         keep_freed_memory()
         try:
             with gc_frozen():

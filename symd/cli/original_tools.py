@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, cast
 
-from symd.cli.large_file import opened_file
+from symd.cli.opened_file import opened_file
 from symd.config import Limits
 from symd.containers import host_elf
 from symd.disasm.installed import chosen_folders, programs

@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from string import hexdigits
 from typing import overload
 
 import numpy as np
@@ -23,7 +22,9 @@ _AT_ONCE = 1 << 22
 MAX_LINE_BYTES = 1 << 16
 _LONGEST_ADDRESS = len(b"0x") + 16
 _NEWLINE, _NO_DIGIT = ord("\n"), 255
-_DIGITS = np.array([int(chr(letter), 16) if chr(letter) in hexdigits else _NO_DIGIT for letter in range(256)], np.uint8)
+_DIGITS = np.full(256, _NO_DIGIT, np.uint8)
+_DIGITS[list(b"0123456789abcdef")] = range(16)
+_DIGITS[list(b"ABCDEF")] = range(10, 16)
 """The number that each letter stands for."""
 
 

@@ -16,7 +16,8 @@ from symd.cli.door_options import door_options
 from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
-from symd.config import Config, Doors, Limits, default_cache, default_drivers, default_store, parse_driver
+from symd.config import Limits, default_cache, default_drivers, default_store, parse_driver
+from symd.daemon_config import Config, Doors
 from symd.model.sources import PathRule
 
 log = logging.getLogger("symd.service")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from symd.cli.answer_lines import AnswerLines
@@ -90,10 +89,15 @@ class Session:
         meant = self.meant_hexadecimal()
         if not self.unlike and not meant:
             return
-        import click  # noqa: PLC0415 - slow to import
+        from shlex import quote  # noqa: PLC0415 - most know what they ask for
+
+        import click  # noqa: PLC0415 - likewise
 
         if self.unlike:
-            click.echo(f"symd: nothing is called like that; symd names {quote(file)} '*' shows all names", err=True)
+            all_names = f"symd names {quote(file)} '*' shows all names"
+            click.echo(
+                f"symd: nothing is called like that; {all_names}; --object asks about SPIR-V inside it", err=True
+            )
         if meant:
             number = meant.rpartition("0x")[2]
             click.echo(f"symd: {number} is decimal and lies outside the text; did you mean {quote(meant)}?", err=True)

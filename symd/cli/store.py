@@ -18,6 +18,7 @@ from symd.cli.output import NO, plural, write_json, write_line
 from symd.cli.store_places import collected, folder_of, inspected, is_shared, named_store, store_places, transferred
 from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
+from symd.store.catalogue import MIGRATIONS
 from symd.store.copying import Copied, copy
 from symd.store.inspection import Finding, Inspection, Progress, inspect
 from symd.store.maintenance import Collected, collect, repair
@@ -97,8 +98,10 @@ def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_
         found = inspected(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
-        write_json({**_counts(found), "findings": len(found.findings)})
+        write_json({**_counts(found), "older_schema": found.older_schema, "findings": len(found.findings)})
     else:
+        if found.older_schema:
+            write_line(f"the catalogue has schema {found.older_schema}; the next start takes it to {len(MIGRATIONS)}")
         counts = ", ".join(f"{count} {_noun(name, count)}" for name, count in _counts(found).items())
         write_line(f"{counts}: {_verdict(found.findings)}")
     return NO if found.findings else 0
@@ -268,7 +271,7 @@ def _write_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
 
 
 def _counts(found: Inspection) -> dict[str, int]:
-    return {name: count for name, count in asdict(found).items() if name != "findings"}
+    return {name: count for name, count in asdict(found).items() if name not in ("findings", "older_schema")}
 
 
 def _verdict(findings: Sequence[Finding]) -> str:

@@ -93,7 +93,7 @@ def command(
     hexadecimal). "-", or no query at all, reads queries from standard input, one a line, and answers each line as it comes.
     FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. With --context a QUERY is a device
     address, ADDRESS or ADDRESS@TIME, and is answered as of that time. Exit code 1: something that a query names does not
-    exist.
+    exist; an address with a reason and no line, such as OUTSIDE_TEXT or AMBIGUOUS, is answered with it.
     """
     if context is not None:
         if path is not None or debug is not None or store is not None or as_written or styled:

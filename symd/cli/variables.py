@@ -49,7 +49,7 @@ def command(
 
     QUERY is ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. A register's bits are given as r29[0:32], the
     last bit excluded; "per lane" means those of lane 0, and each further lane has the bits that follow. Exit code 1:
-    there is no answer; the reason is given.
+    no variables are known there, for the reason that is given, such as OUTSIDE_TEXT or AMBIGUOUS.
     """
     asked = parse_query(query)
     with open_module(file, server, limits, debug) as module:

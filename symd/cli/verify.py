@@ -14,14 +14,12 @@ from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import read_input
 from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
-from symd.cli.output import printable, write_json, write_line
+from symd.cli.output import NO, printable, write_json, write_line
 from symd.cli.progress import working
 from symd.config import Limits
 from symd.errors import ObjectNotFound, SymdError
 from symd.model.code import CodeObject
 from symd.verify import Difference, Report, verify
-
-DIFFERENT = 1
 
 
 @click.command("verify", epilog=example("symd verify program.bin\nsymd verify --json kernel.cubin"))
@@ -40,7 +38,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
     """Read the debug data of FILE a second time, with pyelftools, and report every difference.
 
     Line tables, functions and inlined calls, and variables of each code object are compared. The last line says how much
-    was compared, and of what there was nothing to compare. Exit code 1: there is a difference. FILE may be "-" for
+    was compared, and of what there was nothing to compare. Exit code 1: there is a difference, or nothing was compared. FILE may be "-" for
     standard input, or with --server modules/SHA256: its code objects are taken from the daemon, and both readings are made here.
     """
     of_daemon = is_of_daemon(file, server)
@@ -60,7 +58,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
     else:
         for line in summary_lines(file, report):
             write_line(line)
-    return DIFFERENT if report.differences else 0
+    return NO if report.differences or not _compared(report) else 0
 
 
 def _codes(file: str, limits: Limits, debug: Path | None) -> tuple[CodeObject, ...]:
@@ -96,10 +94,15 @@ def summary_lines(file: str, report: Report) -> list[str]:
     lines = [f"{_place(one.path)}not compared: {one.reason}" for one in report.not_compared]
     lines += [f"{_place(one.path)}{one.name} ({one.count} times): {one.reason}" for one in report.deviations]
     compared = f"{report.rows} rows, {report.scopes} scopes and {report.variables} variables compared"
-    if not report.rows + report.scopes + report.variables:
+    if not _compared(report):
         compared = "nothing was compared" + ("" if report.not_compared else ": there is no code object in it")
     differences = len(report.differences)
     return [*lines, f"{file}: {compared}, {differences} {'difference' if differences == 1 else 'differences'}"]
+
+
+def _compared(report: Report) -> int:
+    """How many things were."""
+    return report.rows + report.scopes + report.variables
 
 
 def _place(path: str) -> str:

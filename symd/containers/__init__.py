@@ -9,14 +9,8 @@ from typing import NamedTuple
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import archive, gzip_file, host_elf, with_dwo
-from symd.containers.amd import amdgpu, amdgpu_core, kpack
 from symd.containers.format import Element, Format
-from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
-from symd.containers.khronos import spirv
-from symd.containers.llvm import compressed_bundle, offload_binary, offload_bundle
-from symd.containers.nvidia import cubin, cuda_core, fatbin
-from symd.containers.recognised import recognised
+from symd.containers.format_table import FormatTable
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
@@ -24,28 +18,28 @@ from symd.model.summaries import ContainerSummary
 
 __all__ = ("FORMATS", "OpenedModule", "Opening", "identify", "unpack")
 
-FORMATS: tuple[Format, ...] = (
-    igc_debug,
-    patch_tokens,
-    neo_elf,
-    zebin,
-    igc_elf,
-    amdgpu_core,
-    amdgpu,
-    cuda_core,
-    cubin,
-    fatbin,
-    offload_bundle,
-    compressed_bundle,
-    offload_binary,
-    kpack,
-    spirv,
-    archive,
-    gzip_file,
-    with_dwo,
-    host_elf,
+FORMATS: Sequence[Format] = FormatTable(
+    "intel.igc_debug",
+    "intel.patch_tokens",
+    "intel.neo_elf",
+    "intel.zebin",
+    "intel.igc_elf",
+    "amd.amdgpu_core",
+    "amd.amdgpu",
+    "nvidia.cuda_core",
+    "nvidia.cubin",
+    "nvidia.fatbin",
+    "llvm.offload_bundle",
+    "llvm.compressed_bundle",
+    "llvm.offload_binary",
+    "amd.kpack",
+    "khronos.spirv",
+    "archive",
+    "gzip_file",
+    "with_dwo",
+    "host_elf",
 )
-"""Asked in this order; the first that claims the bytes reads them."""
+"""Asked in this order; the first that claims the bytes reads them, and those behind it are not even imported."""
 
 
 class OpenedModule(NamedTuple):
@@ -101,6 +95,8 @@ class Opening:
         element = replace(element, content=element.data)
         module = identify(element.data)
         if module is None:
+            from symd.containers.recognised import recognised  # noqa: PLC0415 - what is read needs no word for what is not
+
             known = recognised(element.data)
             if known is not None:
                 raise UnknownFormat(f"this is {known[0]}", where=place, hint=known[1])
@@ -129,7 +125,11 @@ class Opening:
 
     def _placed(self, made: CodeObject, element: Element, place: str) -> CodeObject:
         code = replace(made, path=ObjectPath(place), bias=element.bias)
-        return with_dwo.with_files(code, self._apart[place], self._budget) if place in self._apart else code
+        if place not in self._apart:
+            return code
+        from symd.containers.with_dwo import with_files  # noqa: PLC0415 - few have files of their own
+
+        return with_files(code, self._apart[place], self._budget)
 
     def _on_the_way(self, path: tuple[str, ...]) -> bool:
         place = "/".join(path)

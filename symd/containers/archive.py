@@ -13,6 +13,7 @@ from symd.errors import Malformed, Unsupported
 NAME = "archive"
 MAGIC = b"!<arch>\n"
 THIN = b"!<thin>\n"
+DEBIAN = MAGIC + b"debian-binary"
 _TABLES = {"", "/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"}
 
 
@@ -25,8 +26,8 @@ class _Member(NamedTuple):
 
 
 def claims(data: bytes) -> bool:
-    """The magic line of a whole or a thin archive."""
-    return data[:8] in (MAGIC, THIN)
+    """The magic line of a whole or a thin archive; a Debian package (deb(5)) has no objects for members."""
+    return data[:8] in (MAGIC, THIN) and data[: len(DEBIAN)] != DEBIAN
 
 
 def read(element: Element, budget: Budget) -> Contents:

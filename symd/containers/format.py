@@ -16,7 +16,7 @@ from symd.budget import Budget
 from symd.model.code import NO_FACTS, CodeObject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Element:
     """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the element is
     opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from symd.errors import BadQuery, Malformed, Unsupported
 
-_RANGE = re.compile(r"[#?]offset=([^&]*)&size=([^&]*)$")
+_RANGE = r"[#?]offset=([^&]*)&size=([^&]*)$"
 _BEYOND = 1 << 63
 """The first offset that no file has (off_t)."""
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0")
+_NUMBER = r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0"
 
 
 class CodeObjectUri(NamedTuple):
@@ -49,7 +49,7 @@ def parse(text: str) -> CodeObjectUri:
     if not text.startswith("file://"):
         raise BadQuery("is not a code object URI: it begins with neither file:// nor memory://", where=text)
     rest = text.removeprefix("file://")
-    found = _RANGE.search(rest)
+    found = re.search(_RANGE, rest)
     path = _path(rest[: found.start()] if found else rest, text)
     if found is None:
         return CodeObjectUri(path)
@@ -58,7 +58,7 @@ def parse(text: str) -> CodeObjectUri:
 
 def memory_range(text: str) -> tuple[int, int]:
     """Address and size in ``memory://PROCESS#offset=N&size=N``. Raises BadQuery for anything else."""
-    found = _RANGE.search(text)
+    found = re.search(_RANGE, text)
     if not text.startswith("memory://") or found is None:
         raise BadQuery("is not memory://PROCESS#offset=NUMBER&size=NUMBER", where=text)
     return _number(found[1], "offset", text), _number(found[2], "size", text)
@@ -83,7 +83,7 @@ def _path(encoded: str, text: str) -> str:
 
 
 def _number(digits: str, what: str, text: str) -> int:
-    if not _NUMBER.fullmatch(digits):
+    if not re.fullmatch(_NUMBER, digits):
         raise BadQuery(f"the {what} {digits!r} is not a decimal, 0x hexadecimal or octal number", where=text)
     octal = digits[0] == "0" and digits[:2] not in ("0x", "0X")
     number = int(digits, 8) if octal else int(digits, 0)

@@ -11,7 +11,7 @@ from symd.contexts.address_forms import extended, reduced, shifted
 from symd.contexts.gathered import Gathered
 from symd.contexts.intervals import NONE
 from symd.contexts.timeline import Found, Target, Timeline, in_groups
-from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, Unsupported
+from symd.errors import OF_ONE_MODULE, LimitExceeded, ModuleNotFound
 from symd.index import Index
 from symd.model.addresses import (
     ByAddress,
@@ -98,9 +98,11 @@ def _answer(
         owner[everywhere] = number
         try:
             index = opener(digest)
-        except (ModuleNotFound, InvalidInput, LimitExceeded, Unsupported) as error:
-            missing = isinstance(error, ModuleNotFound)
-            batch.location[held[everywhere]] = Reason.UNKNOWN_MODULE if missing else Reason.MALFORMED
+        except ModuleNotFound:
+            batch.location[held[everywhere]] = Reason.UNKNOWN_MODULE
+            continue
+        except OF_ONE_MODULE:
+            batch.location[held[everywhere]] = Reason.MALFORMED
             continue
         batch.add(held[everywhere], symbolize_parts(index, _parts(groups, values), len(everywhere)))
     return list(modules), owner

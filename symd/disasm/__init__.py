@@ -35,7 +35,8 @@ def disassemble(
     by ``starter``, or by one that lives as long as this call.
     """
     with ExitStack() as stack:
-        budget = DisassemblyBudget(limits or Limits(), starter or stack.enter_context(Starter()))
+        starter = starter or stack.enter_context(Starter())
+        budget = DisassemblyBudget(limits or Limits(), starter, of_kernel=kernel is not None)
         return _disassembled(codes, kernel, budget)
 
 

@@ -22,8 +22,6 @@ NOT_DECODED: Final = "(not decoded)"
 """The text of bytes that are no instruction to the disassembler."""
 DAMAGED_CODE: Final = "the code may be damaged, or for another device"
 """Hint for a disassembler that died."""
-SMALLER_REQUEST: Final = "ask for one kernel, or raise disassembly_seconds"
-"""Hint for a disassembler that took too long or wrote too much."""
 
 _ANSWER_BYTES_PER_BYTE_OF_CODE: Final = 256
 _ANSWER_BYTES_BESIDE: Final = 1 << 22
@@ -75,9 +73,11 @@ class Disassembler(Protocol):
 
 
 class DisassemblyBudget:
-    """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text."""
+    """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text.
+    ``of_kernel``: the request is for one kernel, which may stand in many code objects."""
 
-    def __init__(self, limits: Limits, starter: Starter | None = None) -> None:
+    def __init__(self, limits: Limits, starter: Starter | None = None, *, of_kernel: bool = False) -> None:
+        self._smaller = "ask for one code object (--object)" if of_kernel else "ask for one kernel"
         self._starter = starter
         self._seconds = seconds = limits.disassembly_seconds
         self._size = self._size_left = limits.disassembly_size
@@ -89,20 +89,30 @@ class DisassemblyBudget:
         if self._starter is not None and Starter.confines():
             self._starter.begin()
 
+    def _hint(self, limit: str) -> str:
+        return f"{self._smaller}, or raise {limit}"
+
     def run(self, command: Sequence[str], data: bytes, *, own_pipe: bool = False) -> Ended:
         """Run a program on the code in ``data``, confined where it has no ``own_pipe``: then it confines itself. Raises
         DeadlineExceeded when no time is left, and as ``run_tool``."""
         limits = self._next_run(len(data))
         try:
             starter = None if own_pipe else self._starter
-            ended = run_tool(command, limits, data=data, own_pipe=own_pipe, starter=starter, hint=SMALLER_REQUEST)
+            ended = run_tool(
+                command,
+                limits,
+                data=data,
+                own_pipe=own_pipe,
+                starter=starter,
+                hint=self._hint("disassembly_seconds"),
+            )
         except LimitExceeded as error:
             if limits.answer < self._size_left:
                 raise
             raise LimitExceeded(
                 f"the instructions have more than {self._size} bytes of text",
                 where=error.where,
-                hint="ask for one kernel, or raise disassembly_size",
+                hint=self._hint("disassembly_size"),
                 metadata={"limit": "disassembly_size", "value": str(self._size)},
             ) from None
         self._size_left -= len(ended.answer)
@@ -113,7 +123,7 @@ class DisassemblyBudget:
         if left <= 0:
             raise DeadlineExceeded(
                 f"disassembling takes longer than {self._seconds:g} seconds",
-                hint=SMALLER_REQUEST,
+                hint=self._hint("disassembly_seconds"),
             )
         answer = min(_ANSWER_BYTES_BESIDE + _ANSWER_BYTES_PER_BYTE_OF_CODE * code_size, self._size_left)
         # The processor's time is limited too: a run that outlives this process has nobody who watches the clock.

@@ -32,6 +32,8 @@ _ADDRESS_IN_ERROR = re.compile(r"at address 0x([0-9a-f]+)")
 _UNKNOWN_ARCHITECTURE = "is not defined for option 'binary'"
 _LAST_TOOLKITS = ((75, None), (50, "12"), (35, "11"), (30, "10"), (20, "8"))
 """The first architecture of a line, and the last toolkit whose nvdisasm knows the line; None: the present ones."""
+_CARRIED_IN = {"12": "triton==3.5.1"}
+"""Toolkit to the package of PyPI that has its nvdisasm (12.8); Triton 3.9 has that of CUDA 13."""
 _MAX_RUNS_PER_RANGE = 4
 """In each further run ever more instructions are replaced, because the program refuses a text for one of them."""
 _NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little")
@@ -101,7 +103,9 @@ def _which_knows(architecture: str) -> str:
     last = next((toolkit for first, toolkit in _LAST_TOOLKITS if number >= first), None)
     if last is None:
         return f"{INSTALL}: the newest one"
-    return f"CUDA {last} is the last that knows it: put its nvdisasm into a folder of SYMD_TOOLS"
+    put = "put its nvdisasm into a folder of SYMD_TOOLS"
+    carrier = _CARRIED_IN.get(last)
+    return f"CUDA {last} is the last that knows it: {f'pip install {carrier}, or {put}' if carrier else put}"
 
 
 def _run(

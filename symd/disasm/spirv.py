@@ -22,6 +22,8 @@ INSTALL: Final = "apt-get install spirv-tools"
 
 NEWEST_LANGUAGE: Final = 6
 """The last source language that every spirv-dis in use knows: C++ for OpenCL."""
+_DAMAGED_OR_NEW: Final = f"{DAMAGED_CODE}, or newer than this {PROGRAM}"
+"""Hint for a module that it refuses: each version knows the capabilities and instructions of its day."""
 _LINE: Final = re.compile(r"(.*) ; 0x([0-9a-f]{8,})", re.DOTALL)
 """What ``--offsets`` writes behind each instruction: the byte of the module that it begins at."""
 
@@ -60,7 +62,7 @@ def _whole(given: InstructionBytes, program: str, budget: DisassemblyBudget) -> 
     except SymdError as error:
         return error
     if ended.ending.status:
-        return tool_error(program, ended, DAMAGED_CODE)
+        return tool_error(program, ended, _DAMAGED_OR_NEW)
     return _understood(ended)
 
 

@@ -1,5 +1,5 @@
 """What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
-the caller relocated the sections into."""
+the caller relocated the sections into. Nobody compares or prints columns, and what a dataclass makes for it takes most of the time to make one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symd.dwarf.bulk_read import Positions, Scalar, spread
 from symd.model.columns import U8, U32, U64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LineColumns:
     """The line rows of one object in table order (DWARF 5, 6.2.2): every table of ``.debug_line`` by offset, its
     sequences as they stand. Every sequence ends in its END_SEQUENCE row; none is empty.
@@ -105,7 +105,7 @@ class FunctionColumns(NamedTuple):
         return cls(*[np.zeros(0, np.uint32)] * 5)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ScopeColumns:
     """Functions and inlined calls of one object: two tables of equally long columns, as
     ``symd.model.debug_info.Scopes`` with linear addresses.

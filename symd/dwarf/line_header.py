@@ -35,7 +35,7 @@ class ProgramParameters(NamedTuple):
     """standard_opcode_lengths: entry i belongs to opcode i + 1."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class LineHeader:
     """One table's header. ``files`` are (name, directory index), ``tables`` is where directories and files are listed,
     and the program stands from ``program`` to ``end``: all places count from the beginning of the section.

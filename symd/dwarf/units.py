@@ -32,7 +32,7 @@ _DWO_NAME, _GNU_DWO_NAME = int(At.DW_AT_dwo_name), int(At.DW_AT_GNU_dwo_name)
 _GNU_DWO_ID, _GNU_RANGES_BASE = int(At.DW_AT_GNU_dwo_id), int(At.DW_AT_GNU_ranges_base)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Unit:
     """One compile, partial or skeleton unit: ``.debug_info[offset:end]``, its first DIE at ``dies``.
 
@@ -68,7 +68,7 @@ class Unit:
     contributions: Contributions | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Units:
     """The units that can be read, in order; ``abbreviation_tables`` holds their abbreviations;
     ``warnings`` name the others.

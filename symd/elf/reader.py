@@ -116,7 +116,7 @@ class Segment(NamedTuple):
     align: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Elf:
     """One ELF image. ``sections`` begins with the null section when there is a section table at all; compressed debug
     sections are already expanded and bear their plain name."""

@@ -27,7 +27,7 @@ from symd.elf.reader import (
     section_headers,
     section_names,
 )
-from symd.errors import Unsupported
+from symd.errors import Malformed, Unsupported
 
 _FILE_HEADER_SIZE = 16 + FILE_HEADER_64.size
 _LARGEST_ALIGNMENT = 4096
@@ -90,7 +90,8 @@ def stored_sections(data: bytes) -> list[OutputSection]:
 
 def image_of(header: Header, sections: Sequence[OutputSection], segments: Sequence[OutputSegment] = ()) -> bytes:
     """A 64-bit little-endian image with the OS ABI, type, machine, version, entry and flags of ``header``. The section
-    named .shstrtab, which must be there, gets the names; a null section goes first."""
+    named .shstrtab, which must be there, gets the names; a null section goes first. Raises Malformed for sections of a segment
+    between which there is less room than what stands there takes."""
     table, starts = _names(sections)
     sections = [
         replace(one, content=table, size=len(table)) if one.name == SECTION_NAMES.name else one for one in sections
@@ -165,6 +166,8 @@ def _packed(
             at += -at % max(section.align, 1)
         offsets[number - 1] = at
         if section.type != SHT_NOBITS:
+            if at < len(body):
+                raise Malformed(f"{section.name} begins in its segment where another section has not ended")
             body += bytes(at - len(body)) + section.content
     return body, offsets
 

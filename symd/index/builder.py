@@ -16,7 +16,6 @@ from symd.index.module_tables import DecodedObject, ModuleTables, module_tables
 from symd.index.packing import Unpacked, pack_ranges, pack_table, range_count
 from symd.index.schema import FunctionTable, RowTable, check_names
 from symd.index.starts import encode_starts
-from symd.index.summary import pack
 from symd.model.summaries import ModuleSummary
 
 __all__ = ("DecodedObject", "build", "build_unless_suspect", "build_unpacked")
@@ -45,7 +44,7 @@ def build_unpacked(objects: Sequence[DecodedObject], summary: ModuleSummary) -> 
     found = module_ranges(module)
     functions = FunctionTable(*(narrow(column.astype(np.uint64)) for column in module_functions(module)))
     written = columns(objects, summary, module, found, strings, is_packed=False)
-    return encode(written), Unpacked(found, functions)
+    return encode(written), Unpacked(found, functions, noted(summary, objects, module.texts, found.stretches))
 
 
 def _encoded(written: dict[str, Column]) -> bytes:
@@ -81,7 +80,10 @@ def columns(
     result |= {**encode_starts([found.start]), **packed}
     result["string_ends"], result["string_data"] = encode_strings(texts)
     result["module_sha256"] = np.frombuffer(bytes.fromhex(summary.sha256), np.uint8)
-    result["summary"] = compress(pack(noted(summary, objects, module.texts, found.stretches)))
+    if is_packed:
+        from symd.index.summary import pack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
+
+        result["summary"] = compress(pack(noted(summary, objects, module.texts, found.stretches)))
     return result
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
 from symd.index.distinct import runs
-from symd.index.format import Column
 from symd.index.locations import Stretches
 from symd.index.module_tables import DecodedObject, TextSections
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, RelocationScheme, Vendor
-from symd.model.columns import I64
 from symd.model.summaries import ModuleSummary
 
 MAX_PLACES = 4
@@ -28,52 +27,66 @@ def noted(
     """The summary with a note for each code object and each kind of contradiction."""
     if not len(found.start):
         return summary
-    section = np.searchsorted(texts.base, found.start, side="right") - 1
     described = list(summary.objects)
-    code_object = texts.object[section]
-    edges = runs(code_object)
-    for first, stop in pairwise([*edges.tolist(), len(section)]):
-        number = int(code_object[first])
-        if number >= len(described):
-            continue
-        code, each = objects[number].code, described[number]
-        here = Stretches(*(column[first:stop] for column in found))
-        notes = [
-            _note(what, code, texts, _chosen(here, at), section[first:stop][at])
-            for what, at in ((_TORN, np.flatnonzero(here.torn)), (_ROWS, np.flatnonzero(~here.torn)))
-            if len(at)
-        ]
-        described[number] = each._replace(notes=(*each.notes, *notes))
+    for each in _kinds(texts, found):
+        if each.object < len(described):
+            code, was = objects[each.object].code, described[each.object]
+            described[each.object] = was._replace(notes=(*was.notes, _note(each, code)))
     return summary._replace(objects=tuple(described))
 
 
-def _chosen(found: Stretches, at: I64) -> Stretches:
-    return Stretches(*(column[at] for column in found))
+class _Kind(NamedTuple):
+    """What one kind of contradiction takes of the text of a code object: bytes by how they are answered, ``places`` (section
+    number, first and last offset), neighbours joined, of which the first are ``shown``."""
+
+    object: int
+    torn: bool
+    contradictory: int
+    inferred: int
+    places: int
+    shown: list[tuple[int, int, int]]
 
 
-def _note(what: str, code: CodeObject, texts: TextSections, found: Stretches, section: Column) -> str:
-    sizes = (found.stop - found.start).astype(np.int64)
-    answered = [
-        f"{int(sizes[found.reason == reason].sum())} bytes {reason.name}"
-        for reason in (Reason.CONTRADICTORY, Reason.INFERRED)
-        if np.any(found.reason == reason)
+def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
+    """Object by object, what is torn first."""
+    section = np.searchsorted(texts.base, found.start, side="right") - 1
+    order = np.lexsort((~found.torn, texts.object[section]))
+    section, (start, stop, reason, torn) = section[order], (column[order] for column in found)
+    code_object = texts.object[section]
+    edges = runs(code_object, torn)
+    size = (stop - start).astype(np.int64)
+    sums = [
+        np.add.reduceat(np.where(reason == one, size, 0), edges).tolist()
+        for one in (Reason.CONTRADICTORY, Reason.INFERRED)
     ]
-    return f"{what}, in {_places(code, texts, found, section)}; answered so: {', '.join(answered)}{_cause(code)}"
-
-
-def _places(code: CodeObject, texts: TextSections, found: Stretches, section: Column) -> str:
-    """The first places by section and offset, neighbours joined."""
-    new = np.append(True, (found.start[1:] != found.stop[:-1]) | (section[1:] != section[:-1]))
+    new = np.append(True, (start[1:] != stop[:-1]) | (section[1:] != section[:-1]))
+    new[edges] = True
     first = np.flatnonzero(new)
     last = np.append(first, len(new))[1:] - 1
+    begin = np.searchsorted(first, edges)
+    count = np.diff(begin, append=len(first))
+    shown = np.flatnonzero(np.arange(len(first)) - np.repeat(begin, count) < MAX_PLACES)
+    base = texts.base[section[first[shown]]]
+    columns = (texts.number[section[first[shown]]], start[first[shown]] - base, stop[last[shown]] - base)
+    places = zip(*(column.tolist() for column in columns), strict=True)
+    groups = (code_object[edges].tolist(), torn[edges].tolist(), *sums, count.tolist())
+    for code_object_number, is_torn, contradictory, inferred, number in zip(*groups, strict=True):
+        some = list(islice(places, min(number, MAX_PLACES)))
+        yield _Kind(code_object_number, is_torn, contradictory, inferred, number, some)
+
+
+def _note(found: _Kind, code: CodeObject) -> str:
+    sizes = ((found.contradictory, Reason.CONTRADICTORY), (found.inferred, Reason.INFERRED))
+    answered = ", ".join(f"{size} bytes {reason.name}" for size, reason in sizes if size)
+    return f"{_TORN if found.torn else _ROWS}, in {_places(code, found)}; answered so: {answered}{_cause(code)}"
+
+
+def _places(code: CodeObject, found: _Kind) -> str:
+    """The first places by section and offset."""
     names = {each.index: each.name for each in code.sections}
-    shown = [
-        f"{names[int(texts.number[section[begin]])]}+{int(found.start[begin] - texts.base[section[begin]]):#x}"
-        f"..{int(found.stop[end] - texts.base[section[begin]]):#x}"
-        for begin, end in zip(first[:MAX_PLACES].tolist(), last[:MAX_PLACES].tolist(), strict=True)
-    ]
-    more = len(first) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    more = found.places - len(found.shown)
+    shown = ", ".join(f"{names[number]}+{begin:#x}..{end:#x}" for number, begin, end in found.shown)
+    return shown + (f" and {more} more" if more else "")
 
 
 def _cause(code: CodeObject) -> str:

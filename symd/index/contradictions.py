@@ -78,10 +78,12 @@ def contradictions(module: ModuleTables, text: Text) -> Contradictions:
     suspects = _suspects(module, text, claims)
     if not len(suspects):
         return NOTHING
+    pieces = _SuspectPieces(module, text, roots, claims, suspects)
     judge = _Judge(module, text, roots, claims, suspects)
-    found = [reading for first, stop in suspects.tolist() for reading in judge.row(first, stop)]
-    table = np.array(found, np.int64).reshape(-1, 4)
-    return Contradictions(table[:, 0], table[:, 1], table[:, 2].astype(np.uint8), table[:, 3] != 0, suspected=True)
+    judged = [reading for first, stop in suspects[pieces.doubtful].tolist() for reading in judge.row(first, stop)]
+    table = np.concatenate([pieces.readings(), np.array(judged, np.int64).reshape(-1, 4)])
+    piece, scope, reason, torn = table[np.argsort(table[:, 0])].T
+    return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, suspected=True)
 
 
 class _Claims(NamedTuple):
@@ -194,8 +196,59 @@ class _LinesOfAreas(NamedTuple):
         return unfit
 
 
+class _SuspectPieces:
+    """The pieces of suspect rows, one row after the other, and what can be said of all of them at once. ``doubtful`` are the rows
+    that have to be looked at by themselves: they begin with lines which the functions of their scopes do not say they can
+    have."""
+
+    def __init__(self, module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> None:
+        first, size = suspects[:, 0], suspects[:, 1] - suspects[:, 0]
+        begin = np.cumsum(size) - size
+        self._row = np.repeat(np.arange(len(first)), size)
+        self._piece = np.arange(len(self._row)) + (first - begin)[self._row]
+        area = text.area.take(self._piece)
+        self._written = text.scope.take(area)
+        self._scope = np.where(self._written >= 0, self._written, claims.sole.take(area))
+        is_inlined = (self._scope >= 0) & (module.scopes.inlined[self._scope] != 0)
+        self._inlined = np.where(is_inlined, self._scope, _NOBODY)
+        self._said = (self._scope >= 0) | text.in_kernel.take(area)
+        self._home = self._scope[begin]
+        self._torn = np.logical_or.reduceat(claims.torn.take(area), begin)
+        root = np.where(self._scope >= 0, roots[self._scope], _NOBODY)
+        foreign = (root != root[begin][self._row]) | (~is_inlined & claims.stray.take(area))
+        self._clashing = self._torn & np.logical_or.reduceat(foreign, begin)
+        self.doubtful = np.flatnonzero(_lines_of_others(module, text.row[first], self._home) & ~self._clashing)
+
+    def readings(self) -> I64:
+        """(piece, scope, reason, torn) of the pieces of all other rows that are answered otherwise than written."""
+        row, scope = self._row, self._scope
+        plain = ~self._clashing
+        plain[self.doubtful] = False
+        clashing, torn, at_home = self._clashing[row], self._torn[row], scope == self._home[row]
+        inferred = plain[row] & at_home & (scope != self._written)
+        unsure = clashing | (plain[row] & ~at_home & self._said)
+        which = np.flatnonzero(inferred | unsure)
+        answered = np.where(unsure & torn, self._inlined, scope)
+        reason = np.where(unsure, Reason.CONTRADICTORY, Reason.INFERRED)
+        return np.stack([self._piece, answered, reason, torn], axis=1)[which]
+
+
+def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[np.bool_]:
+    """For each of these rows whether it has a line that the function of its ``scope`` (-1: none) does not say it can have."""
+    functions = module.functions
+    function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[scope]
+    found: NDArray[np.bool_] = function != NO_FUNCTION
+    known = np.flatnonzero(found)
+    function, file, line = function[known], module.rows.file[row[known]], module.rows.line[row[known]]
+    end = functions.end[function]
+    found[known] = functions.file[function] != file
+    found[known] |= (end > 0) & ((line < functions.first[function]) | (line >= end))
+    return found
+
+
 class _Judge:
-    """Decides row by row. ``row`` yields (piece, scope, reason, torn) of the pieces that are answered otherwise."""
+    """Decides row by row where that is doubtful (``_SuspectPieces``). ``row`` yields (piece, scope, reason, torn) of the pieces that
+    are answered otherwise."""
 
     def __init__(self, module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> None:
         self._module, self._text, self._claims, self._roots, self._suspects = module, text, claims, roots, suspects
@@ -227,10 +280,6 @@ class _Judge:
         pieces = range(first, stop)
         scopes = [self._scope(piece) for piece in pieces]
         torn = any(self._is_torn(piece) for piece in pieces)
-        if torn and (len({self._root(scope) for scope in scopes}) > 1 or any(map(self._is_stray, pieces, scopes))):
-            for piece, scope in zip(pieces, scopes, strict=True):
-                yield piece, self._inlined(scope), Reason.CONTRADICTORY, True
-            return
         home = scopes[0]
         owners = self._owners(first, home)
         believed = home if owners is None else self._only(home, owners)
@@ -251,10 +300,6 @@ class _Judge:
     def _is_torn(self, piece: int) -> bool:
         return bool(self._claims.torn[self._text.area[piece]])
 
-    def _is_stray(self, piece: int, scope: int) -> bool:
-        """Whether something else than an inlined call says that the piece is another's."""
-        return self._inlined(scope) < 0 and bool(self._claims.stray[self._text.area[piece]])
-
     def _scope(self, piece: int) -> int:
         """The scope that is written, or the only function that says the piece is its own."""
         written = self._written(piece)
@@ -268,15 +313,10 @@ class _Judge:
         return scope if scope >= 0 and self._scopes.inlined[scope] else _NOBODY
 
     def _owners(self, piece: int, scope: int) -> list[int] | None:
-        """The declarations of the functions whose line the row has; None where the scope's own can have it, or nobody is
-        known to."""
-        row = self._text.row[piece]
-        function = int(self._scopes.function[scope]) if scope >= 0 else NO_FUNCTION
-        if function == NO_FUNCTION:
-            return None
+        """The declarations of the functions whose line the row has; None where the function of ``scope`` may have it after all, or
+        nobody is known to."""
+        row, function = self._text.row[piece], int(self._scopes.function[scope])
         file, line = int(self._rows.file[row]), int(self._rows.line[row])
-        if self._declares(function, file, line):
-            return None
         owners = self._declarations.having(int(self._functions.unit[function]), file, line)
         if int(self._declarations.number[function]) in owners:
             return None
@@ -288,12 +328,6 @@ class _Judge:
         if not self._copies.of(root, [declaration]):
             return False
         return self._seen.has(declaration, line) or (root, declaration) in self._lost
-
-    def _declares(self, function: int, file: int, line: int) -> bool:
-        """Whether the function says itself that it can have this line."""
-        functions = self._functions
-        end = int(functions.end[function])
-        return int(functions.file[function]) == file and (not end or int(functions.first[function]) <= line < end)
 
     def _only(self, home: int, owners: list[int]) -> int | None:
         """The only copy of one of these declarations in the function around ``home``."""

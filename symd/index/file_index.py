@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.index.builder import build_unpacked
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
-from symd.index.partial import PartialIndex
 from symd.model.addresses import Query
 from symd.model.code import CodeObject
 from symd.model.summaries import ModuleSummary
+
+if TYPE_CHECKING:
+    from symd.index.partial import PartialIndex
 
 MAX_PARTIAL_QUERIES = 64
 """Queries about one file that partial indexes may answer, all together; more need most of the file anyway."""
@@ -42,6 +45,8 @@ class FileIndex:
 
     @cached_property
     def _partial(self) -> PartialIndex:
+        from symd.index.partial import PartialIndex  # noqa: PLC0415 - who asks for many addresses needs all of the index
+
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
 
     @cached_property

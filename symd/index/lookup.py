@@ -15,7 +15,6 @@ from symd.index.format import Column, Strings, decode, decompress
 from symd.index.packing import Unpacked
 from symd.index.point_lookup import ANSWER_BYTES, ANSWER_PAGE, KEPT_ANSWERS, LAST_IN_PAGE, AnswerPage, PointLookup
 from symd.index.schema import Columns, FunctionTable, RowTable
-from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Locations, TextSection
 from symd.model.columns import U32, U64
@@ -132,6 +131,10 @@ class Index:
     @cached_property
     def summary(self) -> ModuleSummary:
         """Its digest is the very text by which the module is known: who asks by it is found without a look at its letters."""
+        if self._unpacked is not None:
+            return self._unpacked.summary
+        from symd.index.summary import unpack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
+
         found = unpack(decompress(self.columns.summary))
         return found if self._digest is None else found._replace(sha256=self._digest)
 
@@ -339,7 +342,7 @@ class Index:
 
     def chosen_sections(self, path: str | None) -> Column:
         """The section numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside
-        a container is what the machine code was made from: it is meant only when it is named."""
+        a container is what the machine code was made from: an offset in it is meant only when it is named."""
         code_object = self.columns.section_object
         if path is not None:
             return np.flatnonzero(code_object == self._object_numbers[path])
@@ -351,6 +354,14 @@ class Index:
         if path is not None:
             return bool(code_object == self._object_numbers[path])
         return not self.columns.object_compiler_input.item(code_object)
+
+    def told_objects(self, path: str | None) -> list[int]:
+        """The numbers of the code objects whose names and tables are meant: of the one at ``path``, or of all. Of SPIR-V inside a container, which the
+        machine code beside it was made from, only where there is no machine code."""
+        if path is not None:
+            return [self._object_numbers[path]]
+        inputs = self.columns.object_compiler_input != 0
+        return np.flatnonzero(inputs.all() | ~inputs).tolist()
 
     def has_object(self, path: str) -> bool:
         return path in self._object_numbers

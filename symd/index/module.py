@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -198,8 +197,10 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
     """Its digest, which of a large module another thread makes meanwhile; who asks waits for it."""
     if len(data) <= _LARGE:
         return partial(_digest, data)
+    from threading import Thread  # noqa: PLC0415 - small modules need none
+
     found: list[Digest] = []
-    thread = threading.Thread(target=lambda: found.append(Digest(sha256_of(data))), name="symd-digest", daemon=True)
+    thread = Thread(target=lambda: found.append(Digest(sha256_of(data))), name="symd-digest", daemon=True)
     thread.start()
 
     def waited() -> Digest:

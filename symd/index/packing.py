@@ -15,6 +15,7 @@ from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns, FunctionTable
 from symd.model.columns import I64
 from symd.model.reasons import KNOWN
+from symd.model.summaries import ModuleSummary
 
 PAGE = 12
 """A page has 1 << PAGE ranges."""
@@ -253,6 +254,7 @@ class Unpacked(NamedTuple):
 
     ranges: ModuleRanges
     functions: FunctionTable
+    summary: ModuleSummary
 
 
 class OpenRanges(RangePages):

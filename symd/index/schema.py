@@ -56,7 +56,9 @@ class Columns:
 
     object_path = Spec("code object", "narrowest", "string: nesting path inside the module", number_of="string")
     object_target = Spec("code object", "narrowest", "string: target", number_of="string")
-    object_compiler_input = Spec("code object", "narrowest", "1 when it is asked only by path (SPIR-V in a container)")
+    object_compiler_input = Spec(
+        "code object", "narrowest", "1 when an offset in it is meant only by path (SPIR-V in a container)"
+    )
     object_rows = Spec("code object", "narrowest", "how many line rows it has")
 
     section_object = Spec("text section", "narrowest", "its code object", number_of="code object")

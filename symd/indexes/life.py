@@ -18,6 +18,7 @@ from symd.index.first_answer import first_answer
 from symd.index.summary import unpack
 from symd.indexes.attempts import Attempts
 from symd.indexes.outlines import Outlined, Outlines
+from symd.indexes.turns import Turns
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
@@ -53,7 +54,9 @@ class Indexes:
         self.get_open = self._cache.get
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
         self._outlined = Outlines()
-        self._building: dict[str, threading.Lock] = {}
+        self._turns = Turns()
+        self.without_waiting = self._turns.without_waiting
+        """Inside, in this thread, ``NotYet`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.departures.listen(self._forget)
         self._attempts = Attempts(store, limits)
@@ -131,23 +134,17 @@ class Indexes:
     def renew(self, digest: str) -> None:
         """Make the index of a module that has only indexes of older formats, which go then. It is not kept open. Whoever
         asks for the module meanwhile waits, or has done this already."""
-        with self._building.setdefault(digest, threading.Lock()):
-            try:
-                if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
-                    self._built(digest, None)
-                self._store.drop_older_indexes(digest, VERSION)
-            finally:
-                self._building.pop(digest, None)
+        with self._turns.taken(digest):
+            if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
+                self._built(digest, None)
+            self._store.drop_older_indexes(digest, VERSION)
 
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""
-        with self._building.setdefault(digest, threading.Lock()):
-            try:
-                self._store.remove(digest)
-                self._outlined.forget(digest)
-                self._cache.forget(digest)
-            finally:
-                self._building.pop(digest, None)
+        with self._turns.taken(digest):
+            self._store.remove(digest)
+            self._outlined.forget(digest)
+            self._cache.forget(digest)
 
     def ask(self, digest: str, question: Question[T], data: bytes | None = None) -> T:
         """A question about the bytes themselves; ``data`` are they, where they are at hand. Where the stored ones turn
@@ -187,19 +184,16 @@ class Indexes:
 
     def _opened(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         """Stored or built, one thread at a time. Of a module that is ``fresh``, nothing is stored or remembered yet."""
-        with self._building.setdefault(digest, threading.Lock()):
-            try:
-                found = self.get_open(digest)
-                if found is None:
-                    stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
-                    found = stored or self._built(digest, fresh, ahead)
-                    self._cache.put(digest, found)
-                    self._outlined.forget(digest)
-                    if fresh is None:
-                        self._check_there(digest)
-                return found
-            finally:
-                self._building.pop(digest, None)
+        with self._turns.taken(digest):
+            found = self.get_open(digest)
+            if found is None:
+                stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
+                found = stored or self._built(digest, fresh, ahead)
+                self._cache.put(digest, found)
+                self._outlined.forget(digest)
+                if fresh is None:
+                    self._check_there(digest)
+            return found
 
     def _check_there(self, digest: str) -> None:
         """A module that another process removed while its index was opened is not kept open: nobody else would say so."""

@@ -109,7 +109,7 @@ class TextSection(NamedTuple):
     address: int
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
 class Locations:
     """Distinct locations as equally long columns; entry 0 is "nothing known".
 
@@ -162,7 +162,7 @@ class Locations:
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answers(Sequence[Answer]):
     """Answers to a batch as columns, one entry a query, in the order asked; indexing makes one ``Answer``.
 

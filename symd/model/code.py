@@ -168,7 +168,7 @@ class CodeObject:
 
     @property
     def is_compiler_input(self) -> bool:
-        """SPIR-V inside a container: the machine code beside it was made from it."""
+        """SPIR-V inside a container: where there is machine code beside it, that was made from it."""
         return self.kind is CodeKind.SPIRV and self.path != ""
 
     def section(self, name: str) -> Section | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import ToolMissing
+from symd.errors import ToolMissing, extra_hint
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.columns import U32
 from symd.model.debug_info import RowFlag
@@ -115,7 +115,7 @@ def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
 
 
 def _not_installed(package: str) -> ToolMissing:
-    return ToolMissing(f"{package} is not installed here", where="symd[data]", hint="pip install 'symd[data]'")
+    return ToolMissing(f"{package} is not installed here", where="symd[data]", hint=extra_hint("data"))
 
 
 def _used(

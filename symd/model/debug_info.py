@@ -22,7 +22,7 @@ class RowFlag(IntFlag):
     EPILOGUE_BEGIN = 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LineRows:
     """A decoded line table of one code object, in table order: equally long columns.
 
@@ -55,7 +55,7 @@ NO_PARENT = 0xFFFFFFFF
 NO_FUNCTION = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scopes:
     """Functions and inlined calls of one code object: two tables of equally long columns.
 
@@ -116,7 +116,7 @@ class TextSpans(NamedTuple):
         return cls(np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DebugInfo:
     """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the code
     whose functions and inlined calls are described in files that are not here; ``strays`` is code that something in a

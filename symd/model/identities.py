@@ -17,13 +17,13 @@ ObjectPath = NewType("ObjectPath", str)
 """A code object's name in its module: what the containers around it call their elements, joined by "/"; "" where the module
 is the code object."""
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHA256 = r"[0-9a-f]{64}"
 _MODULES = "modules/"
 
 
 def is_digest(text: str) -> TypeGuard[Digest]:
     """Whether a text is a SHA-256 as symd writes it."""
-    return _SHA256.fullmatch(text) is not None
+    return re.fullmatch(_SHA256, text) is not None
 
 
 def checked_digest(text: str) -> Digest:

@@ -8,9 +8,9 @@ from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
-_BARE = re.compile(r"(?=.*[0-9])[0-9a-fA-F]{1,16}", re.ASCII)
+_BARE = r"(?=.*[0-9])[0-9a-fA-F]{1,16}"
 """What addr2line would take for a number, and symd does not."""
-_INDEX = re.compile(r"#([0-9]{1,10})", re.ASCII)
+_INDEX = r"#([0-9]{1,10})"
 _HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
 
 
@@ -18,7 +18,7 @@ def parse_query(text: str) -> Query:
     """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
     if not _NUMBER.fullmatch(number):
-        bare = _BARE.fullmatch(number)
+        bare = re.fullmatch(_BARE, number)
         raise _bad(
             text, "not a query", f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}" if bare else _HINT
         )
@@ -38,7 +38,7 @@ def parse_query(text: str) -> Query:
 def has_decimal(text: str) -> bool:
     """Whether the number of a query is decimal, and would be another one in hexadecimal."""
     number = text.strip().rpartition("+")[2]
-    return len(number) > 1 and _BARE.fullmatch(number) is not None
+    return len(number) > 1 and re.fullmatch(_BARE, number) is not None
 
 
 def as_hexadecimal(text: str) -> str:
@@ -58,7 +58,7 @@ def _section(target: str) -> str | int | None:
     if not target.startswith("(") or _closing(target) != len(target) - 1:
         return None
     inside = target[1:-1]
-    index = _INDEX.fullmatch(inside)
+    index = re.fullmatch(_INDEX, inside)
     return int(index[1]) if index else inside
 
 

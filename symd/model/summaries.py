@@ -39,6 +39,9 @@ class ObjectSummary(NamedTuple):
         """Where machine code names its device, SPIR-V names its version: "spirv1.2"."""
         return CodeKind.SPIRV if (self.target or "").startswith("spirv") else CodeKind.MACHINE
 
+    def has_kernel(self, name: str) -> bool:
+        return any(kernel.name == name for kernel in self.kernels)
+
 
 class ContainerSummary(NamedTuple):
     """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
@@ -59,6 +62,19 @@ class ModuleSummary(NamedTuple):
     objects: tuple[ObjectSummary, ...] = ()
     notes: tuple[str, ...] = ()
     containers: tuple[ContainerSummary, ...] = ()
+
+    def spirv_hint(self, kernel: str) -> str:
+        """Which SPIR-V inside the module has a kernel of that name, for somebody who asked without ``--object``; "" where none has."""
+        found = (
+            each.path for each in self.objects if each.kind is CodeKind.SPIRV and each.path and each.has_kernel(kernel)
+        )
+        path = next(found, None)
+        return in_spirv(path) if path else ""
+
+
+def in_spirv(path: str) -> str:
+    """The hint for a name that only the SPIR-V at ``path`` has."""
+    return f"its SPIR-V has it: --object {path}"
 
 
 class ModuleRecord(NamedTuple):

@@ -204,18 +204,17 @@ class WrittenLocations(ABC):
         """Write the frames of these locations and those around them that are not written yet."""
         parent, levels = self.locations.parent, list[I64]()
         while len(left := distinct(left[(left > 0) & ~self._has_frame[left]])):
-            self._has_frame[left] = True
             levels.append(left)
             left = parent[left].astype(np.int64)
         if not levels:
             return
-        every = np.concatenate(levels)
+        every = distinct(np.concatenate(levels))
         inlined = (self.locations.inlined[every] != 0).astype(np.int64)
         front, back = zip(*map(self.around_caller, (False, True)), strict=True)
         columns = [_shared(front, inlined), *self._frames(every), _shared(back, inlined)]
         texts = WrittenAnswers(columns, len(every)).each()
         self._text_bytes += sum(map(len, texts))
-        self._frame[every] = pieces_of(texts)
+        self._frame[every], self._has_frame[every] = pieces_of(texts), True
 
     def _string(self, number: int) -> str | None:
         return (self.locations.strings[number] or None) if number else None

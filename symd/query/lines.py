@@ -16,12 +16,11 @@ from symd.model.line_tables import LineTable
 
 def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
     """A table for each code object that has rows, in module order; only the one at ``path`` when it is given.
-    SPIR-V inside a container has its table only when it is named."""
+    SPIR-V beside machine code has its table only when it is named."""
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path)
     ends = np.cumsum(index.columns.object_rows, dtype=np.int64).tolist()
-    chosen = index.columns.section_object[index.chosen_sections(path)]
-    for number in np.unique(chosen).tolist():
+    for number in index.told_objects(path):
         first = ends[number - 1] if number else 0
         if ends[number] > first:
             yield _table(index, number, slice(first, ends[number]))

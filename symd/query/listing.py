@@ -16,6 +16,7 @@ from symd.model.answers import Answers
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.listings import Instructions, Listing, ListingPart
+from symd.model.summaries import in_spirv
 from symd.query import function_names
 from symd.query.effort import Effort
 
@@ -61,14 +62,23 @@ def _beginnings(index: Index, kernel: str) -> set[function_names.Start]:
 
 def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
     """The code objects to disassemble. Raises ObjectNotFound, KernelNotFound."""
-    found = [code for code in codes if code.path == part.path or (part.path is None and not code.is_compiler_input)]
-    if part.path is not None and not found:
-        raise ObjectNotFound.at(part.path)
-    if part.kernel is not None:
-        found = [code for code in found if any(each.name == part.kernel for each in code.kernels)]
+    if part.path is None:
+        found = [code for code in codes if not code.is_compiler_input] or list(codes)
+    else:
+        found = [code for code in codes if code.path == part.path]
         if not found:
-            raise KernelNotFound(f"there is no kernel {part.kernel!r}", hint="symd info FILE lists them")
+            raise ObjectNotFound.at(part.path)
+    if part.kernel is not None:
+        found = [code for code in found if _has(code, part.kernel)]
+        if not found:
+            spirv = next((code.path for code in codes if part.path is None and _has(code, part.kernel)), None)
+            hint = in_spirv(spirv) if spirv else "symd info FILE lists them"
+            raise KernelNotFound(f"there is no kernel {part.kernel!r}", hint=hint)
     return [replace(code, target=code.target or part.target) for code in found]
+
+
+def _has(code: CodeObject, kernel: str) -> bool:
+    return any(each.name == kernel for each in code.kernels)
 
 
 def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instructions | SymdError]) -> Iterator[Listing]:

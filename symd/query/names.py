@@ -69,12 +69,7 @@ class _Search:
         self.kinds = wanted.kinds or frozenset(NameKind)
         self.fits = _matcher(wanted, check_wanted)
         self.fits_file = _file_matcher(wanted, check_wanted)
-        inputs = index.columns.object_compiler_input.tolist()
-        self.objects = [
-            number
-            for number, other in enumerate(index.objects)
-            if (other == path if path is not None else not inputs[number])
-        ]
+        self.objects = index.told_objects(path)
 
     def entries(self, kind: NameKind) -> Iterator[_Entry]:
         if kind in self.kinds:

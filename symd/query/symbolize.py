@@ -231,10 +231,11 @@ class _Batch:
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
     def _relative(self, starts: list[tuple[int, int]], numbers: _Numbers, values: U64, missing: Reason) -> None:
-        if len(starts) != 1:
-            self.reason[numbers] = Reason.AMBIGUOUS if starts else missing
-            if starts:
-                self._several(numbers, values, np.arange(min(len(values), MAX_EXPLAINED)), self._inside(starts))
+        if not starts:
+            self.reason[numbers] = missing
+            return
+        if len(starts) > 1:
+            self._at_one_of(starts, numbers, values)
             return
         text, at = starts[0]
         room = np.uint64(max(self.index.section_size(text) - at, 0))
@@ -244,9 +245,16 @@ class _Batch:
         if not in_text.all():
             self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
-    def _inside(self, starts: Sequence[tuple[int, int]]) -> Callable[[int], Places]:
-        """What gives, for an offset from each of ``starts``, the (text section, offset) of every one that is inside its text."""
+    def _at_one_of(self, starts: Sequence[Start], numbers: _Numbers, values: U64) -> None:
+        """Offsets from each of several starts. One that is beyond the text of every start has no candidates: it is outside, not ambiguous."""
         room = np.array([max(self.index.section_size(text) - at, 0) for text, at in starts], np.uint64)
+        in_text = values < room.max()
+        self.reason[numbers] = np.where(in_text, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT)
+        self._several(numbers, values, np.flatnonzero(in_text), self._inside(starts, room))
+
+    def _inside(self, starts: Sequence[Start], room: U64) -> Callable[[int], Places]:
+        """What gives, for an offset from each of ``starts``, the (text section, offset) of every one that is inside its text, of which so
+        many bytes follow it."""
 
         def places(value: int) -> Places:
             inside = np.flatnonzero(room > np.uint64(value))[:MAX_CANDIDATES].tolist()

@@ -123,10 +123,11 @@ class OpenedModules:
             self._shrink()
         return opened
 
-    def clear(self) -> None:
-        """Forget all."""
+    def forget_but(self, number: int) -> None:
+        """Forget all but so many that were used last."""
         with self._lock:
-            self._kept.clear()
+            for digest in tuple(self._kept)[: max(len(self._kept) - number, 0)]:
+                del self._kept[digest]
 
     def _shrink(self) -> None:
         """What was used longest ago goes first."""

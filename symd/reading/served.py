@@ -15,6 +15,10 @@ from symd.reading.questions import MakeIndex, Question, WriteObject
 from symd.reading.values import decode, encode
 
 T = TypeVar("T")
+LARGE_MODULE: Final = 1 << 20
+"""The index of a module of more bytes is made by a process that is asked for little else."""
+_KEPT_AFTER_INDEX: Final = 4
+"""So many modules, those asked about last, stay open when an index was made: uploads come by the thousand, and nobody asks of most."""
 _opened: Final = OpenedModules()
 
 
@@ -32,8 +36,8 @@ def files(module: ModuleFile, question: Question[T]) -> Iterator[tuple[str, int]
 
 
 def answer(data: bytes, limits: Limits, descriptors: Sequence[int]) -> bytes:
-    """The answer to a ``request``, as ``values`` writes it; ``descriptors`` are those of its ``files``. A module whose index is made is not kept: the process that
-    does that is asked for nothing else."""
+    """The answer to a ``request``, as ``values`` writes it; ``descriptors`` are those of its ``files``. A module stays open for the next question, unless it is large and
+    its index was made."""
     module, question = decode(data)
     module = replace(module, descriptor=descriptors[0])
     if isinstance(question, MakeIndex | WriteObject):
@@ -48,4 +52,4 @@ def answer(data: bytes, limits: Limits, descriptors: Sequence[int]) -> bytes:
     finally:
         if collects:
             gc.enable()
-        _opened.clear()
+        _opened.forget_but(0 if len(opened.data) > LARGE_MODULE else _KEPT_AFTER_INDEX)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symd.errors import InvalidInput, StoreUnavailable, ToolMissing
+from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
 from symd.output_file import replacing
 from symd.sample_tables.form import Form
 
@@ -21,7 +21,7 @@ _HINT = "choose another OUT"
 def check_arrow() -> None:
     """Raises ToolMissing where there is no Apache Arrow."""
     if find_spec("pyarrow") is None:
-        raise ToolMissing("pyarrow is not installed here", where="symd[data]", hint="pip install 'symd[data]'")
+        raise ToolMissing("pyarrow is not installed here", where="symd[data]", hint=extra_hint("data"))
 
 
 def answer_file(

@@ -8,17 +8,15 @@ import numpy as np
 
 from symd.api import Symbolizer
 from symd.errors import (
+    OF_ONE_MODULE,
+    BadQuery,
     Busy,
     ContextNotFound,
-    DataLoss,
     DeadlineExceeded,
-    InvalidInput,
     LimitExceeded,
     ModuleNotFound,
     ObjectNotFound,
     SymdError,
-    Unsupported,
-    WorkerDied,
 )
 from symd.model.answers import Reason
 from symd.model.columns import I64, U32, U64
@@ -30,8 +28,8 @@ from symd.sample_tables.places import NumberColumn, Places, Rows
 
 MAX_NOTES = 1000
 _NOTE_CHARACTERS = 300
-_UNREADABLE = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
-"""What is wrong with one module, or one context: the others are answered."""
+_SECONDS_OF_A_MODULE = ("build_seconds", "question_seconds")
+"""The limits of the time that reading one module takes."""
 
 
 class Answering:
@@ -46,7 +44,7 @@ class Answering:
 
     def entries(self, places: Places) -> U32:
         """For each row its entry of the registry. A row that names no place has entry 0. Raises what a symbolizer raises that cannot
-        answer at all: one that is out of reach or busy."""
+        answer at all: one that is out of reach, busy, or too slow to take the question."""
         self._names.forget_unknown()
         found = np.zeros(places.count, np.uint32)
         device, in_kernel, at_address = places.kinds()
@@ -74,7 +72,7 @@ class Answering:
             )
             return self.registry.of_answers(target.digest, answers)
 
-        return self._answered(f"modules/{target.digest}", ask, Reason.MALFORMED)
+        return self._answered(f"modules/{target.digest}", ask)
 
     def _as_of(self, context: str, addresses: U64, times: I64 | None) -> U32 | int:
         """``_in_context``, where times may be below 0: nothing was loaded then."""
@@ -90,23 +88,26 @@ class Answering:
         name = context.removeprefix("contexts/")
 
         def ask() -> U32:
-            found = self._symbolizer.contexts.symbolize(name, addresses, times)
+            try:
+                found = self._symbolizer.contexts.symbolize(name, addresses, times)
+            except BadQuery as error:  # no context is called so
+                raise ContextNotFound(error.message) from error
             return self.registry.of_device_answers(found)
 
-        return self._answered(f"contexts/{name}", ask, Reason.UNKNOWN_MODULE)
+        return self._answered(f"contexts/{name}", ask)
 
-    def _answered(self, where: str, ask: Callable[[], U32], unreadable: Reason) -> U32 | int:
-        """The entries, or the entry of the reason why what stands at ``where`` cannot be asked: ``unreadable`` where it is there."""
+    def _answered(self, where: str, ask: Callable[[], U32]) -> U32 | int:
+        """The entries, or the entry of the reason why what stands at ``where`` cannot be asked."""
         try:
             return ask()
-        except Busy:
-            raise
         except ObjectNotFound:
             return self.registry.of_reason(Reason.UNKNOWN_KERNEL)
         except (ModuleNotFound, ContextNotFound) as error:
             return self._refused(where, error, Reason.UNKNOWN_MODULE)
-        except _UNREADABLE as error:
-            return self._refused(where, error, unreadable)
+        except OF_ONE_MODULE as error:
+            if _is_of_the_call(error):
+                raise
+            return self._refused(where, error, Reason.MALFORMED)
 
     def _refused(self, where: str, error: SymdError, reason: Reason) -> int:
         self._note(f"{where}: {error.message}")
@@ -115,3 +116,11 @@ class Answering:
     def _note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
             self.notes[text if len(text) <= _NOTE_CHARACTERS else f"{text[:_NOTE_CHARACTERS]}..."] = None
+
+
+def _is_of_the_call(error: SymdError) -> bool:
+    """Whether a daemon that has too much to do did not come to the question, so that nothing is known of what was asked about."""
+    limit = error.metadata.get("limit")
+    if isinstance(error, DeadlineExceeded):
+        return limit not in _SECONDS_OF_A_MODULE
+    return isinstance(error, Busy) or (isinstance(error, LimitExceeded) and limit == "question_seconds")

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from symd.child.folders import child_folder
-from symd.config import Doors
+from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server

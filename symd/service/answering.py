@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from google.protobuf.message import Message
 from grpc.aio import EOF
 
+from symd.api import NotYet
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded
 from symd.service.bridge import Requests, Responses
@@ -87,7 +88,8 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     holding.take(len(data))
     arrived = [data]
     del data
-    answer_it = _below_span(call, partial(_read_and_answer, method, service, arrived, call))
+    answering = _without_waiting if work is Work.COLD else _read_and_answer
+    answer_it = _below_span(call, partial(answering, method, service, arrived, call))
     response = await service.lanes[work].run(call.client, answer_it)
     holding.release()
     holding.take(len(response))
@@ -177,12 +179,22 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
     return spanned
 
 
+def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """The same; where another thread makes the index that it needs, ``arrived`` is as before, and ``NotYet`` is raised."""
+    with service.engine.without_waiting():
+        return _read_and_answer(method, service, arrived, call)
+
+
 def _read_and_answer(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """``arrived`` is emptied: what was read is held no longer than that takes."""
     limits = service.config.limits
     request = method.read(arrived.pop(), limits)
     note_request(call, request)
-    response: Message = method.handle(service, request, call)
+    try:
+        response: Message = method.handle(service, request, call)
+    except NotYet:
+        arrived.append(request.SerializeToString())
+        raise
     del request
     return _written(response, limits)
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import grpc
 
-from symd.config import Doors
 from symd.credential_file import read_credentials
+from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition
 from symd.service.certificate_dates import not_after
 from symd.service.watched_files import WatchedFiles, read_private

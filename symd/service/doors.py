@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from symd.config import DEFAULT_LIMITS, Doors, Limits
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Rights, rights_text
 from symd.service.access_file import Access, read_access
@@ -135,7 +136,9 @@ class Doorkeeper:
         if shown.token is not None and self.access is not None:
             found = self.access.value().of_token(shown.token)
             if found is None:
-                raise Unauthenticated("nobody has this token", hint="ask the operator for one (symd token)")
+                raise Unauthenticated(
+                    "this token is wrong, revoked or another daemon's", hint="ask the operator for another (symd token)"
+                )
             return Principal(*found)
         if shown.certificate is not None:
             return Principal(shown.certificate, self._certified_rights(shown.certificate))

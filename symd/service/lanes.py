@@ -1,20 +1,26 @@
 """Threads by kind of work, so that as much as there may be of one kind never holds up another: a lane of each.
 
-Within a lane clients take turns: whoever has many calls waiting is served one of them, then others get in between.
+Within a lane clients take turns: whoever has many calls waiting is served one of them, then others get in between. Of the threads of some
+lanes one client has a share at most. Work that has to wait for other work (``NotYet``) gives its thread back meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from copy import copy
 from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from symd.config import Config
+from symd.api import NotYet
+from symd.daemon_config import Config
 from symd.errors import Busy
+from symd.service.placement import run_anywhere
 
 Result = TypeVar("Result")
 
@@ -36,64 +42,146 @@ class Work(StrEnum):
     WATCH = "watches"
 
 
-class Lane:
-    """``size`` threads, and up to ``queue`` calls that wait for one, each at most ``patience`` seconds (None: as long as its
-    caller). To be used on one event loop."""
+class _Line:
+    """Calls that wait, at most ``most``, by client. ``refusal`` is what those hear that there is no room for."""
 
-    def __init__(self, work: Work, size: int, queue: int, patience: float | None = None) -> None:
+    def __init__(self, most: int, refusal: Callable[[], Busy]) -> None:
+        self._most = most
+        self._refusal = refusal
+        self._calls: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def length(self) -> int:
+        """How many wait."""
+        return sum(map(len, self._calls.values()))
+
+    def join(self, client: str) -> asyncio.Future[None]:
+        """A call that waits from now on. Raises ``Busy``; where another gives way to it, that one's future does."""
+        if self.length >= self._most:
+            self._make_room(client)
+        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls.setdefault(client, deque()).append(call)
+        return call
+
+    def leave(self, client: str, call: asyncio.Future[None]) -> None:
+        """A call that waits no longer, if it still did."""
+        calls = self._calls.get(client)
+        if calls is not None and call in calls:
+            calls.remove(call)
+            if not calls:
+                del self._calls[client]
+
+    def next(self, may: Callable[[str], bool]) -> tuple[str, asyncio.Future[None]] | None:
+        """The first call of the client that has waited longest for a turn, of those that ``may`` have one."""
+        while (client := next(filter(may, self._calls), None)) is not None:
+            calls = self._calls.pop(client)
+            call = calls.popleft()
+            if calls:
+                self._calls[client] = calls
+            if not call.done():
+                return client, call
+        return None
+
+    def _make_room(self, client: str) -> None:
+        """Let the last call of the client that has the most waiting give way, where that is not ``client`` itself."""
+        longest = max(self._calls.values(), key=len, default=None)
+        if longest is None or len(longest) <= len(self._calls.get(client, ())) + 1:
+            raise self._refusal()
+        last = longest.pop()
+        if not last.done():
+            last.set_exception(self._refusal())
+
+
+class Lane:
+    """``size`` threads, of which one client has ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most
+    ``patience`` seconds (None: as long as its caller). To be used on one event loop."""
+
+    def __init__(
+        self, work: Work, size: int, queue: int, patience: float | None = None, share: int | None = None
+    ) -> None:
         self._name = work
         self._size = size
-        self._queue = queue
+        self._share = size if share is None else share
         self._patience = patience
-        self._running = 0
+        self._running: Counter[str] = Counter()
         self._threads = 0
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting = _Line(queue, self._busy)
+        self._behind = _Line(queue, self._busy)
+        """Calls that wait for other work, and take no thread meanwhile."""
 
     @property
     def waiting(self) -> int:
-        """Calls that wait for a thread."""
-        return sum(map(len, self._waiting.values()))
+        """Calls that wait for a thread, or for other work before that."""
+        return self._waiting.length + self._behind.length
 
     @property
     def running(self) -> int:
         """Threads at work."""
-        return self._running
+        return self._running.total()
 
     async def run(self, client: str, work: Callable[[], Result]) -> Result:
         """What ``work`` returns or raises, in a thread of the lane. Raises ``Busy`` when too many wait already. Work that has
-        begun goes on when nobody waits for it any more, and keeps its thread."""
-        if self._running >= self._size:
+        begun goes on when nobody waits for it any more, and keeps its thread; work that raises ``NotYet`` is begun again when what it
+        waits for has been made."""
+        while True:
+            try:
+                return await self._run_once(client, work)
+            except NotYet as early:
+                made = early.made
+            await self._until(client, made)
+
+    async def _run_once(self, client: str, work: Callable[[], Result]) -> Result:
+        if self.running >= self._size or not self._may_run(client):
             await self._turn(client)
         else:
-            self._running += 1
+            self._running[client] += 1
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        if self._threads < self._running:
+        if self._threads < self.running:
             self._threads += 1
             threading.Thread(target=self._serve, name=f"symd-{self._name}", daemon=True).start()
-        self._tasks.put(lambda: self._attempt(loop, work, future))
+        self._tasks.put(lambda: self._attempt(loop, client, work, future))
         return await future
+
+    async def _until(self, client: str, made: Future[None]) -> None:
+        """Wait for other work. Raises its error, where that is one for all who wait."""
+        loop = asyncio.get_running_loop()
+        call = self._behind.join(client)
+        made.add_done_callback(lambda _: _on_loop(loop, _tell, call))
+        try:
+            await call
+        finally:
+            self._behind.leave(client, call)
+        late = made.exception()
+        if late is not None:
+            raise copy(late)
+
+    def _may_run(self, client: str) -> bool:
+        """Whether a client has less than its share of the threads."""
+        return self._running[client] < self._share
 
     def _serve(self) -> None:
         """A thread. It is a daemon of its process: one that waits for others does not keep the process from ending."""
+        run_anywhere()
         while True:
             self._tasks.get()()
 
     def _attempt(
-        self, loop: asyncio.AbstractEventLoop, work: Callable[[], Result], future: asyncio.Future[Result]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        client: str,
+        work: Callable[[], Result],
+        future: asyncio.Future[Result],
     ) -> None:
         try:
             result, error = work(), None
         except BaseException as caught:  # noqa: BLE001 - raised again where it is waited for
             result, error = None, caught
-        try:
-            loop.call_soon_threadsafe(self._finish, future, result, error)
-        except RuntimeError:
-            return  # the loop has ended, and nobody waits
+        _on_loop(loop, self._finish, client, future, result, error)
 
-    def _finish(self, future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-        self._hand_on()
+    def _finish(self, client: str, future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+        self._hand_on(client)
         if future.done():
             return  # cancelled
         if error is None:
@@ -103,48 +191,29 @@ class Lane:
 
     async def _turn(self, client: str) -> None:
         """Wait until the thread of a call that has ended is this one's."""
-        if self.waiting >= self._queue:
-            self._make_room(client)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(client, deque()).append(turn)
+        turn = self._waiting.join(client)
         try:
             async with asyncio.timeout(self._patience):
                 await turn
         except (TimeoutError, asyncio.CancelledError) as error:
             if turn.cancelled():
-                self._leave(client, turn)
-            else:
-                self._hand_on()
+                self._waiting.leave(client, turn)
+            elif turn.exception() is None:
+                self._hand_on(client)
             if isinstance(error, TimeoutError):
                 raise self._busy() from None
             raise
 
-    def _make_room(self, client: str) -> None:
-        """Let the last call of the client that has the most waiting give way, where that is not ``client`` itself."""
-        longest = max(self._waiting.values(), key=len, default=None)
-        if longest is None or len(longest) <= len(self._waiting.get(client, ())) + 1:
-            raise self._busy()
-        longest.pop().set_exception(self._busy())
-
-    def _leave(self, client: str, turn: asyncio.Future[None]) -> None:
-        queue = self._waiting.get(client)
-        if queue is not None and turn in queue:
-            queue.remove(turn)
-            if not queue:
-                del self._waiting[client]
-
-    def _hand_on(self) -> None:
-        """Give the thread that has become free to the client that has waited longest for a turn."""
-        while self._waiting:
-            client = next(iter(self._waiting))
-            queue = self._waiting.pop(client)
-            turn = queue.popleft()
-            if queue:
-                self._waiting[client] = queue
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._running -= 1
+    def _hand_on(self, client: str) -> None:
+        """Give the thread of this client's call, which has ended, to the client that has waited longest for a turn."""
+        self._running[client] -= 1
+        if not self._running[client]:
+            del self._running[client]
+        following = self._waiting.next(self._may_run)
+        if following is not None:
+            waiting, turn = following
+            self._running[waiting] += 1
+            turn.set_result(None)
 
     def _busy(self) -> Busy:
         return Busy(
@@ -152,6 +221,17 @@ class Lane:
             hint="try again when one of them has ended",
             metadata={"limit": str(self._name), "value": str(self._size)},
         )
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+    """Call something on a loop, from any thread. Where the loop has ended nobody waits."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *arguments)
+
+
+def _tell(call: asyncio.Future[None]) -> None:
+    if not call.done():
+        call.set_result(None)
 
 
 _WHAT = {
@@ -175,7 +255,6 @@ def lanes_of(config: Config) -> Lanes:
     shared = {
         Work.QUESTION: config.workers,
         Work.BATCH: limits.batches,
-        Work.COLD: limits.cold_questions,
         Work.FETCH: limits.fetches,
     }
     kept = {
@@ -186,5 +265,6 @@ def lanes_of(config: Config) -> Lanes:
     }
     return {
         **{work: Lane(work, size, queue) for work, size in shared.items()},
+        Work.COLD: Lane(Work.COLD, limits.cold_questions, queue, share=(limits.cold_questions + 1) // 2),
         **{work: Lane(work, size, queue, PATIENCE) for work, size in kept.items()},
     }

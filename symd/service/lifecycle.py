@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from symd.api import Host
 from symd.child import folders
 from symd.child.starter import Starter
-from symd.config import Config, Doors
+from symd.daemon_config import Config, Doors
 from symd.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
@@ -25,6 +25,7 @@ from symd.service.handed_sockets import handed_sockets
 from symd.service.memory import giving_back
 from symd.service.metrics import Metrics
 from symd.service.metrics_page import telling
+from symd.service.placement import together
 from symd.service.server import Daemon, build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watched
 from symd.service.tracing import tracing
@@ -77,6 +78,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         signals.started()
         daemon.server.start()
         stack.enter_context(giving_back())
+        stack.enter_context(together(daemon.server.threads))
         for address in addresses:
             _announce(address, config.doors, ready)
         if shown is not None:

@@ -14,7 +14,8 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.service.batch_room import BatchRoom
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Options, Server

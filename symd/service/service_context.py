@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from symd.api import Host
-from symd.config import Config
+from symd.daemon_config import Config
 from symd.errors import Unavailable
 from symd.service.batch_room import BatchRoom
 from symd.service.flight import BytesInFlight

@@ -1,4 +1,4 @@
-"""Whether the daemon sends spans to a collector. OpenTelemetry is an extra (``pip install symd[otel]``) and is imported only where
+"""Whether the daemon sends spans to a collector. OpenTelemetry is an extra (``symd[otel]``) and is imported only where
 somebody asks for spans."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from symd.errors import FailedPrecondition, InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput, extra_hint
 
 if TYPE_CHECKING:
     from symd.service.spans import Spans
@@ -35,7 +35,7 @@ def tracing(endpoint: str) -> Iterator[Spans | None]:
     if endpoint:
         _check_url(endpoint)
     if not all(map(_installed, _NEEDED)):
-        hint = "pip install 'symd[otel]'"
+        hint = extra_hint("otel")
         if endpoint:
             raise FailedPrecondition("spans take OpenTelemetry, which is not installed", where="--otlp", hint=hint)
         log.warning("no spans are sent: OpenTelemetry is not installed (%s)", hint)

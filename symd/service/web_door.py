@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from symd.config import Config
+from symd.daemon_config import Config
 from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import PathRule, SourceText
@@ -168,10 +168,13 @@ class _DaemonLane:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
 
-    async def run(self, visitor: Visitor, effort: Effort, work: Callable[[], Result]) -> Result:
+    async def run(
+        self, visitor: Visitor, effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+    ) -> Result:
         """Raises Busy, and Unavailable when the daemon ends."""
         call = Call("symd.http", visitor.share, None)
-        job = partial(self._in_place, call, work) if effort is Effort.LARGE else work
+        asked = partial(self._without_waiting, work) if repeatable else work
+        job = partial(self._in_place, call, asked) if effort is Effort.LARGE else asked
         lane = self._daemon.lanes[_WORK[effort]]
         try:
             waited = self._daemon.server.begin(lane.run(visitor.share, job))
@@ -186,6 +189,10 @@ class _DaemonLane:
         """As gRPC's large messages are counted. Raises Busy."""
         flight = self._daemon.flight
         return partial(flight.release, visitor.budget, flight.hold(visitor.budget, size))
+
+    def _without_waiting(self, work: Callable[[], Result]) -> Result:
+        with self._daemon.engine.without_waiting():
+            return work()
 
     def _in_place(self, call: Call, work: Callable[[], Result]) -> Result:
         with place(self._daemon.large_answers, call):

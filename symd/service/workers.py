@@ -2,7 +2,7 @@
 these, and what that means is said in one error.
 
 Two pools, so that who asks for little never waits for who asks for much. Every question, and the index of a module that is
-not large, goes to the *quick* pool, which has ``QUICK_SECONDS`` for it; what is not done by then is begun again in the
+not large (``LARGE_MODULE``), goes to the *quick* pool, which has ``QUICK_SECONDS`` for it; what is not done by then is begun again in the
 *long* pool, where the index of a large module goes at once. Some processes of both are started ahead.
 
 Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a processor,
@@ -38,7 +38,7 @@ from symd.errors import (
 )
 from symd.reading.module_file import ModuleFile
 from symd.reading.questions import MakeIndex, Question
-from symd.reading.served import files, request
+from symd.reading.served import LARGE_MODULE, files, request
 from symd.reading.values import decode
 
 T = TypeVar("T")
@@ -47,8 +47,6 @@ Told = Callable[[str, str, float], None]
 """Told of each question: "index" or "question", "OK" or the reason of an error, seconds."""
 QUICK_SECONDS: Final = 2.0
 """What takes longer is begun again where nobody waits behind it."""
-LARGE_MODULE: Final = 1 << 20
-"""The index of a module of more bytes is made in the long pool from the beginning."""
 _FUNCTION: Final = "symd.reading.served:answer"
 
 

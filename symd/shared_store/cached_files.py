@@ -30,7 +30,7 @@ from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, de
 from symd.shared_store.cache_room import CacheRoom
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
-from symd.store.files import IncomingFile, disk, make_folder, open_file, size_of, sweep, turn
+from symd.store.files import IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
 from symd.store.ownership import check_private
 
 log = logging.getLogger("symd.store")
@@ -126,7 +126,7 @@ class CachedFiles:
                 try:
                     shutil.copyfile(path, file.path)
                     self._room.make(file.size)
-                    file.publish(self._path(name))
+                    self._publish(file, name)
                 finally:
                     file.discard()
         except StoreUnavailable as error:
@@ -137,7 +137,7 @@ class CachedFiles:
         self._compared.pop(name, None)
         path = self._path(name)
         with disk(path):
-            path.unlink(missing_ok=True)
+            remove(path)
 
     def remove(self, name: str) -> None:
         """``FileCache.remove``. Other machines keep their copies until these are the least recently used."""
@@ -251,7 +251,7 @@ class CachedFiles:
             self._room.make(file.size)
             handle = file.shared()
             try:
-                file.publish(self._path(name))
+                self._publish(file, name)
             except BaseException:
                 os.close(handle)
                 raise
@@ -260,6 +260,14 @@ class CachedFiles:
         status = os.fstat(handle)
         self._note_compared(name, _Identity(status.st_ino, status.st_size))
         return _Brought(found=True, handle=handle)
+
+    def _publish(self, file: IncomingFile, name: str) -> None:
+        """Give a file its name, also where a folder has it: what stands in a cache is in the object storage too. Raises OSError."""
+        path = self._path(name)
+        if path.is_dir() and not path.is_symlink():
+            log.warning("%s is a folder: a file takes its place", path)
+            remove(path)
+        file.publish(path)
 
     def _again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from symd.config import Limits
-from symd.errors import FailedPrecondition, InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput, extra_hint
 
 if TYPE_CHECKING:
     from symd.shared_store.store import SharedStore
@@ -50,5 +50,5 @@ def check_catalogue(catalogue: str) -> None:
         raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
     if find_spec("psycopg") is None:
         raise FailedPrecondition(
-            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint="pip install 'symd[postgresql]'"
+            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint=extra_hint("postgresql")
         )

@@ -30,9 +30,10 @@ _IDLE_TRANSACTION_SECONDS: Final = 60
 _KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 """After 25 seconds the server forgets a daemon whose machine is gone, and with it the daemon's locks."""
 _PARAMETER: Final = re.compile(r"\?|(?<!:):([a-z_0-9]+)")
-_DAMAGE: Final = ("22", "23", "42", "P0", "XX00")
+_DAMAGE: Final = ("0A000", "22", "23", "42", "P0", "XX00")
 """How codes begin that say that the tables are not those that symd made, or their pages are damaged
-(postgresql.org/docs/current/errcodes-appendix.html)."""
+(postgresql.org/docs/current/errcodes-appendix.html). 0A000 is said of a NaN where a whole number belongs, and of a column whose type has changed
+since a statement was planned."""
 _OF_VALUES: Final = (psycopg.DataError, psycopg.ProgrammingError)
 """What psycopg raises by itself for values that are no column's of symd's."""
 _NO_DAMAGE: Final = ("42501", "42P05")

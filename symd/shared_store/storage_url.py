@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from symd.config import Limits
-from symd.errors import FailedPrecondition, InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput, extra_hint
 from symd.shared_store.folder_storage import FolderStorage
 from symd.shared_store.object_storage import ObjectStorage
 
@@ -20,9 +20,7 @@ def open_storage(url: str, limits: Limits, *, make: bool) -> ObjectStorage:
         raise _no_storage(url, parts)
     if parts.scheme == "s3" and parts.hostname:
         if find_spec("obstore") is None:
-            raise FailedPrecondition(
-                "s3:// takes obstore, which is not installed", where=url, hint="pip install 'symd[s3]'"
-            )
+            raise FailedPrecondition("s3:// takes obstore, which is not installed", where=url, hint=extra_hint("s3"))
         from symd.shared_store.s3_storage import S3Storage  # noqa: PLC0415 - obstore is an extra, and takes 40 ms
 
         storage = S3Storage(parts.netloc, unquote(parts.path).strip("/"), limits)

@@ -48,11 +48,14 @@ def default_store(environment: Mapping[str, str]) -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Whether nobody else may change what is in ``folder``, or put another in its place: ``store.ownership.check_private``."""
+    """Whether nobody else may change what is in ``folder``, or put another in its place, as ``store.ownership.check_private`` has it, and no
+    symbolic link leads there."""
     status = os.stat(folder)  # noqa: PTH116 - pathlib is slow to import
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
         return False
     above = os.path.realpath(folder)
+    if above != os.path.abspath(folder):  # noqa: PTH100 - likewise
+        return False  # whose the symbolic links are is looked at by the command line
     while above != "/":
         above = os.path.dirname(above)  # noqa: PTH120 - likewise
         mode = os.stat(above).st_mode  # noqa: PTH116 - likewise

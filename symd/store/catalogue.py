@@ -386,6 +386,34 @@ def existing(path: Path) -> sqlite3.Connection:
     )
 
 
+def opens_in_place(path: Path) -> bool:
+    """Whether SQLite can have its own files beside a catalogue, which it makes also for who only reads: not on a disk that is full."""
+    try:
+        with closing(existing(path)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        return not error.sqlite_errorname.startswith(("SQLITE_IOERR", "SQLITE_FULL"))
+    return True
+
+
+def older_schema(path: Path) -> int:
+    """The schema of a catalogue that an older symd wrote; 0 where it has today's, or it cannot be read which."""
+    if not path.is_file() or path.is_symlink():
+        return 0
+    try:
+        with closing(existing(path)) as connection:
+            schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error:
+        return 0  # whoever reads it says what is wrong
+    return schema if 0 < schema < len(MIGRATIONS) else 0
+
+
+def copy_of_catalogue(path: Path, to: Path) -> None:
+    """Copy a catalogue as it is at one moment, with what its log of writes has. Raises ``DataLoss`` and ``StoreUnavailable``."""
+    with translated(path), closing(existing(path)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+
+
 def damage(path: Path, name: str, fault: str) -> DataLoss:
     """The error of a catalogue that is damaged; ``name`` is SQLite's word for what it met, ``fault`` says what it is."""
     return DataLoss(

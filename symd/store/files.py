@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from symd.errors import StoreUnavailable
+from symd.errors import StoreUnavailable, SymdError
 
 log = logging.getLogger("symd.store")
 
@@ -44,6 +44,8 @@ _SILENT_SECONDS = 1.0
 """How long a start waits for a lock without a word."""
 _LOCK_POLL = 0.02
 """Seconds."""
+_PID_BYTES = 20
+"""A process's number has fewer digits."""
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -163,12 +165,15 @@ def sweep(folder: Path) -> int:
 
 
 @contextmanager
-def turn(folder: Path, name: str, seconds: float | None = None) -> Iterator[bool]:
+def turn(
+    folder: Path, name: str, seconds: float | None = None, late: Callable[[str], SymdError] | None = None
+) -> Iterator[bool]:
     """Hold a turn at something, which has this name, against every other process and thread; whether others had to be waited
-    for. Its file is there as long as somebody holds it or waits, and ``sweep`` removes what the dead leave.
+    for. Its file is there as long as somebody holds it or waits, and says which process holds it; ``sweep`` removes what the dead leave.
 
-    Who gives ``seconds`` waits no longer, and goes on without the turn then."""
+    Who gives ``seconds`` waits no longer. It goes on without the turn then, or raises the error that ``late`` makes of who holds it."""
     path, waited = folder / f"{_PREFIX}{name}", False
+    until = None if seconds is None else time.monotonic() + seconds
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -176,10 +181,13 @@ def turn(folder: Path, name: str, seconds: float | None = None) -> Iterator[bool
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 waited = True
-                if not _locked_within(handle, seconds):
+                if not _locked_until(handle, until):
+                    if late is not None:
+                        raise late(_holder(handle)) from None
                     yield waited
                     return
             if os.fstat(handle).st_nlink:  # who held it before has not removed it
+                _name_holder(handle)
                 try:
                     yield waited
                 finally:
@@ -189,12 +197,24 @@ def turn(folder: Path, name: str, seconds: float | None = None) -> Iterator[bool
             os.close(handle)
 
 
-def _locked_within(handle: int, seconds: float | None) -> bool:
-    """Whether the lock was got; None waits for as long as it takes."""
-    if seconds is None:
+def _name_holder(handle: int) -> None:
+    """Let a turn's file say which process holds it. Where the disk has no room for that, nobody is told."""
+    with suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+
+
+def _holder(handle: int) -> str:
+    """The number of the process that holds a turn, which it wrote into the file; "" where it is not known."""
+    text = os.pread(handle, _PID_BYTES, 0)
+    return text.decode() if text.isdigit() else ""
+
+
+def _locked_until(handle: int, until: float | None) -> bool:
+    """Whether the lock was got before that time; None waits for as long as it takes."""
+    if until is None:
         fcntl.flock(handle, fcntl.LOCK_EX)
         return True
-    until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(_LOCK_POLL)
         with suppress(BlockingIOError):

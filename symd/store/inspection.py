@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from symd.config import Limits
 from symd.errors import DataLoss
@@ -20,7 +21,7 @@ from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
-from symd.store.catalogue import existing, newest, translated
+from symd.store.catalogue import copy_of_catalogue, existing, migrate, newest, older_schema, opens_in_place, translated
 from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
@@ -83,6 +84,8 @@ class Inspection:
     index_bytes: int = 0
     aliases: int = 0
     contexts: int = 0
+    older_schema: int = 0
+    """That of a catalogue that an older symd wrote and the next start takes to today's; 0 where it is today's."""
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -99,7 +102,7 @@ def inspect(root: Path, limits: Limits | None = None, progress: Progress | None 
         if os.geteuid():
             check_owner(root)
         paths.check_store()
-        with _readable(root) as catalogue:
+        with _readable(newest(root)) as catalogue:
             return _Inspector(paths, catalogue, limits or Limits(), progress).inspected()
 
 
@@ -114,27 +117,57 @@ def index_fault(data: memoryview, digest: Digest) -> str:
     return "" if made_of == digest else f"is the index of another module, {made_of or 'which it does not name'}"
 
 
+class _Readable(NamedTuple):
+    """Where a catalogue can be read: it, or a copy; the schema that it had where that is an older one; what is wrong where it cannot be
+    taken to today's."""
+
+    path: Path
+    older_schema: int = 0
+    wrong: Sequence[str] = ()
+
+
 @contextmanager
-def _readable(root: Path) -> Iterator[Path]:
-    """Where the newest catalogue can be read: a copy, where nothing can be written beside it, for SQLite would."""
-    path = newest(root)
-    if os.access(root, os.W_OK) or not path.exists():
-        yield path
+def _readable(path: Path) -> Iterator[_Readable]:
+    """A catalogue in today's schema: a copy, where the file has an older one, or nothing can be written beside it, for SQLite would."""
+    writable = os.access(path.parent, os.W_OK) and (not path.is_file() or opens_in_place(path))
+    schema = older_schema(path) if writable else 0
+    if not path.exists() or (writable and not schema):
+        yield _Readable(path)
         return
     with tempfile.TemporaryDirectory(prefix="symd-") as folder:
-        for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError):
-                shutil.copyfile(f"{path}{suffix}", Path(folder, f"{path.name}{suffix}"))
-        yield Path(folder, path.name)
+        copied = Path(folder, path.name)
+        if schema:
+            copy_of_catalogue(path, copied)
+        else:
+            _copy_files(path, copied)
+            schema = older_schema(copied)
+        yield _Readable(copied, schema, _migrated(copied) if schema else ())
+
+
+def _copy_files(path: Path, to: Path) -> None:
+    for suffix in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{path}{suffix}", f"{to}{suffix}")
+
+
+def _migrated(path: Path) -> Sequence[str]:
+    """Take a copy to today's schema; what is wrong where that cannot be."""
+    try:
+        with translated(path), closing(existing(path)) as connection:
+            migrate(connection, path)
+    except DataLoss as error:
+        return [error.metadata["fault"]]
+    return ()
 
 
 class _Inspector:
-    def __init__(self, paths: StorePaths, catalogue: Path, limits: Limits, progress: Progress | None) -> None:
+    def __init__(self, paths: StorePaths, catalogue: _Readable, limits: Limits, progress: Progress | None) -> None:
         self._paths = paths
-        self._catalogue = catalogue
+        self._catalogue = catalogue.path
+        self._wrong = catalogue.wrong
         self._limits = limits
         self._progress = progress
-        self._found = Inspection()
+        self._found = Inspection(older_schema=catalogue.older_schema)
         self._tree = look(paths)
         self._done, self._all = 0, sum(self._tree.modules.values()) + sum(self._tree.indexes.values())
 
@@ -171,7 +204,7 @@ class _Inspector:
         path = newest(self._paths.root)
         odd = any(misplaced.path.name.startswith(path.name) for misplaced in self._tree.misplaced)
         there = self._catalogue.is_file() and not odd
-        wrong = faults(self._catalogue) if there else []
+        wrong = (self._wrong or faults(self._catalogue)) if there else ()
         if not path.exists():
             self._say(Kind.NO_CATALOGUE, path, "is not there")
         if wrong:

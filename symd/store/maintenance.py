@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from symd.config import UNBOUNDED_STORE, Limits
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import newest
-from symd.store.files import disk, remove
+from symd.store.files import disk, remove, sweep
 from symd.store.inspection import Finding, Kind, Progress, inspect
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, rebuild
 from symd.store.store import Store
+from symd.store.tree import look
+
+_OPENING: Final = 256 << 10
+"""Free bytes with which a catalogue can be opened, and rows removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +69,33 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
     with disk(root):
         check_owner(root)
         paths.check_store()
+        swept, first = _make_room(paths)
     with Store(root, limits) as store:
         evicted = store.collect(VERSION)
-        leftovers = store.recovery.leftovers
+        leftovers = swept + store.recovery.leftovers
     gone = []
     with disk(paths.damaged):
         for path in sorted(paths.damaged.glob("*")) if damaged else ():
             remove(path)
             gone.append(path.name)
-    return Collected(leftovers, evicted.indexes, evicted.modules, gone)
+    return Collected(leftovers, [*first, *evicted.indexes], evicted.modules, gone)
+
+
+def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
+    """On a full disk the catalogue cannot even be opened: remove leftovers, and then indexes, those of older formats and the largest first,
+    until it can. How many leftovers went, and which indexes. A start notes which are gone; they are made again when they are needed. Raises OSError."""
+    if _free(paths) >= _OPENING:
+        return 0, ()
+    swept = sweep(paths.incoming) if paths.incoming.is_dir() else 0
+    gone = []
+    sizes = look(paths).indexes
+    for digest, version in sorted(sizes, key=lambda each: (each[1] == VERSION, -sizes[each])):
+        if _free(paths) >= _OPENING:
+            break
+        paths.index(digest, version).unlink(missing_ok=True)
+        gone.append((digest, version))
+    return swept, gone
+
+
+def _free(paths: StorePaths) -> int:
+    return shutil.disk_usage(paths.root).free

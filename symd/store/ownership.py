@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from symd.errors import FailedPrecondition
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MOST_LINKS = 40
+"""Symbolic links that the system follows on one way (path_resolution(7))."""
 
 
 def check_owner(folder: Path) -> None:
@@ -40,14 +44,42 @@ def check_private(folder: Path) -> None:
         raise FailedPrecondition(
             "other users may put another folder in the place of the store's",
             where=str(above),
-            hint=f"chmod o-w {above} (or +t), or choose another store folder with --store",
+            hint=f"{_kept_from_others(above)}, or choose another store folder with --store",
         )
 
 
 def replaceable(folder: Path) -> Path | None:
-    """The folder above ``folder`` in which every user may rename what is another's: writable by all, without the sticky bit."""
-    for above in folder.resolve().parents:
+    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all may write in, without the
+    sticky bit, so that every user may rename what is another's there; or a symbolic link of another user than this one and root. Raises OSError."""
+    for above, link in _passed(folder):
         mode = above.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             return above
+        if link is not None and link.lstat().st_uid not in (0, os.geteuid()):
+            return link
     return None
+
+
+def _passed(folder: Path) -> Iterator[tuple[Path, Path | None]]:
+    """The folders in which the system looks up a name on the way to ``folder``, each with the symbolic link that it found there or None
+    (path_resolution(7)). Raises OSError."""
+    at, links = Path("/"), 0
+    names = [*reversed(folder.absolute().parts[1:])]
+    while names:
+        name = names.pop()
+        found = at / name
+        link = found if name != ".." and found.is_symlink() else None
+        yield at, link
+        if link is None:
+            at = at.parent if name == ".." else found
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+        target = link.readlink()
+        at = Path("/") if target.is_absolute() else at
+        names += reversed(target.parts[target.is_absolute() :])
+
+
+def _kept_from_others(above: Path) -> str:
+    return "name the folder itself" if above.is_symlink() else f"chmod o-w {above} (or +t)"

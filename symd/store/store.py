@@ -10,12 +10,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, LimitExceeded, SymdError
+from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
@@ -314,10 +315,12 @@ class Store(CataloguedModules):
     def attempt(self, digest: str, version: int) -> Iterator[Attempts]:
         """An attempt to index the module, at which all threads and processes take turns. It is counted before it begins:
         should it end this process, or the one that does the work, the count is what is left of it. An index or a failure
-        that is kept forgets the count."""
+        that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for longer than an
+        attempt may take."""
+        name, seconds = f"index-{checked_digest(digest)}", self._limits.build_seconds
         with ExitStack() as stack:
             with disk(self._paths.incoming):
-                waited = stack.enter_context(turn(self._paths.incoming, f"index-{checked_digest(digest)}"))
+                waited = stack.enter_context(turn(self._paths.incoming, name, seconds, partial(_held, digest, seconds)))
             with self._catalogue.writing(survives_power_cut=False) as connection:
                 before = rows.count_attempt(connection, checked_digest(digest), version)
             yield Attempts(*before, waited)
@@ -386,6 +389,17 @@ def _further_bytes(connection: Connection, digest: Digest, version: int, size: i
     if not rows.exists(connection, digest):
         raise not_found(digest)
     return size - rows.index_size(connection, digest, version)
+
+
+def _held(digest: str, seconds: float, holder: str) -> DeadlineExceeded:
+    """The error of who waits for another process, which has this number, to index a module."""
+    who, pid = (f"process {holder}", {"pid": holder}) if holder else ("another process", {})
+    return DeadlineExceeded(
+        f"{who} has been indexing the module for more than {seconds:g} s and has not ended",
+        where=f"modules/{digest}",
+        hint="ask again; where that process stands still, let it go on or end it",
+        metadata={"limit": "build_seconds", "value": f"{seconds:g}", **pid},
+    )
 
 
 def _damaged(digest: str, path: Path, what: str) -> DataLoss:

@@ -142,7 +142,7 @@ class ContextServiceServicer:
         """Frames for device addresses, each as of its time. Reasons beside those of Symbolize: OUTSIDE_TEXT also means that
         nothing was ever mapped there; UNLOADED that something was, earlier or later; UNKNOWN_MODULE that the module which was
         there is not in the store; AMBIGUOUS also that several loads could be meant; MALFORMED also that the module cannot be
-        read.
+        read, or that reading it died or took too long.
 
         RESOURCE_EXHAUSTED: more than ServerInfo.max_batch addresses, or truncated ones that could stand for too many places.
         """

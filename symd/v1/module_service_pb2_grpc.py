@@ -151,7 +151,8 @@ class ModuleServiceServicer:
     """
 
     def FindMissingModules(self, request, context):
-        """Says which of these modules are not in the store.
+        """Says which of these modules are not in the store. While the daemon's catalogue or disk cannot be asked, none is
+        where the index of each is open, because questions about these are answered; else UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

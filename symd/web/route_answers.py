@@ -75,13 +75,20 @@ async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -
 
 async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply:
     small = "gzip" in asked.headers.get("accept-encoding", "")
+    repeatable = route.effort in (Effort.QUESTION, Effort.LARGE)
+
+    async def answered(by: Site) -> Reply:
+        def work() -> Reply:
+            return _compressed(route.handle(by, asked), small)
+
+        return await lane.run(asked.visitor, route.effort, work, repeatable=repeatable)
+
     try:
-        return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
+        return await answered(site)
     except Lacking as lacking:
         if (fetch := site.fetch) is not None:
             await lane.run(asked.visitor, Effort.FETCH, partial(fetch, lacking.build_id))
-    alone = site.by_itself()
-    return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(alone, asked), small))
+    return await answered(site.by_itself())
 
 
 def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:

@@ -49,8 +49,11 @@ class Lacking(Exception):
 class Lane(Protocol):
     """Where work is done that the event loop must not wait for."""
 
-    async def run(self, visitor: Visitor, effort: Effort, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already."""
+    async def run(
+        self, visitor: Visitor, effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+    ) -> Result:
+        """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already. Work that is ``repeatable`` may be
+        broken off where it would wait for an index, and begun again."""
         ...
 
     def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:

@@ -38,7 +38,10 @@ class Threads:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, "symd-view")
 
-    async def run(self, _visitor: Visitor, _effort: Effort, work: Callable[[], Result]) -> Result:
+    async def run(
+        self, _visitor: Visitor, _effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+    ) -> Result:
+        del repeatable  # whoever looks waits for nobody else
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def hold(self, _visitor: Visitor, _size: int) -> Callable[[], None]:

@@ -13,7 +13,8 @@ import pytest
 from symd import Client
 from symd.api import Symbolizer
 from symd.capture.daemon_sink import DaemonSink
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason

@@ -13,6 +13,7 @@ from symd.capture import native_build
 from symd.capture.native_build import LEVEL_ZERO_PRELOAD, OPENCL_LAYER, library, wrapper_driver
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, StoreUnavailable, ToolFailed, ToolMissing
+from tests.small_disk import small_disk
 from tests.tools import require
 
 LIMITS = Limits()
@@ -89,6 +90,29 @@ def test_a_cache_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreUnavailable, match="XDG_CACHE_HOME"):
         library(OPENCL_LAYER, LIMITS)
+
+
+@pytest.mark.parametrize("which", ["XDG_CACHE_HOME", "TMPDIR"])
+def test_a_full_disk_is_not_a_missing_compiler(which: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of the cache, and of the folder in which the compiler runs."""
+    place = tmp_path / "disk"
+    with small_disk(place, 64 << 10) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        (place / "symd").mkdir()
+        fill(place / "filling", leave=8 << 10)
+        monkeypatch.setenv(which, str(place))
+        monkeypatch.setattr("tempfile.tempdir", None)  # asked once, and kept
+        with pytest.raises(StoreUnavailable, match="No space left on device") as caught:
+            library(OPENCL_LAYER, LIMITS)
+        assert "apt-get" not in str(caught.value)
+        assert which in str(caught.value)
+
+
+def fill(file: Path, leave: int) -> None:
+    """Make a file that leaves so many bytes of its disk."""
+    room = os.statvfs(file.parent)
+    file.write_bytes(bytes(room.f_bavail * room.f_frsize - leave))
 
 
 def test_a_library_beside_its_source_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from symd.capture.daemon_sink import DaemonSink
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.model.captures import (
     CaptureApi,

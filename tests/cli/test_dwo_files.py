@@ -87,7 +87,7 @@ def test_variables_say_what_is_missing(place, run):
 
 
 def test_a_large_object_finds_its_files(place, run, monkeypatch):
-    monkeypatch.setattr("symd.cli.large_file.LARGE", 1)
+    monkeypatch.setattr("symd.cli.opened_file.LARGE", 1)
     (place / f"{NAME}.dwo").write_bytes(objects.sample(f"{NAME}.dwo"))
     assert inlined(symbolize(run, place))
 

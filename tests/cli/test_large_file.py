@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import extract, large_file
+from symd.cli import extract, large_file, opened_file
 from symd.cli.output import Branch, write_tree
 from tests.builders.kpack import host
 
@@ -23,14 +23,14 @@ FILES = [
 
 @pytest.fixture
 def large(monkeypatch):
-    monkeypatch.setattr(large_file, "LARGE", 1)
+    monkeypatch.setattr(opened_file, "LARGE", 1)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_info_is_the_same(name, run, monkeypatch):
     before = run("info", "--json", SAMPLES / name)
     text = run("info", SAMPLES / name)
-    monkeypatch.setattr(large_file, "LARGE", 1)
+    monkeypatch.setattr(opened_file, "LARGE", 1)
     assert without_notes(run("info", "--json", SAMPLES / name).json) == without_notes(before.json)
     assert run("info", SAMPLES / name).out.count("kernel") == text.out.count("kernel")
 
@@ -39,7 +39,7 @@ def test_info_is_the_same(name, run, monkeypatch):
 def test_info_of_intels_code_says_where_its_debug_data_contradicts_itself(name, run, monkeypatch):
     before = run("info", "--json", SAMPLES / name)
     assert "contradict" in before.out or "line rows reach" in before.out
-    monkeypatch.setattr(large_file, "LARGE", 1)
+    monkeypatch.setattr(opened_file, "LARGE", 1)
     assert run("info", "--json", SAMPLES / name) == before
 
 
@@ -56,7 +56,7 @@ def test_addresses_have_the_same_answers(name, run, monkeypatch):
     options = [[], ["--object", found[0]["object"]]]
     before = [run("symbolize", "--json", SAMPLES / name, *chosen, *asked, "nothing+0x0", "0x10") for chosen in options]
     kernels = [run("symbolize", "--json", SAMPLES / name, *chosen, *asked) for chosen in options]
-    monkeypatch.setattr(large_file, "LARGE", 1)
+    monkeypatch.setattr(opened_file, "LARGE", 1)
     assert [
         run("symbolize", "--json", SAMPLES / name, *chosen, *asked, "nothing+0x0", "0x10") for chosen in options
     ] == before
@@ -70,7 +70,7 @@ def test_extracted_files_are_the_same(name, run, monkeypatch, tmp_path):
         return [(line, Path(line.pop("file")).read_bytes()) for line in lines]
 
     before = extracted("small")
-    monkeypatch.setattr(large_file, "LARGE", 1)
+    monkeypatch.setattr(opened_file, "LARGE", 1)
     monkeypatch.setattr(extract, "open_module", None)  # it holds the whole file, and all that its index is made of
     assert extracted("large") == before
 
@@ -100,7 +100,7 @@ def test_a_file_that_is_no_module_is_named(options, tmp_path, run):
 def test_a_program_whose_code_is_in_kernel_packs_is_none_of_these(tmp_path):
     path = tmp_path / "host.so"
     path.write_bytes(host("lib/host.so", "host.kpack"))
-    assert not large_file.is_large(str(path), large_file.Limits())
+    assert not opened_file.is_large(str(path), large_file.Limits())
 
 
 def test_a_tree_is_written_line_by_line(capsys):

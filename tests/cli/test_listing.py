@@ -137,10 +137,15 @@ def test_what_is_asked_for_reaches_the_engine(listed, run: Run, module: Path) ->
     assert listed.parts == [ListingPart("a/b", "vadd", "dg2"), ListingPart()]
 
 
-def test_a_code_object_without_disassembler_is_told_beside_the_others(listed, run: Run, module: Path) -> None:
+def test_a_code_object_without_disassembler_is_told_beside_the_others_and_is_exit_code_1(
+    listed, run: Run, module: Path
+) -> None:
     empty = Answers(*(np.zeros(0, kind) for kind in (np.uint32, np.uint32, np.uint64)), LOCATIONS, PLACES)
     listed.listings += [Listing("second", "sm_90", "", empty, np.zeros(0, np.uint32), (), "nvdisasm is missing")]
-    assert "second  sm_90\nno instructions: nvdisasm is missing\n" in run("listing", module).out
+    outcome = run("listing", module)
+    assert "second  sm_90\nno instructions: nvdisasm is missing\n" in outcome.out
+    assert outcome.err == f"symd: {module}: 1 of 2 code objects are not listed: nvdisasm is missing\n"
+    assert outcome.code == 1
     last = run("listing", "--json", module).json[-1]
     assert last == {"object": "second", "target": "sm_90", "problem": "nvdisasm is missing"}
 

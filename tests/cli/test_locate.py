@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.service.addresses import listening
 from symd.service.server import build_daemon

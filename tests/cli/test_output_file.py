@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,9 @@ class FullStream:
 
     def __exit__(self, *_: object) -> None:
         self.stream.close()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
 
     def write(self, data: bytes) -> None:
         self.stream.write(data[: len(data) // 2])
@@ -208,6 +213,71 @@ with {write}:
         process.send_signal(number)
         assert process.wait(60) == -number
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out", b"old")]
+
+
+@contextmanager
+def writer(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that is replacing the file at ``path``, and has written some of it."""
+    program = f"""
+import pathlib, time
+from symd.output_file import replacing
+with replacing(pathlib.Path({str(path)!r}), hint="") as (temporary,):
+    temporary.write_text("half")
+    print(temporary.name, flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def begun(process: subprocess.Popen[str]) -> str:
+    """What it calls its temporary file."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_what_a_killed_process_left_goes_with_the_next_attempt(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with writer(path) as killed:
+        left = tmp_path / begun(killed)
+    assert left.read_text() == "half"
+    with replacing(path, hint="") as (temporary,):
+        assert not left.exists()
+        temporary.write_text("new")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("out", "new")]
+
+
+def test_what_another_process_writes_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+    path, others = (
+        tmp_path / "out",
+        [".out.0123abcd", ".out.0123abcd.symd.bak", ".out2.0123abcd.symd", "out.0123abcd.symd"],
+    )
+    for name in others:
+        (tmp_path / name).write_text("another's")
+    (tmp_path / ".out.00000000.symd").mkdir()
+    (tmp_path / ".out.11111111.symd").symlink_to(tmp_path / others[0])
+    os.mkfifo(tmp_path / ".out.22222222.symd")
+    before = set(tmp_path.iterdir())
+    with writer(path) as alive:
+        theirs = tmp_path / begun(alive)
+        with replacing(path, hint="") as (temporary,):
+            assert {*before, theirs, temporary} == set(tmp_path.iterdir())
+        assert {*before, theirs, path} == set(tmp_path.iterdir())
+        write_file(path, b"newer", hint="")
+        assert theirs.read_text() == "half"
+
+
+def test_a_folder_that_cannot_be_listed_can_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with replacing(tmp_path / "out", hint="") as (temporary,):
+        temporary.write_text("new")
+    assert (tmp_path / "out").read_text() == "new"
 
 
 def test_who_handles_the_signal_goes_on_doing_so(tmp_path: Path) -> None:

@@ -2,18 +2,23 @@
 
 import io
 import json
+import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from symd.cli import store as cli_store
 from symd.config import Limits
+from symd.index.file_header import VERSION
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import Store
+from symd.store.catalogue import MIGRATIONS
 from symd.store.inspection import inspect
 from tests.small_disk import small_disk
 
@@ -153,6 +158,73 @@ def test_a_store_on_a_disk_that_is_read_only_is_checked_and_not_mended(run, tmp_
             assert (outcome.code, outcome.out) == (3, "")
             assert "the disk refused: read-only file system (mount the disk for writing" in outcome.err
         subprocess.run(["mount", "-o", "remount,rw", str(tmp_path / "disk")], check=True)
+
+
+@pytest.fixture
+def old_root(tmp_path: Path) -> Path:
+    """A store as a symd of schema 4 left it: a module, with an alias."""
+    with Store(tmp_path / "old") as store:
+        digest = store.put(b"module")
+    path = tmp_path / "old" / "catalogue.sqlite"
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        for number, step in enumerate(MIGRATIONS[:4], 1):
+            connection.executescript(f"{step} PRAGMA user_version = {number};")
+        connection.execute("INSERT INTO modules VALUES (?, 6, '', 'label', 1.5, 1.5)", (digest,))
+        connection.execute("INSERT INTO aliases VALUES ('', 'build-id', 'abc', ?, NULL)", (digest,))
+        connection.commit()
+    return tmp_path / "old"
+
+
+def test_a_store_of_an_older_schema_is_sound_and_stays_as_it_is(run, old_root: Path) -> None:
+    before = (old_root / "catalogue.sqlite").read_bytes()
+    outcome = run("store", "check", "--store", str(old_root))
+    assert (outcome.code, outcome.out.splitlines()) == (
+        0,
+        [
+            "the catalogue has schema 4; the next start takes it to 6",
+            "1 module, 6 module bytes, 0 indexes, 0 index bytes, 1 alias, 0 contexts: nothing is wrong",
+        ],
+    )
+    assert json.loads(run("store", "check", "--json", "--store", str(old_root)).out)["older_schema"] == 4
+    assert (old_root / "catalogue.sqlite").read_bytes() == before
+
+
+def test_repair_takes_a_store_of_an_older_schema_to_the_newest(run, old_root: Path) -> None:
+    outcome = run("store", "repair", "--store", str(old_root))
+    assert (outcome.code, outcome.out) == (0, "before: nothing is wrong; now: nothing is wrong\n")
+    assert not (old_root / "damaged").exists()
+    with Store(old_root) as store:
+        assert [record.label for record in store.records()] == ["label"]
+        assert store.aliases.resolve("build-id", "abc") is not None
+
+
+def test_a_catalogue_that_is_not_of_the_schema_that_it_says_is_damaged(run, root: Path) -> None:
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 4")
+    outcome = run("store", "check", "--store", str(root))
+    assert (outcome.code, "damaged-catalogue" in outcome.out, "already exists" in outcome.out) == (1, True, True)
+
+
+def test_a_store_on_a_full_disk_is_checked_and_gc_makes_room(run, tmp_path: Path) -> None:
+    """No byte is free: SQLite cannot make its own files beside the catalogue."""
+    with small_disk(tmp_path / "disk", 4 << 20) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        root = tmp_path / "disk" / "store"
+        with Store(root) as store:
+            store.put_index(store.put(b"old"), VERSION, bytes(1 << 20))
+            store.put(b"new")
+        room = os.statvfs(root)
+        (tmp_path / "disk" / "filling").write_bytes(bytes(room.f_bavail * room.f_frsize))
+        assert shutil.disk_usage(root).free == 0
+        outcome = run("store", "check", "--store", str(root))
+        assert (outcome.code, outcome.out.splitlines()[-1][:20], outcome.err) == (1, "2 modules, 6 module ", "")
+        outcome = run("store", "gc", "--store", str(root), "--limit", "store_size=3")
+        assert (outcome.code, outcome.err) == (0, "")
+        assert "1 module beyond store_size" in outcome.out
+        with Store(root) as store:
+            assert len(store.records()) == 1
 
 
 def test_a_store_in_use_is_checked_repaired_and_tidied(run, root: Path) -> None:

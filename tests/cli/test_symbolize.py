@@ -183,7 +183,10 @@ def test_what_contradicts_itself_is_said_and_as_written_is_what_is_written(symd:
 def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
     outcome = run("symbolize", sample, "zzz+1")
     assert outcome.out == "zzz+1: no answer [UNKNOWN_KERNEL]\n"
-    assert outcome.err == f"symd: nothing is called like that; symd names {sample} '*' shows all names\n"
+    assert (
+        outcome.err
+        == f"symd: nothing is called like that; symd names {sample} '*' shows all names; --object asks about SPIR-V inside it\n"
+    )
     assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)
 
 

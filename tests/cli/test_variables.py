@@ -109,7 +109,9 @@ def test_an_ambiguous_query_names_its_candidates(run: Run, fake: Fake, module: P
     fake.answer = InScope(Answer(Reason.AMBIGUOUS, candidates=(candidate,)))
     [answer] = run("variables", "--json", module, "0x10").json
     assert (answer["reason"], answer["candidates"][0]["kernel"]) == ("AMBIGUOUS", "vadd")
-    assert "could be (.text.vadd)+0x10 in vadd of a" in run("variables", module, "0x10").out
+    outcome = run("variables", module, "0x10")
+    assert "could be (.text.vadd)+0x10 in vadd of a" in outcome.out
+    assert outcome.code == 1, "as docs/tutorials/scripts.md says; symbolize ends with 0"
 
 
 def test_nothing_in_scope_is_an_answer(run: Run, fake: Fake, module: Path):

@@ -66,17 +66,17 @@ def test_differences_exit_with_1_one_a_line(
         ("amdgpu/bin/v4-gfx900-nodebug.co", "there is no debug data"),
     ],
 )
-def test_a_file_of_which_nothing_can_be_compared_says_why(
+def test_a_file_of_which_nothing_can_be_compared_says_why_and_exits_with_1(
     path: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(str(SAMPLES / path)) == 0
+    assert run(str(SAMPLES / path)) == 1
     out = capsys.readouterr().out
     assert f"not compared: {reason}" in out
     assert out.endswith(": nothing was compared, 0 differences\n")
 
 
 def test_a_code_object_of_several_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--object", "spirv", VADD) == 0
+    assert run("--object", "spirv", VADD) == 1
     assert "nothing was compared" in capsys.readouterr().out
     with pytest.raises(ObjectNotFound):
         run("--object", "nowhere", VADD)

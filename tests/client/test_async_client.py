@@ -13,7 +13,8 @@ import pytest
 
 from symd import AsyncClient, Client
 from symd.channel import Credentials, connect_async
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import (
     BadQuery,
@@ -77,6 +78,24 @@ def test_their_parts_have_the_same_verbs(part: str) -> None:
     assert set(public(waiting)) == set(public(asynchronous))
     for name, member in public(waiting).items():
         assert parameters(member) == parameters(public(asynchronous)[name]), name
+
+
+def test_one_address_is_asked_as_bytes_by_both(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client(address, timeout=20) as client:
+        digest = client.add(CUBIN).sha256
+        expected = client.symbolize_one(digest, f"{KERNEL}+0x610")
+        assert expected.frames
+        at = client.symbolize_one(digest, 0x10)
+        for each in ("client", "async_client"):
+            monkeypatch.setattr(f"symd.{each}.SymbolizeRequest", None)  # whoever makes a message fails
+        assert client.symbolize_one(digest, 0x10) == at
+
+    async def awaited() -> None:
+        async with AsyncClient(address, timeout=20) as client:
+            assert await client.symbolize_one(digest, 0x10) == at
+            assert list(await client.symbolize(digest, [0x10])) == [at]
+
+    asyncio.run(awaited())
 
 
 async def listed(stream: AsyncIterator[object]) -> list[object]:

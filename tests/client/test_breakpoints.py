@@ -12,7 +12,8 @@ import grpc
 import pytest
 
 from symd import Client
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound, Unavailable
 from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Watching

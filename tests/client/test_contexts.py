@@ -11,7 +11,8 @@ import pytest
 
 from symd import Client
 from symd.api import AliasVerbs, ContextVerbs
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import (
     AliasNotFound,

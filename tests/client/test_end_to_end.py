@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from symd import Client
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import InvalidInput, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByAddress, ByKernel, BySection
@@ -87,6 +88,17 @@ def test_an_address_is_looked_for_in_all_code_objects(both, data):
     digest = client.add(data).sha256
     addresses = np.arange(0, 4096, 4, dtype=np.uint64)
     assert list(client.symbolize_column(digest, addresses)) == list(engine.symbolize_column(digest, addresses))
+
+
+def test_an_offset_beyond_every_kernel_of_a_name_is_outside_alone_and_among_others(both):
+    engine, client = both
+    digest = client.add((SAMPLES.parents[1] / "amdgpu/bin/host").read_bytes()).sha256
+    queries = [ByKernel("_Z5shadePfPKfi", offset) for offset in (0x99999, 0x10)]
+    for symbolizer in (engine, client):
+        together = list(symbolizer.symbolize(digest, queries))
+        assert [answer.reason for answer in together] == [Reason.OUTSIDE_TEXT, Reason.AMBIGUOUS]
+        assert [len(answer.candidates) for answer in together] == [0, 2]
+        assert [symbolizer.symbolize_one(digest, query) for query in queries] == together
 
 
 @pytest.mark.parametrize("name", ["raycast/dg2-opt.dbg", "particles/dg2-opt.dbg"])

@@ -16,8 +16,9 @@ import pytest
 
 from symd import Client
 from symd.api import Symbolizer
-from symd.config import Config, Limits
+from symd.config import Limits
 from symd.contexts.module_watch import ModuleWatcher
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, Unavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection

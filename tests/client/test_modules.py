@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from symd import Client
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import ModuleNotFound
 from symd.model.addresses import ByKernel, KernelOffset

@@ -105,6 +105,52 @@ def test_a_call_is_made_again() -> None:
     assert asyncio.run(Persistence(several=True).called_async(later)) == 8
 
 
+def test_no_thread_is_begun_where_a_daemon_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost() -> None:
+        raise LOST
+
+    async def each_way() -> None:
+        persistence = Persistence(several=False)
+        with pytest.raises(ServerUnavailable):
+            await persistence.called_async(lost)
+        with pytest.raises(ServerUnavailable):
+            _ = [each async for each in persistence.replayed_async(in_async(streams([LOST])))]
+
+    monkeypatch.setattr(threading.Thread, "start", None)  # whoever begins one fails
+    asyncio.run(each_way())
+
+
+def test_what_is_asked_of_the_first_of_several_that_is_lost_waits_in_a_thread() -> None:
+    asked: list[threading.Thread] = []
+
+    def is_certain(_error: Unavailable) -> bool:
+        asked.append(threading.current_thread())
+        return False
+
+    answers = streams([LOST], [LOST], [LOST], [7])
+
+    async def later() -> object:
+        return next(answers())
+
+    assert asyncio.run(Persistence(several=True, is_certain=is_certain).called_async(later)) == 7
+    assert len(asked) == 1
+    assert threading.main_thread() not in asked
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_what_is_certain_of_the_first_loss_ends_a_call_and_a_stream(awaited: bool) -> None:
+    seen: list[Unavailable] = []
+    persistence = Persistence(several=True, is_certain=lambda error: seen.append(error) is None)
+    begin = streams([LOST], [1])
+
+    async def later() -> list[object]:
+        return [each async for each in persistence.replayed_async(in_async(begin))]
+
+    with pytest.raises(ServerUnavailable):
+        asyncio.run(later()) if awaited else list(persistence.replayed(begin))
+    assert seen == [LOST]
+
+
 def removed(name: str, position: str = "") -> WatchModulesResponse:
     return WatchModulesResponse(position=position, removed=name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import pytest
 
 from symd.containers import archive, unpack
@@ -43,6 +45,14 @@ def test_the_sample_library_holds_its_objects():
 def test_claims_are_by_the_magic_line():
     assert archive.claims(objects.sample("libhost.a"))
     assert not archive.claims(b"!<arch>")
+
+
+def test_a_mapped_archive_is_claimed_as_its_bytes_are(tmp_path):
+    """A large file is mapped, and what is mapped can be sliced and searched, no more."""
+    for name, data in {"whole": objects.sample("libhost.a"), "package": archive.DEBIAN + bytes(100)}.items():
+        (tmp_path / name).write_bytes(data)
+        with (tmp_path / name).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+            assert archive.claims(mapped) == archive.claims(data) == (name == "whole")
 
 
 def test_a_thin_archive_says_that_its_members_are_elsewhere():

@@ -190,6 +190,15 @@ def test_a_program_that_hangs_is_ended(program) -> None:
     program("while :; do :; done")
     (result,) = disassemble([CODE], limits=Limits(disassembly_seconds=0.3))
     assert isinstance(result, DeadlineExceeded)
+    assert result.hint == "ask for one kernel, or raise disassembly_seconds"
+
+
+def test_who_asked_for_one_kernel_is_told_to_ask_for_one_code_object(program) -> None:
+    program("while :; do :; done")
+    named = made(bytes(64), vendor=Vendor.AMD, target="gfx900", kernels=(Kernel("k", 1, 0, 64),))
+    (result,) = disassemble([named], "k", Limits(disassembly_seconds=0.3))
+    assert isinstance(result, DeadlineExceeded)
+    assert result.hint == "ask for one code object (--object), or raise disassembly_seconds"
 
 
 def test_a_program_that_writes_without_end_is_stopped(program) -> None:

@@ -86,3 +86,15 @@ def test_a_program_that_is_missing_is_told(tmp_path, monkeypatch):
     (found,) = disassemble([code_of((KERNELS / "vadd" / "opt.spv").read_bytes())])
     assert isinstance(found, ToolMissing)
     assert "spirv-tools" in str(found)
+
+
+def test_a_module_that_spirv_dis_is_too_old_for_may_be_newer_than_it():
+    """A capability that no version has stands for one of a later version."""
+    require("spirv-dis")
+    data = bytearray((KERNELS / "vadd" / "opt.spv").read_bytes())
+    capability = 4 * HEADER_WORDS
+    assert data[capability : capability + 4] == struct.pack("<I", 2 << 16 | 17), "OpCapability"
+    data[capability + 4 : capability + 8] = struct.pack("<I", 0xFFFF)
+    (refused,) = disassemble([code_of(bytes(data))])
+    assert isinstance(refused, ToolFailed)
+    assert "newer than this spirv-dis" in refused.hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ import click
 import pytest
 
 from symd.cli import GROUP
+from symd.cli.module_name import SHORT
 from tests.docs.shell import LONG, Shell, commands, shows, steps
 from tests.live.conftest import missing
 from tests.tools import require
@@ -58,11 +60,18 @@ def test_the_first_commands_of_the_readme(shell: Shell) -> None:
     if "dg2" not in found:
         missing("no driver of Intel's can be simulated here")
     shutil.copytree(ROOT / "samples", shell.folder / "samples", ignore=_without_other_binaries)
+    installed = shell.folder / "build" / "lib" / "symd" / "shipped"  # what pip install leaves in a clone
+    installed.mkdir(parents=True)
+    left = SAMPLE.read_bytes() + bytes(1)
+    (installed / "other.dbg").write_bytes(left)
     lines = commands(section("README.md", "## Use it"))
     assert {line.split()[1] for line in lines if line.startswith("symd ")} >= {"serve", "grab", "symbolize", "health"}
     said = {line: shell.run(line) for line in lines}
     assert "vadd" in said["symd symbolize kernel.dbg vadd+0x1b0"]
     assert said["symd health"] == "SERVING\n"
+    named, unnamed = (hashlib.sha256(data).hexdigest()[:SHORT] for data in (SAMPLE.read_bytes(), left))
+    assert named in said["symd modules"]
+    assert unnamed not in said["symd modules"]
     python = "\n".join(re.findall(r"```python\n(.*?)```", section("README.md", "## Use it"), re.DOTALL))
     (shell.folder / "example.py").write_text(python)
     assert "kernel.cl" in shell.run(f"{sys.executable} -W ignore::ResourceWarning example.py")

@@ -12,6 +12,7 @@ from tests.tools import require
 PAGES = {
     "docs/index.md": (),
     "docs/quickstart.md": (),
+    "docs/profiles.md": (),
     "docs/tutorials/slow-kernel.md": ("iga64",),
     "docs/tutorials/scripts.md": (),
     "docs/tutorials/profiler.md": (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from symd.api import NotYet
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
@@ -275,3 +277,72 @@ def test_what_a_kill_left_of_an_attempt_goes_with_the_module_for_which_there_is_
         store.put(bytes(20))
         assert store.missing([DIGEST]) == [DIGEST]
         assert counted(tmp_path) == []
+
+
+class Held(InProcessReader):
+    """Makes an index when it is let, and ends with ``error`` then, where there is one."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        super().__init__(Limits())
+        self.error = error
+        self.begun = 0
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def ask(self, module, question):
+        if isinstance(question, MakeIndex):
+            self.begun += 1
+            self.began.set()
+            assert self.go_on.wait(60)
+            if self.error is not None:
+                raise self.error
+        return super().ask(module, question)
+
+
+def test_who_need_not_wait_is_told_when_the_index_is_made(tmp_path: Path) -> None:
+    reader = Held()
+    with Engine(Store(tmp_path), reader=reader) as engine, ThreadPoolExecutor(1) as threads:
+        engine.store.put(RAYCAST)
+        first = threads.submit(engine.module, DIGEST)
+        assert reader.began.wait(60)
+        with engine.without_waiting(), pytest.raises(NotYet) as caught:
+            engine.module(DIGEST)
+        assert not caught.value.made.done()
+        reader.go_on.set()
+        assert caught.value.made.result(60) is None
+        with engine.without_waiting():
+            assert engine.module(DIGEST) == first.result(60)
+
+
+def test_who_waited_for_an_attempt_that_took_too_long_does_not_make_another(tmp_path: Path) -> None:
+    reader = Held(DeadlineExceeded("took too long", metadata={"limit": "build_seconds"}))
+    with Engine(Store(tmp_path), reader=reader) as engine, ThreadPoolExecutor(3) as threads:
+        engine.store.put(RAYCAST)
+        first = threads.submit(engine.module, DIGEST)
+        assert reader.began.wait(60)
+        with engine.without_waiting(), pytest.raises(NotYet) as caught:
+            engine.module(DIGEST)
+        others = [threads.submit(engine.module, DIGEST) for _ in range(2)]
+        until = time.monotonic() + 60
+        while not all(each.running() for each in others) and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.2)  # what runs has asked by now
+        reader.go_on.set()
+        for each in (first, *others, caught.value.made):
+            error = each.exception(60)
+            assert isinstance(error, DeadlineExceeded)
+            assert error.metadata == {"limit": "build_seconds"}
+        assert reader.begun == 1
+
+
+def test_another_process_that_holds_the_turn_is_waited_for_no_longer_than_an_attempt_may_take(tmp_path: Path) -> None:
+    limits = Limits(build_seconds=0.3)
+    with Store(tmp_path) as other, Engine(Store(tmp_path, limits), limits) as engine:
+        other.put(RAYCAST)
+        with other.attempt(DIGEST, VERSION):
+            with pytest.raises(DeadlineExceeded, match=f"process {os.getpid()} has been indexing") as caught:
+                engine.module(DIGEST)
+            assert caught.value.metadata == {"limit": "build_seconds", "value": "0.3", "pid": str(os.getpid())}
+            assert engine.store.failure(DIGEST, VERSION) is None
+        other.forget_attempts(DIGEST, VERSION)
+    with Engine(Store(tmp_path)) as engine:
+        assert engine.module(DIGEST).sha256 == DIGEST

@@ -155,6 +155,12 @@ def test_an_input_that_hangs_is_killed_and_kept(tmp_path: Path, monkeypatch: pyt
     assert report.defects[0].path.read_bytes()
 
 
+def test_what_a_process_did_is_told_with_its_slowest_input(tmp_path: Path) -> None:
+    state = watchdog.run(["written"], SEED, 2, tmp_path, how="").states["written"]
+    assert state.tried
+    assert 0 < state.slowest < watchdog.SECONDS_EACH
+
+
 def test_time_in_which_the_watchdog_did_not_run_is_not_the_inputs() -> None:
     patience = watchdog.Patience(100.0)
     looks = [(100.1, 100.2), (100.1, 101.2), (100.1, 5000.2), (100.1, 5001.2), (0.0, 5002.2), (5003.0, 5003.2)]

@@ -132,12 +132,14 @@ class Child:
         state, kinds = self.file.read(), self.file.by_kind()
         self._path.unlink()
         self._log().unlink(missing_ok=True)
+        if not kinds:
+            return {self.name: State().with_(state)}
         found = {f"{self.name}.{kind}": of_kind for kind, of_kind in kinds.items()}
         counted = State()
         for each in kinds.values():
             counted = counted.with_(each)
         rest = State(*(whole - part for whole, part in zip(state[:3], counted[:3], strict=True)))
-        return found | ({self.name: rest} if rest.tried or not found else {})
+        return found | ({self.name: rest} if rest.tried else {})
 
 
 def run(

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from symd.config import Config
+from symd.daemon_config import Config
 from symd.errors import DriverFailed, ToolFailed, by_reason
 from symd.model.contexts import Context
 from symd.service.table import services

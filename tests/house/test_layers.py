@@ -14,6 +14,7 @@ ORDER = (
     "deferred_names",
     "model",
     "config",
+    "daemon_config",
     "budget",
     "credential_file",
     "output_file",

@@ -7,7 +7,8 @@ from dataclasses import fields
 import pytest
 
 from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
-from symd.config import MIB, Config, Limits
+from symd.config import MIB, Limits
+from symd.daemon_config import Config
 from symd.service.lanes import Work
 
 NAMES = Limits._fields

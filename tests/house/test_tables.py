@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +37,14 @@ def test_every_format_module_is_in_the_table_once() -> None:
     names = [module.__name__ for module in FORMATS]
     assert sorted(names) == sorted(modules_with_the_three_names())
     assert len({module.NAME for module in FORMATS}) == len(FORMATS)
+
+
+@pytest.mark.parametrize("module", FORMATS, ids=lambda module: module.NAME)
+def test_every_reader_is_asked_as_the_opener_asks(module: containers.Format) -> None:
+    """The table has the readers by name, so that the type checker does not compare them with ``Format``."""
+    for name in ("claims", "read"):
+        expected = inspect.get_annotations(getattr(containers.Format, name))
+        assert inspect.get_annotations(getattr(module, name)) == expected
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: "/".join(path.parts[-3:]))

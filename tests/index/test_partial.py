@@ -208,6 +208,17 @@ def test_a_name_that_one_kernel_has_may_be_that_of_another_which_nobody_knows_ye
     assert PartialIndex(renamed, NO_SUMMARY, units=True).index([query]) is None
 
 
+def test_an_offset_beyond_every_kernel_of_a_name_is_outside_for_both() -> None:
+    objects = opened((SAMPLES / "amdgpu" / "bin" / "host").read_bytes())
+    kernel = "_Z5shadePfPKfi"
+    assert sum(each.name == kernel for code in objects for each in code.kernels) > 1
+    query = ByKernel(kernel, KernelOffset(0x99999))
+    partial = PartialIndex(objects, NO_SUMMARY, units=True).index([query])
+    assert partial is not None
+    for index in (partial, whole(objects)):
+        assert symbolize(index, [query])[0].reason is Reason.OUTSIDE_TEXT
+
+
 def test_text_of_no_function_needs_all(units: tuple[CodeObject, ...]) -> None:
     """A row without a line is given an earlier one of the same owner, which may be nobody, in whichever unit."""
     query = ByKernel("kernel_0", KernelOffset(0))

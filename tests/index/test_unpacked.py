@@ -1,4 +1,4 @@
-"""An index that a process keeps to itself says of ranges and functions what an index file says that packs them."""
+"""An index that a process keeps to itself says of ranges, functions and the module what an index file says that packs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.builder import build, build_unpacked
-from symd.index.module import decoded_objects
+from symd.index.module import decoded_objects, described, read_now
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 
@@ -52,6 +52,19 @@ def test_functions_are_those_of_the_file(file: str) -> None:
     assert len(whole.name) > 0 or file.endswith(".spv")
     assert [column.tolist() for column in own] == [column.tolist() for column in whole]
     assert [column.dtype for column in own] == [column.dtype for column in whole]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_summary_is_that_of_the_file(file: str) -> None:
+    data = (SAMPLES / file).read_bytes()
+    opened = containers.unpack(data, Limits())
+    objects = decoded_objects(opened.objects)
+    summary = described(data, Digest("0" * 64), opened, objects)
+    buffer, unpacked = build_unpacked(objects, summary)
+    own, whole = Index(buffer, unpacked=unpacked).summary, Index(build(objects, summary)).summary
+    assert [each.path for each in own.objects] == [code.path for code in opened.objects]
+    assert [read_now(each) for each in own.objects] == [read_now(each) for each in whole.objects]
+    assert own.sha256 == whole.sha256
 
 
 def test_some_debug_data_contradicts_itself() -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from symd.index import Index
+from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answers, Reason
 from symd.query import candidates
 from symd.query.candidates import MAX_CANDIDATES, MAX_EXPLAINED
-from symd.query.symbolize import Part, symbolize_column, symbolize_parts
+from symd.query.symbolize import Part, symbolize_column, symbolize_one, symbolize_parts
 from tests.query.small import Object, index
 
 SEVERAL = index(*(Object(f"o{number}") for number in range(MAX_CANDIDATES + 6)))
@@ -57,9 +58,32 @@ def test_parts_of_a_batch_have_the_bound_together(monkeypatch: pytest.MonkeyPatc
     assert sorted(symbolize_parts(SEVERAL, parts, 6).candidates) == [0, 1, 2]
 
 
+TWO = index(Object("a", kernels=[("k", 0xF0, 0x10)]), Object("b", kernels=[("k", 0x20, 0x10)]))
+
+
 def test_candidates_are_those_that_hold_the_offset() -> None:
-    one = index(Object("a", kernels=[("k", 0xF0, 0x10)]), Object("b", kernels=[("k", 0x20, 0x10)]))
-    found: Answers = symbolize_column(one, np.array([0x8, 0x10, 0xE0], np.uint64), kernel="k")
+    found: Answers = symbolize_column(TWO, np.array([0x8, 0x10, 0xDF], np.uint64), kernel="k")
     places = [[(each.path, each.section_offset) for each in answer.candidates] for answer in found]
-    assert places == [[("a", 0xF8), ("b", 0x28)], [("b", 0x30)], []]
+    assert places == [[("a", 0xF8), ("b", 0x28)], [("b", 0x30)], [("b", 0xFF)]]
     assert {answer.reason for answer in found} == {Reason.AMBIGUOUS}
+
+
+def test_an_offset_beyond_every_candidate_is_outside_and_takes_no_other_querys_candidates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(candidates, "MAX_EXPLAINED", 2)
+    monkeypatch.setattr("symd.query.symbolize.MAX_EXPLAINED", 2)
+    offsets = np.array([0xE0, 1 << 63, 0x8, 0xE0, 0x10], np.uint64)
+    columns = symbolize_column(TWO, offsets, kernel="k")
+    parts = symbolize_parts(TWO, [Part(np.arange(5), offsets, kernel="k")], 5)
+    singly = [symbolize_one(TWO, ByKernel("k", KernelOffset(offset))) for offset in offsets.tolist()]
+    outside, several = Reason.OUTSIDE_TEXT, Reason.AMBIGUOUS
+    assert [answer.reason for answer in singly] == [outside, outside, several, outside, several]
+    assert list(columns) == list(parts) == singly
+    assert sorted(columns.candidates) == [2, 4]
+
+
+def test_an_offset_beyond_every_section_of_the_name_is_outside() -> None:
+    found = symbolize_column(SEVERAL, np.array([0xFF, 0x100], np.uint64), section=".text")
+    assert [answer.reason for answer in found] == [Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT]
+    assert sorted(found.candidates) == [0]

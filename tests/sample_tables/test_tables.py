@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from symd.contexts.verbs import Contexts
 from symd.engine import Engine
-from symd.errors import Busy, DataLoss, DeadlineExceeded, InvalidInput, Malformed, SymdError, Unavailable, WorkerDied
-from symd.model.addresses import ByAddress, ObjectAddress
-from symd.model.contexts import Context, Load, Unload
+from symd.errors import (
+    Busy,
+    DataLoss,
+    DeadlineExceeded,
+    InvalidInput,
+    LimitExceeded,
+    Malformed,
+    StoreUnavailable,
+    SymdError,
+    Unavailable,
+    WorkerDied,
+)
+from symd.index import Index
+from symd.index.module import build_index
+from symd.model.addresses import ByAddress, ByKernel, DeviceAddress, KernelOffset, ObjectAddress
+from symd.model.contexts import Context, Load, Segment, Unload
 from symd.profiles import NamedModule
 from symd.sample_tables.form import Form
 from symd.sample_tables.tables import SampleTables, TableNames
@@ -275,17 +291,74 @@ def test_the_numbers_of_locations_stand_for_what_samples_have(tables: SampleTabl
     assert table[0] == NOTHING
 
 
-@pytest.mark.parametrize("error", [Malformed, DataLoss, WorkerDied, DeadlineExceeded])
-def test_a_damaged_module_is_malformed_and_said(
-    engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch, error: type[SymdError]
-) -> None:
-    def damaged(*_: object, **__: object) -> object:
-        raise error("its line table ends in the midst")
+OF_A_MODULE = [
+    Malformed("its line table ends in the midst"),
+    DataLoss("the stored bytes are not what they were"),
+    WorkerDied("the process that read the module died of SIGKILL"),
+    LimitExceeded("indexing takes more than 5 bytes of memory", metadata={"limit": "build_memory"}),
+    DeadlineExceeded("indexing took longer than 60 s", metadata={"limit": "build_seconds"}),
+    DeadlineExceeded("reading the module took longer than 10 s", metadata={"limit": "question_seconds"}),
+]
+OF_THE_CALL = [
+    Busy("as many as are allowed"),
+    DeadlineExceeded("the deadline passed before the work began"),
+    DeadlineExceeded("no message came for 10 s", metadata={"limit": "message_seconds"}),
+    LimitExceeded("the question takes longer than 10 seconds", metadata={"limit": "question_seconds"}),
+    StoreUnavailable("the disk refused"),
+]
 
-    monkeypatch.setattr(engine, "symbolize_column", damaged)
+
+def raising(error: SymdError) -> Callable[..., object]:
+    def refuse(*_: object, **__: object) -> object:
+        raise error
+
+    return refuse
+
+
+@pytest.mark.parametrize("error", OF_A_MODULE, ids=str)
+def test_a_damaged_module_is_malformed_and_said(
+    engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch, error: SymdError
+) -> None:
+    monkeypatch.setattr(engine, "symbolize_column", raising(error))
     tables = SampleTables(engine)
     assert answered(tables, module=[amd], address=[1]) == [{**NOTHING, "reason": "MALFORMED"}]
-    assert tables.report().notes == (f"modules/{amd}: its line table ends in the midst",)
+    assert tables.report().notes == (f"modules/{amd}: {error.message}",)
+
+
+@pytest.mark.parametrize("error", OF_A_MODULE, ids=str)
+def test_a_module_of_a_context_that_cannot_be_read_takes_no_other_with_it(
+    engine: Engine, amd: str, zebin: str, monkeypatch: pytest.MonkeyPatch, error: SymdError
+) -> None:
+    context = engine.contexts.add(Context(host="here", process=10))
+    smooth = Segment(DeviceAddress(1 << 44), 16, ByKernel("smooth", KernelOffset(0)))
+    engine.contexts.record(context, [Load(amd, 0, load_base=0, key="1"), Load(zebin, 0, (smooth,), key="2")])
+
+    def opened(digest: str) -> Index:
+        if digest == zebin:
+            raise error
+        return Index.checked(build_index(AMD.read_bytes(), engine.limits))
+
+    monkeypatch.setattr(engine, "contexts", Contexts(engine.store.context_log, opened))
+    rows = answered(SampleTables(engine), context=[context] * 2, device_address=[0x1978, 1 << 44])
+    assert [row["reason"] for row in rows] == ["EXACT", "MALFORMED"]
+
+
+@pytest.mark.parametrize("error", OF_A_MODULE, ids=str)
+def test_a_context_that_cannot_be_answered_for_one_module_is_not_unknown(
+    engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch, error: SymdError
+) -> None:
+    """As daemons of earlier versions say it."""
+    monkeypatch.setattr(engine, "contexts", SimpleNamespace(symbolize=raising(error)))
+    tables = SampleTables(engine)
+    assert answered(tables, context=["ab" * 16], device_address=[1]) == [{**NOTHING, "reason": "MALFORMED"}]
+    assert tables.report().notes == (f"contexts/{'ab' * 16}: {error.message}",)
+
+
+@pytest.mark.parametrize("context", ["ab" * 16, "no name of a context"])
+def test_a_context_that_nobody_told_of_is_unknown(engine: Engine, context: str) -> None:
+    tables = SampleTables(engine)
+    assert answered(tables, context=[context], device_address=[1]) == [{**NOTHING, "reason": "UNKNOWN_MODULE"}]
+    assert len(tables.report().notes) == 1
 
 
 def test_notes_do_not_repeat_long_names(tables: SampleTables) -> None:
@@ -294,13 +367,17 @@ def test_notes_do_not_repeat_long_names(tables: SampleTables) -> None:
     assert len(note) < 1000
 
 
-def test_a_busy_daemon_is_no_answer(engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def busy(*_: object, **__: object) -> object:
-        raise Busy("as many as are allowed")
-
-    monkeypatch.setattr(engine, "symbolize_column", busy)
-    with pytest.raises(Busy):
-        answered(SampleTables(engine), module=[amd], address=[1])
+@pytest.mark.parametrize("error", OF_THE_CALL, ids=str)
+def test_a_daemon_that_did_not_come_to_the_question_is_no_answer(
+    engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch, error: SymdError
+) -> None:
+    monkeypatch.setattr(engine, "symbolize_column", raising(error))
+    monkeypatch.setattr(engine, "contexts", SimpleNamespace(symbolize=raising(error)))
+    places = ({"module": [amd], "address": [1]}, {"context": ["ab" * 16], "device_address": [1]})
+    for place in places:
+        with pytest.raises(type(error)) as raised:
+            answered(SampleTables(engine), **place)
+        assert raised.value is error
 
 
 def test_code_objects_are_named_by_their_path(engine: Engine, amd: str) -> None:

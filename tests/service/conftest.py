@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from tests.service.fakes import FakeEngine

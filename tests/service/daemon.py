@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from symd.config import Config, Doors
+from symd.daemon_config import Config, Doors
 from symd.errors import SymdError
 from symd.service import serve
 from tests.service.fakes import GOOD, FakeEngine

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
 
@@ -229,6 +230,9 @@ class FakeEngine:
 
     def is_open(self, digest):
         return digest in self.data
+
+    def without_waiting(self):
+        return nullcontext()
 
     def symbolize_column(
         self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_wanted=None

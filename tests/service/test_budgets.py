@@ -12,7 +12,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.errors import DeadlineExceeded, LimitExceeded
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Candidate
@@ -277,12 +278,12 @@ def test_a_unary_call_without_a_message_is_an_invalid_request(tmp_path):
 
 
 def test_questions_that_wait_for_an_index_hold_no_other_up(tmp_path):
-    with served(tmp_path, cold_questions=3) as (address, daemon), grpc.insecure_channel(address) as channel:
+    with served(tmp_path, cold_questions=5) as (address, daemon), grpc.insecure_channel(address) as channel:
         daemon.engine.is_open = lambda _digest: False
         daemon.engine.hold.clear()
         symbols, modules = SymbolServiceStub(channel), ModuleServiceStub(channel)
         calls = [symbols.Symbolize.future(ONE) for _ in range(20)]
-        assert eventually(lambda: daemon.lanes[Work.COLD].running == 3)
+        assert eventually(lambda: daemon.lanes[Work.COLD].running == 3)  # a client's share
         assert modules.ListModules(m.ListModulesRequest(), timeout=10).modules[0].name == NAME
         daemon.engine.hold.set()
         assert all(call.result(20).answers for call in calls)

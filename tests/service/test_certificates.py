@@ -11,7 +11,7 @@ import pytest
 
 from symd.channel import Credentials
 from symd.client import Client
-from symd.config import Config, Doors
+from symd.daemon_config import Config, Doors
 from symd.errors import PermissionDenied
 from symd.model.rights import NO_RIGHTS
 from symd.service.addresses import listening

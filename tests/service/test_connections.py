@@ -14,7 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.channel import Credentials
 from symd.client import Client
-from symd.config import Config, Doors, Limits
+from symd.config import Limits
+from symd.daemon_config import Config, Doors
 from symd.errors import Busy, ServerUnavailable, Unavailable
 from symd.model.addresses import ByAddress
 from symd.model.rights import parse_rights

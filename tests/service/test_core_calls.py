@@ -8,7 +8,8 @@ import time
 import grpc
 import pytest
 
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.model.cores import CoreDump
 from symd.service.addresses import listening
 from symd.service.lanes import Work

@@ -27,7 +27,7 @@ from symd.async_client import AsyncClient
 from symd.channel import Credentials
 from symd.child import confinement
 from symd.client import Client
-from symd.config import Config, Doors
+from symd.daemon_config import Config, Doors
 from symd.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -258,6 +258,18 @@ def test_a_folder_that_others_may_move_is_refused(folder: Path) -> None:
         assert may(address) == ALL_RIGHTS
 
 
+@as_root
+def test_a_link_that_another_user_may_turn_is_refused(folder: Path) -> None:
+    (folder / "own").mkdir()
+    link = folder / "link"
+    link.symlink_to("own")
+    with served(f"unix:{link}/s") as address:
+        assert may(address) == ALL_RIGHTS
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(FailedPrecondition, match="put another folder in the place"), served(f"unix:{link}/s"):
+        pass
+
+
 # TCP
 
 
@@ -388,7 +400,7 @@ def test_tokens_are_added_and_revoked_without_a_restart(access) -> None:
         access("read", "write")
         assert may(address, "write") <= parse_rights("write")
         access("write")
-        with pytest.raises(Unauthenticated, match="nobody has this token"):
+        with pytest.raises(Unauthenticated, match="wrong, revoked or another daemon"):
             before.server_info()
 
 
@@ -716,7 +728,7 @@ def test_health_is_asked_from_a_shell_with_a_token_over_tls(
     assert outcomes["read"] == (0, "SERVING\n", "")
     assert [code for code, _, _ in outcomes.values()] == [0, 1, 1, 1]
     assert "it takes the right 'read'" in outcomes["write"][2]
-    assert "nobody has this token" in outcomes["wrong"][2]
+    assert "wrong, revoked or another daemon" in outcomes["wrong"][2]
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])

@@ -18,7 +18,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.client import Client
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.errors import InvalidInput
 from symd.service.addresses import is_local, listening, socket_path
 from symd.service.server import build_daemon

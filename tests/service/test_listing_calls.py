@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from symd import Client
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
 from symd.model.listings import ListingPart

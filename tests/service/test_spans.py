@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from symd import Client
-from symd.config import Config
+from symd.daemon_config import Config
 from symd.errors import FailedPrecondition
 from symd.service import tracing
 from symd.service.addresses import listening
@@ -185,7 +185,7 @@ def test_without_the_extra_a_collector_by_name_is_refused_and_one_of_the_environ
     monkeypatch.setattr(tracing, "_NEEDED", ("nothing.of.the.kind",))
     with pytest.raises(FailedPrecondition, match="not installed") as caught, tracing.tracing("http://localhost:4317"):
         pass
-    assert "symd[otel]" in caught.value.hint
+    assert "'./symd[otel]'" in caught.value.hint
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317")
     with tracing.tracing("") as spans:
         assert spans is None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from symd.config import Config, Doors
+from symd.daemon_config import Config, Doors
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.model.rights import parse_rights
 from symd.service.access_file import new_token, token_line

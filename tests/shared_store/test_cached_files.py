@@ -166,6 +166,34 @@ def test_a_damaged_module_is_fetched_anew_by_the_next_process(
     assert storage.fetches == [name, name]
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_folder_in_place_of_a_file_goes(cache: CachedFiles, storage: Counted, folder: Path, is_empty: bool):
+    name = module(storage, b"module")
+    place = folder / "files" / name
+    place.mkdir(parents=True)
+    if not is_empty:
+        (place / "inside").mkdir()
+        (place / "inside" / "file").write_bytes(b"something")
+    for _ in range(2):
+        assert read(cache, name) == b"module"
+    assert storage.fetches == [name]
+    assert place.is_file()
+
+
+def test_a_folder_in_place_of_a_file_is_added_over_and_dropped(cache: CachedFiles, tmp_path: Path, folder: Path):
+    name = "index/1/ab/x.idx"
+    place = folder / "files" / name
+    place.mkdir(parents=True)
+    (tmp_path / "made").write_bytes(b"index")
+    cache.add(name, tmp_path / "made")
+    assert place.read_bytes() == b"index"
+    place.unlink()
+    place.mkdir()
+    cache.remove(name)
+    assert not place.exists()
+    assert read(cache, name) is None
+
+
 def test_a_file_of_another_size_is_seen_by_the_same_process(cache: CachedFiles, storage: Counted, folder: Path):
     name = module(storage, b"module")
     read(cache, name)

@@ -20,6 +20,8 @@ from symd.shared_store.store import SharedStore
 from tests.shared_store.replicas import OBJECT
 
 ANOTHER_TYPE = "ALTER TABLE {0} DROP COLUMN {1} CASCADE; ALTER TABLE {0} ADD COLUMN {1} {2}"
+PLANNED = 20
+"""So often a statement is executed that it is planned once for all: psycopg prepares it at the fifth time."""
 CHANGES = (
     "DROP TABLE totals",
     "DELETE FROM totals",
@@ -32,6 +34,7 @@ CHANGES = (
     ANOTHER_TYPE.format("contexts", "events", "TIMESTAMPTZ DEFAULT 'infinity'"),
     ANOTHER_TYPE.format("contexts", "id", "DOUBLE PRECISION DEFAULT 1"),
     ANOTHER_TYPE.format("changes", "sha256", "DOUBLE PRECISION DEFAULT 1"),
+    ANOTHER_TYPE.format("module_log", "last", "NUMERIC DEFAULT 'NaN'"),
     "UPDATE contexts SET description = 'no'",
     "UPDATE aliases SET key = sha256 || sha256, kind = 'other'; UPDATE module_log SET last = 9223372036854775807",
 )
@@ -66,6 +69,20 @@ def test_changed_tables_are_damage_and_nothing_else(store: SharedStore, database
             lambda: engine.remove(digest),
         ]
         assert sum(map(is_damage, verbs)) > 0
+
+
+@pytest.mark.parametrize("kind", ["JSONB DEFAULT '[]'", "NUMERIC DEFAULT 'NaN'", "TEXT DEFAULT 'x'"])
+def test_a_column_of_another_type_is_damage_to_statements_that_were_planned_before(
+    store: SharedStore, database: str, kind: str
+) -> None:
+    with store, Engine(store) as engine:
+        context = engine.contexts.add(Context(host="a"))
+        engine.contexts.record(context, [Load("12" * 32, 10)])
+        for _ in range(PLANNED):
+            list(engine.contexts.loads(context))
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(ANOTHER_TYPE.format("loads", "sequence", kind))  # type: ignore[arg-type]
+        assert is_damage(lambda: list(engine.contexts.loads(context)))
 
 
 def is_damage(verb: Callable[[], object]) -> bool:

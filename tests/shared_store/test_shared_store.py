@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from symd import Client, cli
 from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable
 from symd.index import VERSION
 from symd.model.contexts import Alias
+from symd.service.addresses import listening
+from symd.service.server import build_daemon
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import PERIOD
 from symd.shared_store.opening import open_shared as open_by_urls
@@ -52,6 +58,16 @@ def own_server() -> Iterator[PostgresServer]:
     """A server that a test may stop."""
     with running() as server:
         yield server
+
+
+@contextmanager
+def served(engine: Engine, config: Config) -> Iterator[str]:
+    """A daemon in this process."""
+    daemon = build_daemon(engine, config)
+    with listening(daemon.server, config.address) as address:
+        daemon.server.start()
+        yield address
+        daemon.stop(0.2)
 
 
 def files_of(store: SharedStore) -> PlainFiles:
@@ -343,6 +359,27 @@ def test_a_server_that_goes_is_named_and_its_return_is_noticed(own_server: Postg
         engine.relabel(digest, "after")
         store.remove(digest)
         assert heard.wait(LONG)
+
+
+def test_a_client_with_a_file_is_answered_while_the_catalogue_is_gone(
+    own_server: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where its module's index is open; a file that the daemon does not know is not said to be there."""
+    config = Config(limits=Limits(catalogue_seconds=2.0), store=tmp_path, address=f"unix:{tmp_path}/d/s", grace=1.0)
+    server = Server(own_server.database(), config.limits)
+    store = SharedStore(server, PlainFiles(tmp_path / "objects"), tmp_path / "incoming", config.limits)
+    other = tmp_path / "other.co"
+    other.write_bytes(OBJECT.read_bytes() + bytes(1))
+    with Engine(store, config.limits) as engine, served(engine, config) as address:
+        ask = ["symbolize", "--server", address, str(OBJECT), "0x1978"]
+        assert cli.invoke(ask) == 0
+        before = capsys.readouterr().out
+        own_server.stop()
+        assert (cli.invoke(ask), capsys.readouterr().out) == (0, before)
+        assert cli.invoke(["symbolize", "--server", address, str(other), "0x1978"]) == 3
+        assert "catalogue refused" in capsys.readouterr().err
+        with Client(address) as client, pytest.raises(StoreUnavailable):
+            client.missing([hashlib.sha256(file.read_bytes()).hexdigest() for file in (OBJECT, other)])
 
 
 def test_writers_of_several_stores_keep_the_log_whole(stores: Opened) -> None:

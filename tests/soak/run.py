@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from symd.config import MIB, Config
+from symd.config import MIB
+from symd.daemon_config import Config
 from symd.errors import SymdError
 from symd.store import Store
 from tests.soak.daemon import ROOT, Daemon, Usage, serving

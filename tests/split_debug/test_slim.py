@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from symd import elf
-from symd.elf.constants import PT_LOAD, PT_NOTE, SHF_ALLOC, SHT_PROGBITS
+from symd.elf.constants import PT_LOAD, PT_NOTE, SHF_ALLOC, SHT_PROGBITS, SHT_RELA
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.split_debug.slim import Slimmed, slim
 from tests import tools
@@ -191,3 +191,15 @@ def test_sections_far_apart_in_one_segment_are_not_filled_up():
     with pytest.raises(SymdError) as caught:
         slim(bytes(data), objects.budget())
     assert isinstance(caught.value, Malformed)
+
+
+def test_a_section_that_is_longer_than_the_room_between_those_of_its_segment_is_malformed():
+    """.note is loaded with .rodata, and of the relocations between them the header says that there are more than fit."""
+    data = bytearray(objects.sample("v4-gfx900.co"))
+    image = elf.parse(bytes(data), objects.budget())
+    at = {one.name: image.header.shoff + one.index * image.header.shentsize for one in image.sections}
+    struct.pack_into("<I", data, at[".note"] + 4, SHT_PROGBITS)
+    struct.pack_into("<I", data, at[".hash"] + 4, SHT_RELA)
+    struct.pack_into("<Q", data, at[".hash"] + 32, 0x1000)
+    with pytest.raises(Malformed, match="begins in its segment where another section has not ended"):
+        slim(bytes(data), objects.budget())

@@ -129,6 +129,12 @@ def test_a_store_that_others_may_change_is_not_read(folder: str, tmp_path: Path,
     assert (stored_answers(["--store", str(outer / "store"), str(FILE), "0x1978"], {}) is not None) == is_private
 
 
+def test_a_link_to_a_store_is_looked_at_by_the_command_line(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    assert stored_answers(["--store", folder, str(FILE), "0x1978"], {}) is not None
+    assert stored_answers(["--store", str(tmp_path / "link"), str(FILE), "0x1978"], {}) is None
+
+
 def test_debug_data_elsewhere_is_looked_for(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     monkeypatch.setattr(
         stored, "answer_at", lambda *_: (int(Reason.DEBUG_DATA_ELSEWHERE), ((None, None, "a.cl", 1, 1),))

@@ -64,7 +64,7 @@ def execute(root: Path, statement: str, *values: str) -> None:
 
 def test_a_store_with_nothing_wrong_is_counted(root: Path, digests: list[str]):
     assert repr(inspect(root)) == (
-        f"Inspection(modules=3, module_bytes=24, indexes=3, index_bytes={3 * len(index(digests[0]))}, aliases=3, contexts=0, findings=[])"
+        f"Inspection(modules=3, module_bytes=24, indexes=3, index_bytes={3 * len(index(digests[0]))}, aliases=3, contexts=0, older_schema=0, findings=[])"
     )
 
 

@@ -25,6 +25,7 @@ from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.inspection import Kind, inspect
 from symd.store.maintenance import collect, repair
+from symd.store.ownership import replaceable
 
 ROOT = Path(__file__).parents[2]
 LONG = 120
@@ -281,6 +282,38 @@ def test_a_folder_above_that_others_may_write_is_refused_unless_it_is_sticky(tmp
         Store(root)
     (tmp_path / "shared").chmod(0o1777)
     Store(root).close()
+
+
+@pytest.mark.parametrize("target", ["{0}/real", "../real", "hop/../../real"])
+def test_a_link_where_others_may_put_another_is_refused(tmp_path: Path, target: str) -> None:
+    (tmp_path / "real").mkdir(mode=0o755)
+    shared = tmp_path / "shared"
+    (shared / "hop").mkdir(parents=True)
+    (shared / "link").symlink_to(target.format(tmp_path))
+    for root in (shared / "link", shared / "link" / "below"):
+        root.mkdir(exist_ok=True)
+        shared.chmod(0o777)
+        with pytest.raises(FailedPrecondition, match="put another folder in the place"):
+            Store(root)
+        shared.chmod(0o1777)
+        Store(root).close()
+
+
+@as_root
+def test_a_link_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o755)
+    link = tmp_path / "link"
+    link.symlink_to("real")
+    Store(link).close()
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(FailedPrecondition, match=f"{link}: .*in the place .*name the folder itself"):
+        Store(link)
+
+
+def test_a_link_that_leads_to_itself_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(OSError, match="symbolic links"):
+        replaceable(tmp_path / "round" / "store")
 
 
 @as_root

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import symd.web.connections
-from symd.config import Config, Limits
+from symd.config import Limits
+from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import LimitExceeded
 from symd.service.metrics import Metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.server
 import re
@@ -236,8 +237,52 @@ def test_a_file_of_another_build_id_is_not_written(real, tmp_path: Path, what: s
             digest = hashlib.sha256(file).hexdigest()
             assert symd("fetch", "--debuginfod", url, *more, digest, "-o", out).returncode == 0
             out.unlink()
-    with server(status(200, b"no build ID at all")) as (url, _):
-        assert symd("fetch", "--debuginfod", url, *more, "00" * 20, "-o", out).returncode == 0
+
+
+def test_what_is_no_module_and_no_program_is_not_written(tmp_path: Path) -> None:
+    """It carries no other build ID, and not this one either; who asks by its digest gets it."""
+    data, out = b"no build ID at all", tmp_path / "out"
+    with server(status(200, data)) as (url, _):
+        done = symd("fetch", "--debuginfod", url, "00" * 20, "-o", out)
+        assert (done.returncode, b"neither a module nor" in done.stderr, out.exists()) == (2, True, False), done.stderr
+        assert symd("fetch", "--debuginfod", url, hashlib.sha256(data).hexdigest(), "-o", out).returncode == 0
+
+
+def test_a_code_object_without_a_build_id_is_written(tmp_path: Path) -> None:
+    """A server may have been told its name, as symd's own is."""
+    file, out = (SAMPLES / "cuda" / "bin" / "reduce.sm_90.debug.cubin").read_bytes(), tmp_path / "out"
+    with server(status(200, file)) as (url, _):
+        assert symd("fetch", "--debuginfod", url, "00" * 20, "-o", out).returncode == 0
+    assert out.read_bytes() == file
+
+
+def test_a_small_file_that_expands_for_ever_is_read_within_limits(tmp_path: Path) -> None:
+    """By a process that is held to them, not by the command's own."""
+    bomb, out = gzip.compress(bytes(300 << 20)), tmp_path / "out"
+    with server(status(200, bomb)) as (url, _):
+        done = symd("fetch", "--debuginfod", url, "00" * 20, "-o", out, "--limit", "build_memory=256M")
+    assert (done.returncode, out.exists()) == (2, False), done.stderr
+    assert b"more than 268435456 bytes of memory" in done.stderr
+
+
+@pytest.mark.parametrize("told", ["9" * 5000, "-5", "\xb2", "0x10", "1 2"])
+def test_a_size_that_is_no_number_is_a_server_that_fails_and_the_next_is_asked(told: str) -> None:
+    with server(status(200, b"x" * 100, content_length=told)) as (url, _), server(status(200, b"whole")) as (good, _):
+        with pytest.raises(ServerUnavailable, match="no number of bytes"):
+            Upstream([url], Limits()).executable(ID)
+        assert Upstream([url, good], Limits()).executable(ID) == b"whole"
+
+
+def test_what_a_server_says_is_repeated_in_printable_characters() -> None:
+    """A status line that would give the terminal commands."""
+
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"\x1b]0;owned\x07\x9b31m" + b"x" * 5000 + b"\r\n\r\n")
+
+    with server(answer) as (url, _), pytest.raises(ServerUnavailable, match=r"\\x1b\]0;owned\\x07\\x9b31m") as caught:
+        Upstream([url], Limits()).executable(ID)
+    assert str(caught.value).isprintable()
+    assert len(caught.value.message) < 1000
 
 
 def test_servers_that_are_slow_hold_up_nobody_else(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from symd.containers.nvidia import cubin_facts
 
 NAME = "cubin"
+FIRST_SM_WITH_VARIANT = 90
+"""The first processor for which there is code of an architecture-specific variant: sm_90a (PTX ISA, ``.target``)."""
 
 
 def claims(data: bytes) -> bool:
@@ -140,12 +142,15 @@ def _kernels(image: elf.Elf, symbols: _Numbered, described: cubin_facts.Describe
 
 def _target(image: elf.Elf, tools: list[dict[str, str]], accelerated: bool, outer: str | None) -> str:
     """ "sm_90", "sm_90a", "sm_100f". The letter is in e_flags (ABI 7: 0x800; ABI 8 of 12.x: 8), in .nv.compat, or only
-    in the options of the tool or in what the fat binary around it says."""
+    in the options of the tool or in what the fat binary around it says. In ABI 7 the bit stands for the letter from sm_90
+    on, the first processor with such a variant: CUDA 8.0 sets it, to say something else, in cubins of sm_50 to sm_61
+    (0x3c0d3c beside 0x3c053c, where the fat binary's entry says sm_60 of both)."""
     newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
     flags = image.header.flags
     number = (flags >> EF_CUDA_SM_OFFSET if newer else flags) & EF_CUDA_SM
     base = f"sm_{number}"
-    letter = "a" if flags & (EF_CUDA_ACCELERATORS if newer else EF_CUDA_ACCELERATORS_V1) or accelerated else ""
+    specific = flags & (EF_CUDA_ACCELERATORS if newer else EF_CUDA_ACCELERATORS_V1) and number >= FIRST_SM_WITH_VARIANT
+    letter = "a" if specific or accelerated else ""
     options = re.search(rf"-arch[ =]{base}([af]?)\b", tools[0]["options"]) if tools else None
     if not letter and options:
         letter = options[1]

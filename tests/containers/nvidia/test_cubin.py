@@ -155,6 +155,8 @@ COMPAT = Section(".nv.compat", 0x70000086, data=bytes([2, 9, 1, 0]))
     [
         ({"abiversion": 7, "flags": 0x500550, "version": 0x78, "osabi": 0x33}, "sm_80"),
         ({"abiversion": 7, "flags": 0x5A0D5A, "version": 0x81, "osabi": 0x33}, "sm_90a"),
+        ({"abiversion": 7, "flags": 0x3C0D3C, "version": 0x50, "osabi": 0x33}, "sm_60"),
+        ({"abiversion": 7, "flags": 0x320D32, "version": 0x50, "osabi": 0x33}, "sm_50"),
         ({"abiversion": 8, "flags": 0x0A006402, "osabi": 0x41}, "sm_100"),
         ({"abiversion": 8, "flags": 0x0A00640A, "osabi": 0x41}, "sm_100a"),
         ({"abiversion": 8, "flags": 0x0A007802, "osabi": 0x41, "version": 0x81}, "sm_120"),

@@ -1,0 +1,69 @@
+"""One file, opened in the way of its size."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from symd import elf
+from symd.budget import Budget
+from symd.cli.input import GZIP_SUFFIX
+from symd.config import Limits
+from symd.containers.amd import amdgpu
+from symd.containers.file_part import LARGE
+from symd.errors import SymdError
+
+if TYPE_CHECKING:
+    from symd.cli.large_file import LargeFile
+    from symd.cli.one_file import OneFile
+
+
+def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
+    """What answers questions about one file, by its size. Raises what opening it raises. ``store``: where an index of it may be, as for
+    ``stored_index``."""
+    if is_large(file, limits):
+        from symd.cli.large_file import LargeFile  # noqa: PLC0415 - few files are large
+
+        return LargeFile(file, limits, store)
+    from symd.cli.one_file import OneFile  # noqa: PLC0415 - likewise
+
+    return OneFile(file, limits, store)
+
+
+def is_large(file: str, limits: Limits) -> bool:
+    """Whether ``file`` is opened by ``large_file``: 64 MiB or more, with all of its code and debug data in it, none of it in kernel packs
+    or ``.dwo`` files."""
+    if file.endswith(GZIP_SUFFIX) or not LARGE <= _size(file) <= limits.module_size:
+        return False
+    with mapped_file(file) as mapped:
+        data = cast("bytes", mapped)
+        try:
+            if amdgpu.claims(data):
+                from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
+
+                return not dwo.skeletons(data, Budget(limits))
+            from symd.containers import host_elf  # noqa: PLC0415 - likewise
+            from symd.containers.amd import kpack_reference  # noqa: PLC0415 - likewise
+
+            return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits))))
+        except SymdError:
+            return True  # whoever reads it next says what is wrong with it
+
+
+def _size(file: str) -> int:
+    """Of a regular file; 0 of anything else."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - pathlib is slow to load
+    except (OSError, ValueError):  # the latter: a name that no file can have
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+@contextmanager
+def mapped_file(file: str) -> Iterator[mmap.mmap]:
+    with open(file, "rb") as stream:  # noqa: PTH123 - likewise
+        yield mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,0 +1,88 @@
+"""Questions about a module whose index takes long: they hold no threads that others need."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+import grpc
+import pytest
+
+from symd.config import Limits
+from symd.daemon_config import Config
+from symd.engine import Engine
+from symd.reading.questions import MakeIndex
+from symd.reading.reader import InProcessReader
+from symd.service.addresses import listening
+from symd.service.lanes import Work
+from symd.service.server import build_daemon
+from symd.store import Store
+from symd.v1 import query_pb2 as q
+from symd.v1 import symbol_service_pb2 as s
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.service.test_budgets import eventually
+
+BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
+SLOW, QUICK = ((BIN / name / "dg2-opt.dbg").read_bytes() for name in ("raycast", "vadd"))
+SECONDS = 60
+"""Against hanging."""
+
+
+class Held(InProcessReader):
+    """Reads one module only when it is let."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(Limits())
+        self.digest = digest
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def ask(self, module, question):
+        if isinstance(question, MakeIndex) and module.digest == self.digest:
+            self.began.set()
+            assert self.go_on.wait(SECONDS)
+        return super().ask(module, question)
+
+
+def question(data: bytes) -> s.SymbolizeRequest:
+    name = f"modules/{hashlib.sha256(data).hexdigest()}"
+    return s.SymbolizeRequest(name=name, queries=[q.Query(address=0x10)])
+
+
+@pytest.fixture
+def slow(tmp_path):
+    """A reader, a daemon with four threads for such questions, and its stub; both modules are stored and neither is indexed."""
+    reader = Held(hashlib.sha256(SLOW).hexdigest())
+    config = Config(limits=Limits(cold_questions=4), store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
+    store = Store(tmp_path / "store")
+    for data in (SLOW, QUICK):
+        store.put(data)
+    with Engine(store, reader=reader) as engine:
+        daemon = build_daemon(engine, config)
+        with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
+            daemon.server.start()
+            yield reader, daemon, SymbolServiceStub(channel)
+            reader.go_on.set()
+            daemon.stop(0.2)
+
+
+def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
+    reader, daemon, symbols = slow
+    lane = daemon.lanes[Work.COLD]
+    calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
+    assert reader.began.wait(SECONDS)
+    assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
+    assert len(symbols.Symbolize(question(QUICK), timeout=SECONDS).answers) == 1
+    assert not any(call.done() for call in calls)
+    reader.go_on.set()
+    assert {len(call.result(SECONDS).answers) for call in calls} == {1}
+
+
+def test_those_who_leave_wait_no_longer(slow) -> None:
+    _, daemon, symbols = slow
+    lane = daemon.lanes[Work.COLD]
+    calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
+    assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
+    for call in calls:
+        call.cancel()
+    assert eventually(lambda: (lane.running, lane.waiting) == (1, 0))
