@@ -219,11 +219,14 @@ class _Calls:
 
     async def one(self, method: Callable[..., Any], request: Any) -> Any:
         """``request`` is a message, or a function that begins an iterator of messages: the call may be made twice."""
-        return await self._persistence.called_async(partial(self.one_once, method, request))
+        return await self._persistence.called_async(partial(self._attempted, method, request), self.timeout)
 
     async def one_once(self, method: Callable[..., Any], request: Any) -> Any:
+        return await self._attempted(method, request, self.timeout)
+
+    async def _attempted(self, method: Callable[..., Any], request: Any, timeout: float | None) -> Any:
         try:
-            return self._decoded(await method(begun(request), timeout=self.timeout, metadata=self._metadata))
+            return self._decoded(await method(begun(request), timeout=timeout, metadata=self._metadata))
         except grpc.RpcError as error:
             raise error_of(error, self.address, self.timeout) from None
 
@@ -235,10 +238,15 @@ class _Calls:
 
     def stream(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
         """The messages of an answer; ``request`` as for ``one``."""
-        return self._persistence.replayed_async(partial(self.stream_once, method, request))
+        return self._persistence.replayed_async(partial(self._stream_attempted, method, request), self.timeout)
 
-    async def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncGenerator[Any, None]:
-        call = method(begun(request), timeout=self.timeout, metadata=self._metadata)
+    def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncGenerator[Any, None]:
+        return self._stream_attempted(method, request, self.timeout)
+
+    async def _stream_attempted(
+        self, method: Callable[..., Any], request: Any, timeout: float | None
+    ) -> AsyncGenerator[Any, None]:
+        call = method(begun(request), timeout=timeout, metadata=self._metadata)
         try:
             async for message in call:
                 yield self._decoded(message)

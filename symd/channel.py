@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from symd.credential_file import read_credentials
-from symd.errors import InvalidInput, Unavailable
+from symd.errors import InvalidInput, SymdError
 from symd.replicas import KEEPALIVE, OPTIONS, SCHEMES, are_several, hosts
 
 UNIX: Final = "unix:"
@@ -163,7 +163,7 @@ def _none_of_several(address: str, details: str) -> tuple[str, str]:
     return said or (closed if _closed(details) else "none of these daemons answers", _EACH)
 
 
-def is_untrusted(address: str, credentials: Credentials, error: Unavailable) -> bool:
+def is_untrusted(address: str, credentials: Credentials, error: SymdError) -> bool:
     """Whether each of the daemons at an address behind ``tls:`` shows a certificate that this client does not take, now that a call ended so
     at one of them: another attempt can only end so too. Each is asked alone, for up to two seconds."""
     if not address.startswith(TLS) or not _is_refused_certificate(error.metadata.get("grpc", "")):

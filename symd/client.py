@@ -259,7 +259,7 @@ class Client:
         """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
-            parts.take(self._stream_once(self._modules.GrabModule, to_grab_request(request)))
+            parts.take(self._stream_once(self._modules.GrabModule, to_grab_request(request), self._timeout))
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
             raise
@@ -488,20 +488,25 @@ class Client:
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         """``request`` is a message, or a function that begins an iterator of messages: the call may be made twice."""
-        return self._persistence.called(partial(self._call_once, method, request))
+        return self._persistence.called(partial(self._attempted, method, request), self._timeout)
 
     def _call_once(self, method: Callable[..., Any], request: Any) -> Any:
+        return self._attempted(method, request, self._timeout)
+
+    def _attempted(self, method: Callable[..., Any], request: Any, timeout: float | None) -> Any:
         try:
-            return method(begun(request), timeout=self._timeout)
+            return method(begun(request), timeout=timeout)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self._timeout) from None
 
     def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
         """The messages of an answer; ``request`` as for ``_call``."""
-        return self._persistence.replayed(partial(self._stream_once, method, request))
+        return self._persistence.replayed(partial(self._stream_once, method, request), self._timeout)
 
-    def _stream_once(self, method: Callable[..., Any], request: Any) -> Generator[Any, None, None]:
-        responses = method(begun(request), timeout=self._timeout)
+    def _stream_once(
+        self, method: Callable[..., Any], request: Any, timeout: float | None
+    ) -> Generator[Any, None, None]:
+        responses = method(begun(request), timeout=timeout)
         try:
             yield from responses
         except grpc.RpcError as error:

@@ -12,19 +12,15 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import aclosing, closing
-from functools import partial
 from typing import Any, Final, TypeVar
 
-from symd.errors import ServerUnavailable, StoreUnavailable, Unavailable
+from symd.errors import StoreUnavailable, SymdError, Unavailable
+from symd.patience import Attempts, Patience
 
 T = TypeVar("T")
 SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
 """How targets begin that may name several addresses (github.com/grpc/grpc/blob/master/doc/naming.md)."""
-ATTEMPTS: Final = 8
-"""So often one after another a daemon may be lost before the client gives up."""
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 1.0
-_STOOD_SECONDS: Final = 60.0
+_STOOD_SECONDS: Final = 10.0
 """A watch that was open so long was not refused."""
 _ONCE: Final = {
     "symd.v1.AliasService": ("DeleteAlias",),
@@ -51,8 +47,8 @@ SERVICE_CONFIG: Final = json.dumps(
                 "name": [{}],
                 "retryPolicy": {
                     "maxAttempts": 5,
-                    "initialBackoff": f"{_FIRST_PAUSE}s",
-                    "maxBackoff": f"{_LONGEST_PAUSE}s",
+                    "initialBackoff": "0.05s",
+                    "maxBackoff": "1s",
                     "backoffMultiplier": 2,
                     "retryableStatusCodes": ["UNAVAILABLE"],
                 },
@@ -76,7 +72,7 @@ OPTIONS: Final = (
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is sent once only
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds connecting, and delays nothing after a refusal (gRPC core)
     ("grpc.max_reconnect_backoff_ms", 1000),
     *KEEPALIVE,
 )
@@ -98,76 +94,104 @@ def hosts(address: str) -> list[str]:
 
 class Persistence:
     """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. ``is_certain`` says of
-    the first loss whether another attempt can only end so too; it may take a while."""
+    the first loss whether another attempt can only end so too; it may take a while. What is begun is told its timeout: what is left of the
+    caller's."""
 
-    def __init__(self, *, several: bool, is_certain: Callable[[Unavailable], bool] = lambda _: False) -> None:
-        self._losses = partial(_Losses, ATTEMPTS if several else 1, is_certain)
+    def __init__(self, *, several: bool, is_certain: Callable[[SymdError], bool] = lambda _: False) -> None:
+        self._patience = Patience(several=several)
+        self._is_certain = is_certain
 
-    def called(self, call: Callable[[], T]) -> T:
+    def called(self, call: Callable[[float | None], T], timeout: float | None) -> T:
         """The answer to a call that may be made twice."""
-        losses = self._losses()
+        attempts = self._patience.attempts(timeout)
         while True:
             try:
-                return call()
-            except Unavailable as error:
-                losses.bear(error)
-                _wait(losses, error)
+                answer = call(attempts.timeout())
+            except SymdError as error:
+                self._wait(attempts, attempts.bear(error), error)
+            else:
+                attempts.answered()
+                return answer
 
-    def replayed(self, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
+    def replayed(self, begin: Callable[[float | None], Generator[T, None, None]], timeout: float | None) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
-        return _heard(_Replay(self._losses()), begin)
+        return self._heard(_Replay(self._patience.attempts(timeout)), begin)
 
     def followed(self, begin: Callable[[str], Generator[Any, None, None]], position: str) -> Iterator[Any]:
         """The messages of a watch that is begun after a position and tells others; each has ``position``, which is empty where the watch
         could not go on from. What was told since the last is told again then, and passed over."""
-        watched = _Watched(self._losses(), position)
-        return _heard(watched, lambda: begin(watched.position))
+        watched = _Watched(self._patience.attempts(None), position)
+        return self._heard(watched, lambda _timeout: begin(watched.position))
 
-    async def called_async(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def called_async(self, call: Callable[[float | None], Awaitable[T]], timeout: float | None) -> T:
         """``called``, awaited."""
-        losses = self._losses()
+        attempts = self._patience.attempts(timeout)
         while True:
             try:
-                return await call()
-            except Unavailable as error:
-                losses.bear(error)
-                await _wait_async(losses, error)
+                answer = await call(attempts.timeout())
+            except SymdError as error:
+                await self._wait_async(attempts, attempts.bear(error), error)
+            else:
+                attempts.answered()
+                return answer
 
-    def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
+    def replayed_async(
+        self, begin: Callable[[float | None], AsyncGenerator[T, None]], timeout: float | None
+    ) -> AsyncIterator[T]:
         """``replayed``, awaited."""
-        return _heard_async(_Replay(self._losses()), begin)
+        return self._heard_async(_Replay(self._patience.attempts(timeout)), begin)
 
     def followed_async(self, begin: Callable[[str], AsyncGenerator[Any, None]], position: str) -> AsyncIterator[Any]:
         """``followed``, awaited."""
-        watched = _Watched(self._losses(), position)
-        return _heard_async(watched, lambda: begin(watched.position))
+        watched = _Watched(self._patience.attempts(None), position)
+        return self._heard_async(watched, lambda _timeout: begin(watched.position))
 
+    def _heard(
+        self, course: _Replay | _Watched, begin: Callable[[float | None], Generator[T, None, None]]
+    ) -> Iterator[T]:
+        """The new messages of a stream that is begun again where its daemon is lost."""
+        while True:
+            course.begins()
+            try:
+                with closing(begin(course.attempts.timeout())) as messages:
+                    yield from filter(course.is_new, messages)
+                    return
+            except SymdError as error:
+                self._wait(course.attempts, course.bear(error), error)
 
-class _Losses:
-    """The daemons that were lost one after another, of which so many ``attempts`` are made; ``is_certain`` as for ``Persistence``."""
+    async def _heard_async(
+        self, course: _Replay | _Watched, begin: Callable[[float | None], AsyncGenerator[T, None]]
+    ) -> AsyncIterator[T]:
+        """``_heard``, awaited."""
+        while True:
+            course.begins()
+            try:
+                async with aclosing(begin(course.attempts.timeout())) as messages:
+                    async for message in messages:
+                        if course.is_new(message):
+                            yield message
+                    return
+            except SymdError as error:
+                await self._wait_async(course.attempts, course.bear(error), error)
 
-    def __init__(self, attempts: int, is_certain: Callable[[Unavailable], bool]) -> None:
-        self._attempts, self.is_certain = attempts, is_certain
-        self.lost = 0
-        """How many were lost since the last that was there."""
-
-    def none(self) -> None:
-        """A daemon is there: those that are lost later count from the first."""
-        self.lost = 0
-
-    def bear(self, error: Unavailable, *, outlives: tuple[type[Unavailable], ...] = ()) -> None:
-        """Count an attempt that failed with ``error``, which is the loss of a daemon or one of ``outlives``. Raises it where there is no next."""
-        self.lost += 1
-        is_borne = _is_lost(error) or isinstance(error, outlives)
-        if self.lost >= self._attempts or not is_borne:
+    def _wait(self, attempts: Attempts, seconds: float, error: SymdError) -> None:
+        """Until the next attempt. Raises the error of the first loss where that is certain to end so too."""
+        if attempts.lost == 1 and self._is_certain(error):
             raise error
+        time.sleep(seconds)
+
+    async def _wait_async(self, attempts: Attempts, seconds: float, error: SymdError) -> None:
+        """``_wait``, awaited: only what may take a while has a thread."""
+        if attempts.lost == 1 and await asyncio.to_thread(self._is_certain, error):
+            raise error
+        await asyncio.sleep(seconds)
 
 
 class _Replay:
     """What was told of a stream that says the same each time it is begun."""
 
-    def __init__(self, losses: _Losses) -> None:
-        self.losses = losses
+    def __init__(self, attempts: Attempts) -> None:
+        self.attempts = attempts
         self._told = self._number = 0
 
     def begins(self) -> None:
@@ -180,19 +204,19 @@ class _Replay:
         if self._number <= self._told:
             return False
         self._told = self._number
-        self.losses.none()
+        self.attempts.answered()
         return True
 
-    def bear(self, error: Unavailable) -> None:
-        """As ``_Losses.bear``."""
-        self.losses.bear(error)
+    def bear(self, error: SymdError) -> float:
+        """As ``Attempts.bear``."""
+        return self.attempts.bear(error)
 
 
 class _Watched:
     """What was told of a watch, which goes on from its position."""
 
-    def __init__(self, losses: _Losses, position: str) -> None:
-        self.losses = losses
+    def __init__(self, attempts: Attempts, position: str) -> None:
+        self.attempts = attempts
         self._begun = 0.0
         self.position = position
         self._since: set[bytes] = set()
@@ -203,7 +227,7 @@ class _Watched:
 
     def is_new(self, message: Any) -> bool:
         """Whether the next message was not told yet."""
-        self.losses.none()
+        self.attempts.answered()
         if message.position:
             self.position, self._since = message.position, set()
             return True
@@ -213,61 +237,9 @@ class _Watched:
         self._since.add(name)
         return True
 
-    def bear(self, error: Unavailable) -> None:
-        """As ``_Losses.bear``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
+    def bear(self, error: SymdError) -> float:
+        """As ``Attempts.bear``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
         daemons may be away for a moment, as a database is that is started anew: what happens meanwhile is told after it."""
         if time.monotonic() - self._begun >= _STOOD_SECONDS:
-            self.losses.none()
-        self.losses.bear(error, outlives=(StoreUnavailable,))
-
-
-def _heard(course: _Replay | _Watched, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
-    """The new messages of a stream that is begun again where its daemon is lost."""
-    while True:
-        course.begins()
-        try:
-            with closing(begin()) as messages:
-                yield from filter(course.is_new, messages)
-                return
-        except Unavailable as error:
-            course.bear(error)
-            _wait(course.losses, error)
-
-
-async def _heard_async(course: _Replay | _Watched, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
-    """``_heard``, awaited."""
-    while True:
-        course.begins()
-        try:
-            async with aclosing(begin()) as messages:
-                async for message in messages:
-                    if course.is_new(message):
-                        yield message
-                return
-        except Unavailable as error:
-            course.bear(error)
-            await _wait_async(course.losses, error)
-
-
-def _wait(losses: _Losses, error: Unavailable) -> None:
-    """Until the next attempt. Raises the error of the first loss where that is certain to end so too."""
-    if losses.lost == 1 and losses.is_certain(error):
-        raise error
-    time.sleep(_pause_seconds(losses.lost))
-
-
-async def _wait_async(losses: _Losses, error: Unavailable) -> None:
-    """``_wait``, awaited: only what may take a while has a thread."""
-    if losses.lost == 1 and await asyncio.to_thread(losses.is_certain, error):
-        raise error
-    await asyncio.sleep(_pause_seconds(losses.lost))
-
-
-def _is_lost(error: Unavailable) -> bool:
-    """Whether the daemon went, or ended the call without a word; an outside part that failed it is no better off elsewhere."""
-    return isinstance(error, ServerUnavailable) or type(error) is Unavailable
-
-
-def _pause_seconds(lost: int) -> float:
-    """How long to wait after so many attempts that failed in a row."""
-    return min(_FIRST_PAUSE * 2.0 ** (lost - 1), _LONGEST_PAUSE)
+            self.attempts.answered()
+        return self.attempts.bear(error, outlives=(StoreUnavailable,))

@@ -167,7 +167,8 @@ def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
     assert "no daemon answers (start one" in reason(f"unix:{tmp_path}/y.sock")
 
 
-def test_several_daemons_that_take_no_call_are_told_of_as_several():
+def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):
+    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.0)
     with ExitStack() as stack:
         others = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = [other.getsockname()[1] for other in others]

@@ -5,25 +5,50 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import ExitStack
+from concurrent import futures
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from symd import Client, channel
 from symd.channel import Credentials
 from symd.config import Limits
-from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
-from symd.replicas import ATTEMPTS, OPTIONS, Persistence, are_several, hosts
+from symd.errors import InvalidInput, NotFound, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
+from symd.patience import AWAY_SECONDS, STRANGE_SECONDS
+from symd.replicas import OPTIONS, Persistence, are_several, hosts
 from symd.service.server import options
 from symd.v1.module_service_pb2 import WatchModulesResponse
 
 
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.replicas._pause_seconds", lambda _lost: 0.0)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+
+    async def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+
+    monkeypatch.setattr("symd.replicas.time", clock)
+    monkeypatch.setattr("symd.patience.time", clock)
+    monkeypatch.setattr("symd.replicas.asyncio.sleep", sleep)
+    return clock
 
 
 def streams(*plans: list[object]) -> Callable[..., Generator[object, None, None]]:
@@ -31,7 +56,7 @@ def streams(*plans: list[object]) -> Callable[..., Generator[object, None, None]
     left = iter(plans)
 
     def begin(*_: object) -> Generator[object, None, None]:
-        for each in next(left):
+        for each in next(left, [LOST]):
             if isinstance(each, SymdError):
                 raise each
             yield each
@@ -39,8 +64,8 @@ def streams(*plans: list[object]) -> Callable[..., Generator[object, None, None]
     return begin
 
 
-def in_async(begin: Callable[[], Iterator[object]]) -> Callable[[], AsyncGenerator[object, None]]:
-    async def again() -> AsyncGenerator[object, None]:
+def in_async(begin: Callable[[], Iterator[object]]) -> Callable[[object], AsyncGenerator[object, None]]:
+    async def again(_timeout: object) -> AsyncGenerator[object, None]:
         for each in begin():
             yield each
 
@@ -50,10 +75,10 @@ def in_async(begin: Callable[[], Iterator[object]]) -> Callable[[], AsyncGenerat
 def told_by(begin: Callable[[], Generator[object, None, None]], *, several: bool, awaited: bool) -> list[object]:
     persistence = Persistence(several=several)
     if not awaited:
-        return list(persistence.replayed(begin))
+        return list(persistence.replayed(begin, None))
 
     async def gathered() -> list[object]:
-        return [each async for each in persistence.replayed_async(in_async(begin))]
+        return [each async for each in persistence.replayed_async(in_async(begin), None)]
 
     return asyncio.run(gathered())
 
@@ -79,42 +104,96 @@ def test_other_errors_and_those_of_a_daemon_alone_are_raised_at_once(
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-def test_a_client_gives_up_after_so_many_losses_one_after_another(awaited: bool) -> None:
-    with pytest.raises(ServerUnavailable):
-        told_by(streams(*[[LOST]] * ATTEMPTS, [1]), several=True, awaited=awaited)
-    in_between = [[*range(number), LOST] for number in range(1, 2 * ATTEMPTS)]
+def test_a_stream_goes_on_where_daemons_are_lost_again_and_again_between_its_messages(awaited: bool) -> None:
+    in_between = [[*range(number), LOST] for number in range(1, 40)]
     assert told_by(streams(*in_between, [0, 1]), several=True, awaited=awaited)[:2] == [0, 1]
 
 
-def test_a_call_is_made_again() -> None:
-    answers = iter([LOST, LOST, 7])
+class Calls:
+    """Calls of a client of several daemons, which find whatever the plan has next, and daemons that are away after its end."""
 
-    def call() -> int:
-        answer = next(answers)
-        if isinstance(answer, SymdError):
-            raise answer
-        return answer
+    def __init__(self, clock: Clock, *, awaited: bool) -> None:
+        self.clock, self.awaited = clock, awaited
+        self.persistence = Persistence(several=True)
+        self.timeouts: list[float | None] = []
 
-    assert Persistence(several=True).called(call) == 7
+    def seconds(self, *plan: object, timeout: float | None = None) -> float:
+        """How long a call took, which has an answer where the plan has one."""
+        left = iter(plan)
+        self.timeouts = []
+        began = self.clock.now
 
-    answers = iter([LOST, 8])
+        def call(timeout: float | None) -> object:
+            self.timeouts.append(timeout)
+            answer = next(left, LOST)
+            if isinstance(answer, SymdError):
+                raise answer
+            return answer
 
-    async def later() -> int:
-        return call()
+        async def later(timeout: float | None) -> object:
+            return call(timeout)
 
-    assert asyncio.run(Persistence(several=True).called_async(later)) == 8
+        try:
+            if self.awaited:
+                asyncio.run(self.persistence.called_async(later, timeout))
+            else:
+                self.persistence.called(call, timeout)
+            assert not isinstance(plan[-1], SymdError)
+        except ServerUnavailable:
+            assert not plan or isinstance(plan[-1], SymdError)
+        return self.clock.now - began
+
+
+@pytest.fixture(params=[False, True], ids=["called", "awaited"])
+def calls(clock: Clock, request: pytest.FixtureRequest) -> Calls:
+    return Calls(clock, awaited=request.param)
+
+
+def test_a_call_is_made_again(calls: Calls) -> None:
+    assert 0 < calls.seconds(LOST, LOST, 7) < 1
+
+
+def test_an_address_at_which_no_daemon_ever_answered_is_given_up_soon(calls: Calls) -> None:
+    assert STRANGE_SECONDS - 1 <= calls.seconds() <= STRANGE_SECONDS
+    assert STRANGE_SECONDS - 1 <= calls.seconds(timeout=60) <= STRANGE_SECONDS
+    assert calls.seconds(timeout=3) <= 3
+
+
+@pytest.mark.parametrize("known", [7, NotFound("no such module")], ids=["an answer", "an error"])
+def test_daemons_that_answered_before_are_waited_for(calls: Calls, known: object) -> None:
+    try:
+        calls.seconds(known)
+    except NotFound as error:
+        assert error is known
+    assert AWAY_SECONDS - 1 <= calls.seconds() <= AWAY_SECONDS
+    assert 20 < calls.seconds(*[LOST] * 25, 7) < AWAY_SECONDS
+
+
+def test_a_call_with_a_timeout_is_tried_for_as_long_as_that_allows_and_no_longer(calls: Calls) -> None:
+    calls.seconds(7)
+    assert 99 <= calls.seconds(timeout=100) <= 100
+    assert calls.timeouts[0] == 100
+    assert all(each is not None and 0 < each <= 100 for each in calls.timeouts)
+    assert calls.timeouts == sorted(calls.timeouts, key=lambda left: -(left or 0))
+    assert calls.seconds(timeout=0.5) <= 0.5
+
+
+def test_pauses_are_bounded(calls: Calls) -> None:
+    calls.seconds(7)
+    calls.seconds(timeout=5000)
+    assert len(calls.timeouts) > 5000
 
 
 def test_no_thread_is_begun_where_a_daemon_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lost() -> None:
+    async def lost(_timeout: float | None) -> None:
         raise LOST
 
     async def each_way() -> None:
         persistence = Persistence(several=False)
         with pytest.raises(ServerUnavailable):
-            await persistence.called_async(lost)
+            await persistence.called_async(lost, None)
         with pytest.raises(ServerUnavailable):
-            _ = [each async for each in persistence.replayed_async(in_async(streams([LOST])))]
+            _ = [each async for each in persistence.replayed_async(in_async(streams([LOST])), None)]
 
     monkeypatch.setattr(threading.Thread, "start", None)  # whoever begins one fails
     asyncio.run(each_way())
@@ -123,31 +202,31 @@ def test_no_thread_is_begun_where_a_daemon_alone_is_lost(monkeypatch: pytest.Mon
 def test_what_is_asked_of_the_first_of_several_that_is_lost_waits_in_a_thread() -> None:
     asked: list[threading.Thread] = []
 
-    def is_certain(_error: Unavailable) -> bool:
+    def is_certain(_error: SymdError) -> bool:
         asked.append(threading.current_thread())
         return False
 
     answers = streams([LOST], [LOST], [LOST], [7])
 
-    async def later() -> object:
+    async def later(_timeout: float | None) -> object:
         return next(answers())
 
-    assert asyncio.run(Persistence(several=True, is_certain=is_certain).called_async(later)) == 7
+    assert asyncio.run(Persistence(several=True, is_certain=is_certain).called_async(later, None)) == 7
     assert len(asked) == 1
     assert threading.main_thread() not in asked
 
 
 @pytest.mark.parametrize("awaited", [False, True])
 def test_what_is_certain_of_the_first_loss_ends_a_call_and_a_stream(awaited: bool) -> None:
-    seen: list[Unavailable] = []
+    seen: list[SymdError] = []
     persistence = Persistence(several=True, is_certain=lambda error: seen.append(error) is None)
     begin = streams([LOST], [1])
 
     async def later() -> list[object]:
-        return [each async for each in persistence.replayed_async(in_async(begin))]
+        return [each async for each in persistence.replayed_async(in_async(begin), None)]
 
     with pytest.raises(ServerUnavailable):
-        asyncio.run(later()) if awaited else list(persistence.replayed(begin))
+        asyncio.run(later()) if awaited else list(persistence.replayed(begin, None))
     assert seen == [LOST]
 
 
@@ -171,21 +250,24 @@ def test_a_watch_goes_on_after_its_position_and_tells_nothing_twice(awaited: boo
 def test_a_watch_outlives_a_store_that_is_away_for_a_moment(awaited: bool) -> None:
     away = StoreUnavailable("the database is started anew")
     begun: list[str] = []
-    begin = streams([removed("a", "p1"), away], [away], [removed("b", "p2")])
-    assert (watched(begin, begun, awaited=awaited), begun) == (["a", "b"], ["", "p1", "p1"])
+    begin = streams([removed("a", "p1"), away], *[[away]] * 20, [removed("b", "p2")])
+    assert (watched(begin, begun, awaited=awaited), begun) == (["a", "b"], ["", *["p1"] * 21])
     with pytest.raises(StoreUnavailable):
-        watched(streams(*[[away]] * ATTEMPTS), [], awaited=awaited)
+        watched(streams(*[[away]] * 100), [], awaited=awaited)
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-def test_a_quiet_watch_outlives_more_losses_than_are_borne_one_after_another(
-    awaited: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quiet = [[removed("a", "p1"), LOST], *[[LOST]] * (2 * ATTEMPTS), [removed("b", "p2")]]
-    with pytest.raises(ServerUnavailable):
-        watched(streams(*quiet), [], awaited=awaited)
-    monkeypatch.setattr("symd.replicas._STOOD_SECONDS", 0.0)
-    assert watched(streams(*quiet), [], awaited=awaited) == ["a", "b"]
+def test_a_quiet_watch_outlives_daemons_that_are_restarted_one_after_another(awaited: bool, clock: Clock) -> None:
+    restarts = iter(range(30))
+
+    def begin() -> Generator[WatchModulesResponse, None, None]:
+        if next(restarts, None) is None:
+            yield removed("b", "p2")
+            return
+        clock.sleep(15.0)
+        raise LOST
+
+    assert watched(begin, [], awaited=awaited) == ["b"]
 
 
 def watched(begin: Callable[[], Generator[Any, None, None]], begun: list[str], *, awaited: bool) -> list[str]:
@@ -252,6 +334,7 @@ SETTINGS, ACK = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 0, 4, 1, 0, 0, 
 @pytest.mark.parametrize("scheme", ["ipv4:", "", "unix:"])
 def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str) -> None:
     """It took the connection and the call, and is frozen then: nothing is closed."""
+    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.0)
     names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
     quick = dict.fromkeys(names, 300)
     for each in ("OPTIONS", "KEEPALIVE"):
@@ -280,3 +363,53 @@ def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch
 def test_daemons_let_clients_ask_as_often_whether_they_are_there() -> None:
     least = dict(options(Limits()))["grpc.http2.min_ping_interval_without_data_ms"]
     assert 2 * least <= dict(OPTIONS)["grpc.keepalive_time_ms"]
+
+
+class Far:
+    """A server at the far end of a slow line: what it says first comes so many seconds after the connection."""
+
+    def __init__(self, server: tuple[str, int], seconds: float) -> None:
+        self._server, self._seconds = server, seconds
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # it was closed
+            while True:
+                threading.Thread(target=self._join, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _join(self, taken: socket.socket) -> None:
+        time.sleep(self._seconds)
+        with taken, socket.create_connection(self._server) as server:
+            threading.Thread(target=pump, args=(server, taken), daemon=True).start()
+            pump(taken, server)
+
+
+def pump(source: socket.socket, sink: socket.socket) -> None:
+    """Hand on what comes until one of the two is closed."""
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+class Health(grpc.GenericRpcHandler):
+    """Says of everything that it serves."""
+
+    def service(self, _details: Any) -> Any:
+        return grpc.unary_unary_rpc_method_handler(lambda _request, _context: b"\x08\x01")
+
+
+def test_daemons_to_which_a_connection_takes_longer_than_a_second_are_reached() -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[Health()])
+    with ExitStack() as stack:
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        stack.callback(lambda: server.stop(None).wait())
+        far = stack.enter_context(closing(Far(("127.0.0.1", port), 1.2)))
+        client = stack.enter_context(Client(f"ipv4:127.0.0.1:{far.port}", timeout=30))
+        assert client.health() == "SERVING"

@@ -52,6 +52,7 @@ ORDER = (
     "v1",
     "wire",
     "service",
+    "patience",
     "replicas",
     "channel",
     "client",
@@ -129,7 +130,7 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
     assert not [name for name in foreign if not name.startswith(allowed or ("nothing",))]
 
 
-THE_CONTRACT = {"errors", "model", "config", "credential_file", "api", "v1", "wire", "replicas", "channel"}
+THE_CONTRACT = {"errors", "model", "config", "credential_file", "api", "v1", "wire", "patience", "replicas", "channel"}
 """What whoever talks to a daemon may know of symd; the client besides itself."""
 
 
