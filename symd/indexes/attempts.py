@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from symd.config import MIB, Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index
-from symd.indexes.side_by_side import SideBySide
+from symd.indexes.shared_lock import SharedLock
 
 if TYPE_CHECKING:
     from symd.store import ModuleStore
@@ -34,7 +34,8 @@ class Attempts:
     def __init__(self, store: ModuleStore, limits: Limits) -> None:
         self._store, self._limits = store, limits
         self._running: set[str] = set()
-        self._side_by_side = SideBySide()
+        self._lock = SharedLock()
+        """Held exclusively by an attempt that is made alone, so that what happens meanwhile is its own doing."""
 
     @contextmanager
     def one(self, digest: str, made_meanwhile: Callable[[], Index | None]) -> Iterator[Attempt]:
@@ -47,12 +48,12 @@ class Attempts:
                 self._store.forget_attempts(digest, VERSION)
                 yield Attempt(found)
             elif before.begun < MAX_ATTEMPTS:
-                with self._side_by_side.among_others():
+                with self._lock.shared():
                     yield Attempt(None)
             elif before.begun > MAX_ATTEMPTS or before.ending:
                 raise _given_up(before.begun, before.ending)
             else:
-                with self._side_by_side.alone(), self._small_enough():
+                with self._lock.exclusive(), self._small_enough():
                     memory = self._limits.build_memory
                     yield Attempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
 

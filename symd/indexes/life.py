@@ -17,8 +17,8 @@ from symd.index import VERSION, Index
 from symd.index.first_answer import first_answer
 from symd.index.summary import unpack
 from symd.indexes.attempts import Attempts
+from symd.indexes.module_locks import ModuleLocks
 from symd.indexes.outlines import Outlined, Outlines
-from symd.indexes.turns import Turns
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
@@ -54,8 +54,8 @@ class Indexes:
         self.get_open = self._cache.get
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
         self._outlined = Outlines()
-        self._turns = Turns()
-        self.without_waiting = self._turns.without_waiting
+        self._locks = ModuleLocks()
+        self.without_waiting = self._locks.without_waiting
         """Inside, in this thread, ``NotYet`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.departures.listen(self._forget)
@@ -134,14 +134,14 @@ class Indexes:
     def renew(self, digest: str) -> None:
         """Make the index of a module that has only indexes of older formats, which go then. It is not kept open. Whoever
         asks for the module meanwhile waits, or has done this already."""
-        with self._turns.taken(digest):
+        with self._locks.held(digest):
             if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
                 self._built(digest, None)
             self._store.drop_older_indexes(digest, VERSION)
 
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""
-        with self._turns.taken(digest):
+        with self._locks.held(digest):
             self._store.remove(digest)
             self._outlined.forget(digest)
             self._cache.forget(digest)
@@ -184,7 +184,7 @@ class Indexes:
 
     def _opened(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         """Stored or built, one thread at a time. Of a module that is ``fresh``, nothing is stored or remembered yet."""
-        with self._turns.taken(digest):
+        with self._locks.held(digest):
             found = self.get_open(digest)
             if found is None:
                 stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))

@@ -2,7 +2,7 @@
 
 The folder may be shared by threads, processes and daemons. What keeps them from harm are locks on files (``flock``):
 
-* a file being fetched has its fetcher's turn, so that two who ask fetch once;
+* a file being fetched is locked by its fetcher, so that two who ask fetch once;
 * whoever uses a file holds a shared lock on it, and what goes is locked for that alone: what is open stays.
 
 When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should, and is fetched

@@ -1,6 +1,6 @@
 """The catalogue in PostgreSQL, for daemons on several machines: the tables and statements of ``symd.store``, and what only this server has.
 
-Writers take turns, as SQLite's do: each transaction begins with one lock for the whole catalogue, so that budgets are counted right and
+Writers exclude one another, as SQLite's do: each transaction begins with one lock for the whole catalogue, so that budgets are counted right and
 the log of modules has the order in which things were committed. Readers never wait for them."""
 
 from __future__ import annotations

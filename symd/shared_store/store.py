@@ -1,7 +1,7 @@
 """The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
 
 An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in ``unwanted_objects`` and
-is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module has the turn at it, so that none goes that has come again."""
+is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module holds the module's lock, so that none goes that has come again."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from symd.config import Limits
 from symd.errors import DataLoss, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
+from symd.shared_store.advisory_locks import BUILDING, STORING, AdvisoryLocks
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import Housekeeping
 from symd.shared_store.object_storage import FileCache
 from symd.shared_store.postgresql import Server
 from symd.shared_store.shared_room import SharedRoom
-from symd.shared_store.turns import BUILDING, STORING, Turns
 from symd.shared_store.unwanted import remove_unwanted
 from symd.store import rows
 from symd.store.aliases import Aliases
-from symd.store.catalogued import Attempts, CataloguedModules, Figures
+from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
@@ -75,7 +75,7 @@ class SharedStore(CataloguedModules):
         self._files = files
         self._incoming_folder = incoming
         self._catalogue = PostgresCatalogue(server, make=make)
-        self._turns = Turns(server)
+        self._locks = AdvisoryLocks(server)
         with disk(incoming):
             make_folder(incoming, durable=False)
             sweep(incoming)
@@ -86,7 +86,7 @@ class SharedStore(CataloguedModules):
         self.evictions = Evictions(self._limits)
         self.usage = Usage()
         self.disk_room = SharedRoom(incoming, self._limits)
-        clean = partial(remove_unwanted, self._catalogue, files, self._turns)
+        clean = partial(remove_unwanted, self._catalogue, files, self._locks)
         self._housekeeping = Housekeeping(
             server, self._catalogue, self.usage, self.module_log, self.departures, self.disk_room, clean
         )
@@ -97,7 +97,7 @@ class SharedStore(CataloguedModules):
         """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
         self.module_log.close()
         self._housekeeping.end()
-        self._turns.close()
+        self._locks.close()
         self._catalogue.close()
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class SharedStore(CataloguedModules):
 
     def remove_unwanted(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Remove the objects that no row names any more."""
-        remove_unwanted(self._catalogue, self._files, self._turns, stop)
+        remove_unwanted(self._catalogue, self._files, self._locks, stop)
 
     def missing(self, digests: Sequence[str]) -> list[str]:
         checked = [checked_digest(digest) for digest in digests]
@@ -213,13 +213,13 @@ class SharedStore(CataloguedModules):
         return replace(evicted, indexes=[*older, *evicted.indexes])
 
     @contextmanager
-    def attempt(self, digest: str, version: int) -> Iterator[Attempts]:
-        """``waited`` also where an index is there by now: it was made between the question for it and the turn."""
-        with self._turns.turn(BUILDING, checked_digest(digest)) as turn:
+    def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
+        """``waited`` also where an index is there by now: it was made between the question for it and the lock."""
+        with self._locks.held(BUILDING, checked_digest(digest)) as held:
             with self._catalogue.writing(survives_power_cut=False) as connection:
                 before = rows.count_attempt(connection, checked_digest(digest), version)
                 made = rows.index_size(connection, checked_digest(digest), version) > 0
-            yield Attempts(*before, turn.waited or made)
+            yield EarlierAttempts(*before, held.waited or made)
 
     def figures(self) -> Figures:
         with disk(self._incoming_folder):
@@ -268,10 +268,10 @@ class SharedStore(CataloguedModules):
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         """The object, then its row; when the row is refused, or never comes, the object is unwanted."""
         name = module_object(digest)
-        with self._turns.turn(STORING, digest) as turn, self._noticed():
+        with self._locks.held(STORING, digest) as held, self._noticed():
             self._catalogue.note_coming(name, digest)
             self._files.add(name, file.path)
-            turn.check()
+            held.check()
             with self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection:
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
                 connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
@@ -282,10 +282,10 @@ class SharedStore(CataloguedModules):
         name, size = index_object(digest, version), file.size
         if not self.is_catalogued(digest):
             raise self._not_found(digest)
-        with suppress(LimitExceeded), self._turns.turn(STORING, digest) as turn, self._noticed():
+        with suppress(LimitExceeded), self._locks.held(STORING, digest) as held, self._noticed():
             self._catalogue.note_coming(name, digest, version)
             self._files.add(name, file.path)
-            turn.check()
+            held.check()
             with self._adding(
                 digest, lambda connection: _further_bytes(connection, digest, version, size), survives_power_cut=False
             ) as connection:

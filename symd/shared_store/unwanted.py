@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from symd.model.identities import Digest
+from symd.shared_store.advisory_locks import STORING, AdvisoryLocks
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.object_names import is_of_module
 from symd.shared_store.object_storage import FileCache
-from symd.shared_store.turns import STORING, Turns
 
 log = logging.getLogger("symd.store")
 
@@ -18,10 +18,10 @@ _PAGE: Final = 100
 
 
 def remove_unwanted(
-    catalogue: PostgresCatalogue, files: FileCache, turns: Turns, stop: Callable[[], bool] = lambda: False
+    catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, stop: Callable[[], bool] = lambda: False
 ) -> int:
-    """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the same module has the
-    turn at it meanwhile or finds nothing: the row that comes with an object takes its name out of the table.
+    """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the same module holds
+    its lock meanwhile or finds nothing: the row that comes with an object takes its name out of the table.
 
     The table is not believed where it would cost something that is wanted: it may be of a backup, or filled without triggers. What a row
     names stays, and a name that is none of its module's is left alone."""
@@ -31,15 +31,15 @@ def remove_unwanted(
             if stop():
                 return removed
             if is_of_module(name, digest):
-                removed += _removed(catalogue, files, turns, name, digest)
+                removed += _removed(catalogue, files, locks, name, digest)
             else:
                 log.warning("unwanted_objects has the name %.200r, which is no object of module %s", name, digest)
         last = found[-1][0]
     return removed
 
 
-def _removed(catalogue: PostgresCatalogue, files: FileCache, turns: Turns, name: str, digest: Digest) -> bool:
-    with turns.turn(STORING, digest):
+def _removed(catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, name: str, digest: Digest) -> bool:
+    with locks.held(STORING, digest):
         if not catalogue.is_unwanted(name):
             return False
         is_named = catalogue.is_named(name, digest)

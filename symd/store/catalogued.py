@@ -47,7 +47,7 @@ class Figures(NamedTuple):
     damaged: int
 
 
-class Attempts(NamedTuple):
+class EarlierAttempts(NamedTuple):
     """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
     its process). ``waited``: another one was under way until now, and may have left an answer."""
 

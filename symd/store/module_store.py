@@ -11,7 +11,7 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
 from symd.store.aliases import Aliases
-from symd.store.catalogued import OLDEST, Attempts, Figures, ModuleState
+from symd.store.catalogued import OLDEST, EarlierAttempts, Figures, ModuleState
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.evictions import Evictions
@@ -84,7 +84,7 @@ class ModuleStore(Protocol):
 
     def drop_older_indexes(self, digest: str, version: int) -> None: ...
 
-    def attempt(self, digest: str, version: int) -> AbstractContextManager[Attempts]: ...
+    def attempt(self, digest: str, version: int) -> AbstractContextManager[EarlierAttempts]: ...
 
     def note_attempt(self, digest: str, version: int, ending: str) -> None: ...
 

@@ -22,7 +22,7 @@ from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
 from symd.store.aliases import Aliases
 from symd.store.catalogue import Catalogue, damage
-from symd.store.catalogued import Attempts, CataloguedModules, Figures
+from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
@@ -312,7 +312,7 @@ class Store(CataloguedModules):
         return replace(evicted, indexes=[*older, *evicted.indexes])
 
     @contextmanager
-    def attempt(self, digest: str, version: int) -> Iterator[Attempts]:
+    def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
         """An attempt to index the module, at which all threads and processes take turns. It is counted before it begins:
         should it end this process, or the one that does the work, the count is what is left of it. An index or a failure
         that is kept forgets the count. Raises ``DeadlineExceeded`` where another process holds the turn for longer than an
@@ -323,7 +323,7 @@ class Store(CataloguedModules):
                 waited = stack.enter_context(turn(self._paths.incoming, name, seconds, partial(_held, digest, seconds)))
             with self._catalogue.writing(survives_power_cut=False) as connection:
                 before = rows.count_attempt(connection, checked_digest(digest), version)
-            yield Attempts(*before, waited)
+            yield EarlierAttempts(*before, waited)
 
     def figures(self) -> Figures:
         """How much there is, now."""

@@ -46,6 +46,8 @@ BETTER = {
     "MOST": "a name with what is counted, and its unit",
     "bones": "die_extents",
     "skeleton": "die_extents (a skeleton is a unit of split DWARF)",
+    "Turns": "ModuleLocks, or AdvisoryLocks where other daemons are kept out too",
+    "SideBySide": "SharedLock",
 }
 """Identifier, with or without leading underscores, to the word of the field."""
 
@@ -53,7 +55,7 @@ BETTER = {
 ONE_THING = (
     "Part", "Layout", "Unit", "Segment", "Ranges", "Entry", "Dies", "Unpacked", "Interner", "Named", "Found", "Located",
     "Joined", "Resolved", "Placed", "Strings", "Target", "Format", "Cursor",
-    "Words", "Context", "Load", "Rows",
+    "Words", "Context", "Load", "Rows", "Attempts",
 )  # fmt: skip
 """Class names that stood for several things. A name that several specifications have (Scope, Header, Symbol) may."""
 SEVERAL = {"Segment", "Found"}

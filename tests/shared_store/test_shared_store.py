@@ -23,13 +23,13 @@ from symd.index import VERSION
 from symd.model.contexts import Alias
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
+from symd.shared_store.advisory_locks import BUILDING, AdvisoryLocks
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import PERIOD
 from symd.shared_store.opening import open_shared as open_by_urls
 from symd.shared_store.postgresql import Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.store import SharedStore, index_object, module_object
-from symd.shared_store.turns import BUILDING, Turns
 from tests.shared_store.plain_files import PlainFiles
 from tests.shared_store.postgresql_server import PostgresServer, running
 from tests.shared_store.replicas import OBJECT
@@ -105,22 +105,22 @@ def test_a_module_that_all_ask_for_at_once_is_indexed_once(stores: Opened) -> No
     assert opened[0].state(digest, VERSION).failure is None
 
 
-def test_a_turn_is_waited_for_here_and_elsewhere(database: str) -> None:
-    one, other = Turns(Server(database, Limits())), Turns(Server(database, Limits()))
+def test_a_lock_is_waited_for_here_and_elsewhere(database: str) -> None:
+    one, other = AdvisoryLocks(Server(database, Limits())), AdvisoryLocks(Server(database, Limits()))
     digest, order = "ab" * 32, []
 
-    def wait(turns: Turns, name: str) -> None:
-        with turns.turn(BUILDING, digest) as turn:
-            order.append((name, turn.waited))
+    def wait(locks: AdvisoryLocks, name: str) -> None:
+        with locks.held(BUILDING, digest) as held:
+            order.append((name, held.waited))
 
-    with one.turn(BUILDING, digest) as mine:
+    with one.held(BUILDING, digest) as mine:
         assert not mine.waited
         waiting = [threading.Thread(target=wait, args=pair) for pair in ((one, "here"), (other, "elsewhere"))]
         for thread in waiting:
             thread.start()
         time.sleep(0.2)
         assert order == []
-        with other.turn(BUILDING, "cd" * 32) as another:
+        with other.held(BUILDING, "cd" * 32) as another:
             assert not another.waited
     for thread in waiting:
         thread.join(LONG)
@@ -129,16 +129,16 @@ def test_a_turn_is_waited_for_here_and_elsewhere(database: str) -> None:
     other.close()
 
 
-def test_a_turn_that_the_server_took_back_is_noticed(database: str) -> None:
-    turns = Turns(Server(database, Limits()))
-    with turns.turn(BUILDING, "ab" * 32) as turn:
-        turn.check()
+def test_a_lock_that_the_server_took_back_is_noticed(database: str) -> None:
+    locks = AdvisoryLocks(Server(database, Limits()))
+    with locks.held(BUILDING, "ab" * 32) as held:
+        held.check()
         end_connections(database)
         with pytest.raises(StoreUnavailable, match="held a turn"):
-            turn.check()
-    with turns.turn(BUILDING, "ab" * 32) as again:
+            held.check()
+    with locks.held(BUILDING, "ab" * 32) as again:
         again.check()
-    turns.close()
+    locks.close()
 
 
 def end_connections(database: str) -> None:

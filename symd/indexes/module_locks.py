@@ -1,4 +1,4 @@
-"""Turns at modules among the threads of a process: whoever makes or removes a module's index does so alone."""
+"""A lock for each module among the threads of a process: whoever makes or removes a module's index holds it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from symd.api import NotYet
 from symd.errors import DeadlineExceeded
 
 
-class Turns:
-    """Safe to use from several threads. Who waits for a turn that passes a limit of time hears the same, and does not begin anew: each of
-    many that wait would take as long again."""
+class ModuleLocks:
+    """Safe to use from several threads. A holder that passes a limit of time passes its error on to all who wait, who do not begin anew:
+    each of them would take as long again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: dict[str, Future[None]] = {}
+        self._released: dict[str, Future[None]] = {}
+        """By digest, for each lock that is held: done when it is released."""
         self._thread = threading.local()
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Inside, in this thread, ``taken`` raises ``NotYet`` where it would wait."""
+        """Inside, in this thread, ``held`` raises ``NotYet`` where it would wait."""
         self._thread.never_waits = True
         try:
             yield
@@ -31,14 +32,14 @@ class Turns:
             self._thread.never_waits = False
 
     @contextmanager
-    def taken(self, digest: str) -> Iterator[None]:
-        """Have the turn at a module. Raises ``DeadlineExceeded`` where that of another passed a limit of time."""
+    def held(self, digest: str) -> Iterator[None]:
+        """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time."""
         mine: Future[None] = Future()
         mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
-        while (other := self._begun(digest, mine)) is not mine:
+        while (holder := self._holder(digest, mine)) is not mine:
             if getattr(self._thread, "never_waits", False):
-                raise NotYet(other)
-            late = other.exception()
+                raise NotYet(holder)
+            late = holder.exception()
             if late is not None:
                 raise copy(late)
         late = None
@@ -49,13 +50,13 @@ class Turns:
             raise
         finally:
             with self._lock:
-                del self._taken[digest]
+                del self._released[digest]
             if late is None:
                 mine.set_result(None)
             else:
                 mine.set_exception(late)
 
-    def _begun(self, digest: str, mine: Future[None]) -> Future[None]:
-        """The turn that is taken: ``mine`` where it was free."""
+    def _holder(self, digest: str, mine: Future[None]) -> Future[None]:
+        """What the holder of the lock will complete: ``mine`` where the lock was free, and is taken now."""
         with self._lock:
-            return self._taken.setdefault(digest, mine)
+            return self._released.setdefault(digest, mine)

@@ -1,7 +1,7 @@
-"""Turns at something, against every other daemon: advisory locks of PostgreSQL, which end with the connection of whoever holds them.
+"""Locks for modules against every other daemon: advisory locks of PostgreSQL, which end with the connection of whoever holds them.
 
-All turns of a daemon are held by one connection, so that a build of minutes keeps none from the pool. To the server they are all one
-holder's, so that threads of the daemon first take turns among themselves."""
+All locks of a daemon are held by one connection, so that a build of minutes keeps none from the pool. To the server they are all one
+holder's, so that threads of the daemon first exclude one another."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ STORING: Final = 0x73746F72_65000000
 """Of who writes or removes objects of a module."""
 _FIRST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.1
-"""Seconds between two looks whether a turn is free."""
+"""Seconds between two looks whether a lock is free."""
 _SIGNED: Final = 1 << 63
 
 
-class Turns:
+class AdvisoryLocks:
     """Safe to use from several threads. Raises ``StoreUnavailable``."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._using = threading.Lock()
         self._connection: Connection | None = None
-        self._here: dict[int, _Here] = {}
+        self._local: dict[int, _LocalLock] = {}
 
     def close(self) -> None:
         with self._using:
             self._drop()
 
     @contextmanager
-    def turn(self, kind: int, digest: str) -> Iterator[Turn]:
-        """Hold a turn of that kind at a module."""
+    def held(self, kind: int, digest: str) -> Iterator[HeldLock]:
+        """Hold a module's lock of the kind ``BUILDING`` or ``STORING``."""
         key = _key(kind, digest)
-        with self._own(key) as waited_here:
-            connection, waited = self._taken(key)
+        with self._held_locally(key) as waited_here:
+            connection, waited = self._acquired(key)
             try:
-                yield Turn(self, connection, waited=waited or waited_here)
+                yield HeldLock(self, connection, waited=waited or waited_here)
             finally:
-                self._given(key, connection)
+                self._release(key, connection)
 
     @contextmanager
-    def _own(self, key: int) -> Iterator[bool]:
+    def _held_locally(self, key: int) -> Iterator[bool]:
         """The same among the threads of this process."""
         with self._using:
-            here = self._here.setdefault(key, _Here())
-            here.users += 1
+            local = self._local.setdefault(key, _LocalLock())
+            local.users += 1
         try:
-            waited = not here.lock.acquire(blocking=False)
+            waited = not local.lock.acquire(blocking=False)
             if waited:
-                here.lock.acquire()
+                local.lock.acquire()
             try:
                 yield waited
             finally:
-                here.lock.release()
+                local.lock.release()
         finally:
             with self._using:
-                here.users -= 1
-                if not here.users:
-                    del self._here[key]
+                local.users -= 1
+                if not local.users:
+                    del self._local[key]
 
-    def _taken(self, key: int) -> tuple[Connection, bool]:
+    def _acquired(self, key: int) -> tuple[Connection, bool]:
         """The connection that holds the lock now, and whether it was waited for."""
         pause, waited = _FIRST_WAIT, False
         while True:
@@ -80,14 +80,14 @@ class Turns:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_WAIT)
 
-    def _given(self, key: int, connection: Connection) -> None:
+    def _release(self, key: int, connection: Connection) -> None:
         """A connection that is gone has given its locks already."""
         with self._using, suppress(SymdError):
             if connection is self._connection:
                 self._asked("SELECT pg_advisory_unlock(?)", key)
 
     def check(self, connection: Connection) -> None:
-        """Raises ``StoreUnavailable`` where a connection that held turns was lost: others may have them."""
+        """Raises ``StoreUnavailable`` where a connection that held locks was lost: others may hold them."""
         with self._using:
             if connection is not self._connection or not connection.is_silent():
                 raise StoreUnavailable(
@@ -116,20 +116,20 @@ class Turns:
             self._connection = None
 
 
-class Turn:
-    """A turn that is held; ``waited``: others had to be waited for."""
+class HeldLock:
+    """A lock that is held; ``waited``: others had to be waited for."""
 
-    def __init__(self, turns: Turns, connection: Connection, *, waited: bool) -> None:
-        self._turns = turns
+    def __init__(self, locks: AdvisoryLocks, connection: Connection, *, waited: bool) -> None:
+        self._locks = locks
         self._connection = connection
         self.waited = waited
 
     def check(self) -> None:
         """Raises ``StoreUnavailable`` where it was lost meanwhile."""
-        self._turns.check(self._connection)
+        self._locks.check(self._connection)
 
 
-class _Here:
+class _LocalLock:
     """A lock of this process, and how many hold it or wait."""
 
     def __init__(self) -> None:
