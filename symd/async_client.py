@@ -26,7 +26,6 @@ from symd.client import (
     OpenWatch,
     addresses_of,
     alias_key,
-    begun,
     begun_after,
     bytes_asked,
     error_of,
@@ -68,7 +67,9 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.patience import Attempt
 from symd.replicas import Persistence, are_several
+from symd.silence import AsyncSilence
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
@@ -222,12 +223,19 @@ class _Calls:
         return await self._persistence.called_async(partial(self._attempted, method, request), self.timeout)
 
     async def one_once(self, method: Callable[..., Any], request: Any) -> Any:
-        return await self._attempted(method, request, self.timeout)
+        return await self._attempted(method, request, Attempt(self.timeout))
 
-    async def _attempted(self, method: Callable[..., Any], request: Any, timeout: float | None) -> Any:
+    async def _attempted(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Any:
         try:
-            return self._decoded(await method(begun(request), timeout=timeout, metadata=self._metadata))
-        except grpc.RpcError as error:
+            if callable(request):
+                silence = AsyncSilence(attempt)
+                call = method(silence.requests(request()), timeout=attempt.timeout, metadata=self._metadata)
+                async with silence.watched():
+                    return self._decoded(await call)
+            return self._decoded(await method(request, timeout=attempt.seconds(), metadata=self._metadata))
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                attempt.ran_out()
             raise error_of(error, self.address, self.timeout) from None
 
     def _decoded(self, message: Any) -> Any:
@@ -241,14 +249,16 @@ class _Calls:
         return self._persistence.replayed_async(partial(self._stream_attempted, method, request), self.timeout)
 
     def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncGenerator[Any, None]:
-        return self._stream_attempted(method, request, self.timeout)
+        return self._stream_attempted(method, request, Attempt(self.timeout))
 
     async def _stream_attempted(
-        self, method: Callable[..., Any], request: Any, timeout: float | None
+        self, method: Callable[..., Any], request: Any, attempt: Attempt
     ) -> AsyncGenerator[Any, None]:
-        call = method(begun(request), timeout=timeout, metadata=self._metadata)
+        silence = AsyncSilence(attempt)
+        asked = silence.requests(request()) if callable(request) else request
+        call = method(asked, timeout=attempt.timeout, metadata=self._metadata)
         try:
-            async for message in call:
+            async for message in silence.answers(call):
                 yield self._decoded(message)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self.timeout) from None

@@ -61,7 +61,9 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.patience import Attempt
 from symd.replicas import Persistence, are_several
+from symd.silence import Silence
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
@@ -167,9 +169,9 @@ _BROKEN_OFF = "RST_STREAM"
 class Client:
     """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
     Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
-    the others answer, also what had begun.
+    or says nothing for long the others answer, also what had begun.
 
-    It has every verb of ``symd.api.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits.
+    It has every verb of ``symd.api.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits, of several daemons for each a while.
     ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
     Safe to use from several threads. Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.
     """
@@ -259,7 +261,7 @@ class Client:
         """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
-            parts.take(self._stream_once(self._modules.GrabModule, to_grab_request(request), self._timeout))
+            parts.take(self._stream_once(self._modules.GrabModule, to_grab_request(request), Attempt(self._timeout)))
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
             raise
@@ -491,24 +493,40 @@ class Client:
         return self._persistence.called(partial(self._attempted, method, request), self._timeout)
 
     def _call_once(self, method: Callable[..., Any], request: Any) -> Any:
-        return self._attempted(method, request, self._timeout)
+        return self._attempted(method, request, Attempt(self._timeout))
 
-    def _attempted(self, method: Callable[..., Any], request: Any, timeout: float | None) -> Any:
+    def _attempted(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Any:
+        if callable(request) and attempt.silence is not None:
+            return self._sent(method, request, attempt)
         try:
-            return method(begun(request), timeout=timeout)
+            return method(begun(request), timeout=attempt.seconds())
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                attempt.ran_out()
             raise error_of(error, self.address, self._timeout) from None
+
+    def _sent(self, method: Callable[..., Any], request: Callable[[], Iterator[Any]], attempt: Attempt) -> Any:
+        """The answer to many messages, which may take long while they are sent."""
+        silence = Silence(attempt)
+        call = method.future(silence.requests(request()), timeout=attempt.timeout)  # type: ignore[attr-defined] # gRPC's
+        try:
+            with silence.watched(call.cancel):
+                return call.result()
+        except (grpc.RpcError, grpc.FutureCancelledError):
+            raise error_of(call, self.address, self._timeout) from None
+        finally:
+            call.cancel()
 
     def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
         """The messages of an answer; ``request`` as for ``_call``."""
         return self._persistence.replayed(partial(self._stream_once, method, request), self._timeout)
 
-    def _stream_once(
-        self, method: Callable[..., Any], request: Any, timeout: float | None
-    ) -> Generator[Any, None, None]:
-        responses = method(begun(request), timeout=timeout)
+    def _stream_once(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Generator[Any, None, None]:
+        silence = Silence(attempt)
+        asked = silence.requests(request()) if callable(request) else request
+        responses = method(asked, timeout=attempt.timeout)
         try:
-            yield from responses
+            yield from silence.answers(responses, responses.cancel)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self._timeout) from None
         finally:

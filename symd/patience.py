@@ -1,4 +1,7 @@
-"""How long a client of several daemons goes on with a call while none of them answers."""
+"""How long a client of several daemons goes on with a call while none of them answers, and how long one of them may say nothing.
+
+Who has one daemon waits for it. Of several, one may have taken a call and never answer, because its disk or its database hangs: the call is
+made at another then, and given twice the time at each, so that what takes long is not begun anew for ever."""
 
 from __future__ import annotations
 
@@ -12,6 +15,10 @@ STRANGE_SECONDS: Final = 10.0
 """So long a client tries where no daemon has answered it yet: the address may be wrong."""
 AWAY_SECONDS: Final = 30.0
 """So long where one has, and the call has no timeout: daemons come back, and a busy machine connects late."""
+SILENT_SECONDS: Final = 40.0
+"""So long the first daemon may say nothing: longer than most of what a daemon does is allowed to take (``question_seconds``)."""
+SILENT_ATTEMPTS: Final = 4
+"""So many daemons one after another may say nothing before the client gives up: ten minutes."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
@@ -28,6 +35,26 @@ class Patience:
         return Attempts(self, timeout)
 
 
+class Attempt:
+    """One attempt of a call. ``timeout`` is what is left of the call's own, ``silence`` the seconds in which the daemon has to say something;
+    None: no end."""
+
+    def __init__(self, timeout: float | None, silence: float | None = None) -> None:
+        self.timeout, self.silence = timeout, silence
+        self.was_silent = False
+        """The daemon said nothing for so long, and the attempt was ended."""
+        self._began = time.monotonic()
+
+    def seconds(self) -> float | None:
+        """How long it may take where there is one answer to one message."""
+        return min((each for each in (self.timeout, self.silence) if each is not None), default=None)
+
+    def ran_out(self) -> None:
+        """The time of ``seconds`` is over, or the daemon says so."""
+        ended_by_silence = self.silence is not None and self.seconds() == self.silence
+        self.was_silent = ended_by_silence and time.monotonic() - self._began >= (self.silence or 0.0)
+
+
 class Attempts:
     """The attempts of one call, one after another, for ``timeout`` seconds in all; None: as long as daemons are there."""
 
@@ -36,23 +63,28 @@ class Attempts:
         self._end = math.inf if timeout is None else time.monotonic() + timeout
         self._timeout = timeout
         self._since = 0.0
+        self._silences = 0
+        self._attempt = Attempt(timeout)
         self.lost = 0
         """How many failed since the last that a daemon answered."""
 
-    def timeout(self) -> float | None:
-        """What is left of the call's for the next attempt."""
-        if self._timeout is None or not self.lost:
-            return self._timeout
-        return max(self._end - time.monotonic(), 0.0)
+    def next(self) -> Attempt:
+        """The next of them."""
+        left = None if self._timeout is None else max(self._end - time.monotonic(), 0.0)
+        self._attempt = Attempt(left, SILENT_SECONDS * 2.0**self._silences if self._patience.several else None)
+        return self._attempt
 
     def answered(self) -> None:
         """A daemon is there: those that are lost later count from the first."""
-        self.lost = 0
+        self.lost = self._silences = 0
         self._patience.was_answered = True
 
     def bear(self, error: SymdError, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
         """The seconds until the next attempt after one that failed with ``error``: the loss of a daemon, or one of ``outlives``. Raises it
         where there is no next."""
+        if self._attempt.was_silent:
+            self._bear_silence(error)
+            return 0.0
         if not isinstance(error, ServerUnavailable | DeadlineExceeded):
             self._patience.was_answered = True
         if not self._patience.several or not (_is_lost(error) or isinstance(error, outlives)):
@@ -64,6 +96,16 @@ class Attempts:
         if now + pause >= self._until():
             raise error
         return pause
+
+    def _bear_silence(self, error: SymdError) -> None:
+        self.lost = 0
+        self._silences += 1
+        if self._silences >= SILENT_ATTEMPTS:
+            raise ServerUnavailable(
+                f"{self._silences} times a daemon took the call and said nothing, the last time for {self._attempt.silence:g} s",
+                where=error.where,
+                hint="`symd health --server HOST:PORT` and the log of each daemon say what is wrong; a timeout of your own bounds a call",
+            )
 
     def _until(self) -> float:
         """When the client gives up."""

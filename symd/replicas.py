@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, closing
 from typing import Any, Final, TypeVar
 
-from symd.errors import StoreUnavailable, SymdError, Unavailable
-from symd.patience import Attempts, Patience
+from symd.errors import StoreUnavailable, SymdError
+from symd.patience import Attempt, Attempts, Patience
 
 T = TypeVar("T")
 SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
@@ -94,41 +94,41 @@ def hosts(address: str) -> list[str]:
 
 class Persistence:
     """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. ``is_certain`` says of
-    the first loss whether another attempt can only end so too; it may take a while. What is begun is told its timeout: what is left of the
-    caller's."""
+    the first loss whether another attempt can only end so too; it may take a while. ``seconds`` are the caller's timeout, for all attempts together; a
+    watch has none, and may be silent."""
 
     def __init__(self, *, several: bool, is_certain: Callable[[SymdError], bool] = lambda _: False) -> None:
         self._patience = Patience(several=several)
         self._is_certain = is_certain
 
-    def called(self, call: Callable[[float | None], T], timeout: float | None) -> T:
+    def called(self, call: Callable[[Attempt], T], seconds: float | None) -> T:
         """The answer to a call that may be made twice."""
-        attempts = self._patience.attempts(timeout)
+        attempts = self._patience.attempts(seconds)
         while True:
             try:
-                answer = call(attempts.timeout())
+                answer = call(attempts.next())
             except SymdError as error:
                 self._wait(attempts, attempts.bear(error), error)
             else:
                 attempts.answered()
                 return answer
 
-    def replayed(self, begin: Callable[[float | None], Generator[T, None, None]], timeout: float | None) -> Iterator[T]:
+    def replayed(self, begin: Callable[[Attempt], Generator[T, None, None]], seconds: float | None) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
-        return self._heard(_Replay(self._patience.attempts(timeout)), begin)
+        return self._heard(_Replay(self._patience.attempts(seconds)), begin)
 
     def followed(self, begin: Callable[[str], Generator[Any, None, None]], position: str) -> Iterator[Any]:
         """The messages of a watch that is begun after a position and tells others; each has ``position``, which is empty where the watch
         could not go on from. What was told since the last is told again then, and passed over."""
         watched = _Watched(self._patience.attempts(None), position)
-        return self._heard(watched, lambda _timeout: begin(watched.position))
+        return self._heard(watched, lambda _attempt: begin(watched.position))
 
-    async def called_async(self, call: Callable[[float | None], Awaitable[T]], timeout: float | None) -> T:
+    async def called_async(self, call: Callable[[Attempt], Awaitable[T]], seconds: float | None) -> T:
         """``called``, awaited."""
-        attempts = self._patience.attempts(timeout)
+        attempts = self._patience.attempts(seconds)
         while True:
             try:
-                answer = await call(attempts.timeout())
+                answer = await call(attempts.next())
             except SymdError as error:
                 await self._wait_async(attempts, attempts.bear(error), error)
             else:
@@ -136,37 +136,35 @@ class Persistence:
                 return answer
 
     def replayed_async(
-        self, begin: Callable[[float | None], AsyncGenerator[T, None]], timeout: float | None
+        self, begin: Callable[[Attempt], AsyncGenerator[T, None]], seconds: float | None
     ) -> AsyncIterator[T]:
         """``replayed``, awaited."""
-        return self._heard_async(_Replay(self._patience.attempts(timeout)), begin)
+        return self._heard_async(_Replay(self._patience.attempts(seconds)), begin)
 
     def followed_async(self, begin: Callable[[str], AsyncGenerator[Any, None]], position: str) -> AsyncIterator[Any]:
         """``followed``, awaited."""
         watched = _Watched(self._patience.attempts(None), position)
-        return self._heard_async(watched, lambda _timeout: begin(watched.position))
+        return self._heard_async(watched, lambda _attempt: begin(watched.position))
 
-    def _heard(
-        self, course: _Replay | _Watched, begin: Callable[[float | None], Generator[T, None, None]]
-    ) -> Iterator[T]:
+    def _heard(self, course: _Replay | _Watched, begin: Callable[[Attempt], Generator[T, None, None]]) -> Iterator[T]:
         """The new messages of a stream that is begun again where its daemon is lost."""
         while True:
             course.begins()
             try:
-                with closing(begin(course.attempts.timeout())) as messages:
+                with closing(begin(course.attempts.next())) as messages:
                     yield from filter(course.is_new, messages)
                     return
             except SymdError as error:
                 self._wait(course.attempts, course.bear(error), error)
 
     async def _heard_async(
-        self, course: _Replay | _Watched, begin: Callable[[float | None], AsyncGenerator[T, None]]
+        self, course: _Replay | _Watched, begin: Callable[[Attempt], AsyncGenerator[T, None]]
     ) -> AsyncIterator[T]:
         """``_heard``, awaited."""
         while True:
             course.begins()
             try:
-                async with aclosing(begin(course.attempts.timeout())) as messages:
+                async with aclosing(begin(course.attempts.next())) as messages:
                     async for message in messages:
                         if course.is_new(message):
                             yield message

@@ -53,6 +53,7 @@ ORDER = (
     "wire",
     "service",
     "patience",
+    "silence",
     "replicas",
     "channel",
     "client",
@@ -130,7 +131,19 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
     assert not [name for name in foreign if not name.startswith(allowed or ("nothing",))]
 
 
-THE_CONTRACT = {"errors", "model", "config", "credential_file", "api", "v1", "wire", "patience", "replicas", "channel"}
+THE_CONTRACT = {
+    "errors",
+    "model",
+    "config",
+    "credential_file",
+    "api",
+    "v1",
+    "wire",
+    "patience",
+    "silence",
+    "replicas",
+    "channel",
+}
 """What whoever talks to a daemon may know of symd; the client besides itself."""
 
 
