@@ -84,7 +84,12 @@ def main(arguments: list[str]) -> int:
         others.append("large cubin: skipped, nvcc is not installed")
     print(*others, sep="\n")
     if not chosen.short:
-        report.write(rows, told, others, profile.stages(linked))
+        profiles = {
+            "Where the time of a cold index goes (one process, warm, medians)": profile.stages(linked),
+            "Where the time of the first question about a stored index goes (medians)": profile.first_question(linked),
+            "What one address costs beside an empty call of gRPC (medians)": profile.single_call(linked),
+        }
+        report.write(rows, told, others, profiles)
     return 0
 
 

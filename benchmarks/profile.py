@@ -1,21 +1,36 @@
-"""Where the time of a cold index goes."""
+"""Where the time of a cold index goes, and that of the single questions whose goals are not reached."""
 
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.answers import Text
 from symd import containers, debuginfo, index
 from symd.cli.garbage import gc_paused
+from symd.client import one_question
 from symd.config import Limits
+from symd.engine import Engine
 from symd.index.builder import DecodedObject
+from symd.index.first_answer import first_answer
 from symd.index.module import build_index
+from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
+from symd.store import Store
+from symd.v1.symbol_service_pb2 import SymbolizeResponse
+from symd.wire import one_address
+from symd.wire.answers import add_answer, from_answers
+from symd.wire.resource_names import module_name
 
 TIMES = 5
+MODULES = 24
+"""First questions that are taken apart."""
+CALLS = 2000
+"""Questions about an open index that are."""
 
 
 @gc_paused()  # as the process does that indexes for the daemon (symd/child/worker.py)
@@ -58,3 +73,69 @@ def whole_index(path: Path) -> str:
     seconds = time.perf_counter() - begun
     objects = len(index.Index(built).objects)
     return f"{path.name}: {len(data):,} bytes, {objects:,} code objects, indexed in {seconds:.2f} s, index {len(built):,} bytes"
+
+
+def first_question(path: Path) -> list[str]:
+    """Median milliseconds of the first question about a stored index that is not open, and of its parts, in this process; each about
+    another module, as the daemon is asked by ``answers``."""
+    data, address = path.read_bytes(), _addresses(path, 1)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        with Engine(Store(Path(folder))) as engine:
+            digests = [engine.add(data + number.to_bytes(4, "little")).sha256 for number in range(2 * MODULES)]
+        with Engine(Store(Path(folder))) as engine:
+            whole = _each(lambda digest: engine.symbolize_one(digest, address), digests[:MODULES])
+            files = {}
+            opened = _each(
+                lambda digest: files.update({digest: engine.store.index(digest, index.VERSION)}), digests[MODULES:]
+            )
+            known = _each(engine.store.is_catalogued, digests[MODULES:])
+            found = _each(lambda digest: first_answer(files[digest], digest, address), digests[MODULES:])
+    size = len(files[digests[-1]])
+    return [
+        f"{opened * 1e3:.2f} ms store.index: the file found, opened and mapped",
+        f"{known * 1e3:.2f} ms store.is_catalogued: one row of SQLite",
+        f"{found * 1e3:.2f} ms first_answer: the checksum over all {size:,} bytes, then a search in them",
+        f"{whole * 1e3:.2f} ms all of it, in this process; the rest of the daemon's answer is the call",
+    ]
+
+
+def single_call(path: Path) -> list[str]:
+    """Median microseconds of what symd adds to an empty call of gRPC for one address of an open index, in this process."""
+    with tempfile.TemporaryDirectory() as folder, Engine(Store(Path(folder))) as engine:
+        digest = engine.add(path.read_bytes()).sha256
+        queries = _addresses(path, CALLS)
+        requests = [one_question(module_name(digest), query, None) for query in queries]
+        answers = [engine.symbolize_one(digest, query) for query in queries]
+        responses = [_written(answer) for answer in answers]
+        asking = _each(lambda query: one_question(module_name(digest), query, None), queries)
+        reading = _each(one_address.from_request, requests)
+        searching = _each(lambda query: engine.answer_at_once(digest, query), queries)
+        writing = _each(_written, answers)
+        understanding = _each(lambda data: from_answers(SymbolizeResponse.FromString(data).answers, 1)[0], responses)
+    return [
+        f"{asking * 1e6:.1f} us the client writes the request",
+        f"{reading * 1e6:.1f} us the daemon reads it",
+        f"{searching * 1e6:.1f} us the daemon searches",
+        f"{writing * 1e6:.1f} us the daemon writes the answer",
+        f"{understanding * 1e6:.1f} us the client reads it",
+    ]
+
+
+def _written(answer: Any) -> bytes:
+    response = SymbolizeResponse()
+    add_answer(response.answers, answer)
+    return response.SerializeToString()
+
+
+def _addresses(path: Path, count: int) -> list[ByAddress]:
+    return [ByAddress(ObjectAddress(address)) for address in Text(path).addresses(count, 21).tolist()]
+
+
+def _each(work: Callable[[Any], Any], things: Sequence[Any]) -> float:
+    """Median seconds of one."""
+    seconds = []
+    for thing in things:
+        begun = time.perf_counter()
+        work(thing)
+        seconds.append(time.perf_counter() - begun)
+    return statistics.median(seconds)
