@@ -28,7 +28,7 @@ class Attempt(NamedTuple):
     memory: int | None = None
 
 
-class Attempts:
+class IndexAttempts:
     """The attempts to index modules of a store. Safe to use from several threads."""
 
     def __init__(self, store: ModuleStore, limits: Limits) -> None:

@@ -16,7 +16,7 @@ from symd.errors import DataLoss, SymdError
 from symd.index import VERSION, Index
 from symd.index.first_answer import first_answer
 from symd.index.summary import unpack
-from symd.indexes.attempts import Attempts
+from symd.indexes.attempts import IndexAttempts
 from symd.indexes.module_locks import ModuleLocks
 from symd.indexes.outlines import Outlined, Outlines
 from symd.model.addresses import ByAddress, ByKernel, Query
@@ -59,7 +59,7 @@ class Indexes:
         """Inside, in this thread, ``NotYet`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.departures.listen(self._forget)
-        self._attempts = Attempts(store, limits)
+        self._attempts = IndexAttempts(store, limits)
         self._asked_once: set[str] = set()
 
     def whole(self, digest: str) -> Index:

@@ -20,8 +20,8 @@ from symd.api import NotYet
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded
 from symd.service.bridge import Requests, Responses
+from symd.service.bytes_in_flight import COUNTED_BYTES, BytesInFlight
 from symd.service.call import Call
-from symd.service.flight import COUNTED_BYTES, BytesInFlight
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
 from symd.service.messages import AT_ONCE_BYTES, parsed

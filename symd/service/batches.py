@@ -63,7 +63,7 @@ def answer(
 ) -> None:
     """Write the answers into the empty ``response``, in the form that was asked for. ``sent`` names the tables that the
     call has brought already. Raises ``LimitExceeded`` before it looks at too large a batch."""
-    with service.room.taken(_count(request)):
+    with service.addresses_at_work.acquired(_count(request)):
         _answer(service, request, response, while_waited_for(call, service.config.limits), sent)
 
 

@@ -15,8 +15,8 @@ from typing import Final, Self
 from grpc.aio import EOF, BaseError
 
 from symd.errors import Busy
+from symd.service.bytes_in_flight import BytesInFlight
 from symd.service.call import CallEnded
-from symd.service.flight import BytesInFlight
 
 AHEAD = 2
 """Responses that may be made before the first of them is sent."""

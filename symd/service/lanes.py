@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from symd.api import NotYet
 from symd.daemon_config import Config
 from symd.errors import Busy
-from symd.service.placement import run_anywhere
+from symd.service.cpu_affinity import unpin
 
 Result = TypeVar("Result")
 
@@ -163,7 +163,7 @@ class Lane:
 
     def _serve(self) -> None:
         """A thread. It is a daemon of its process: one that waits for others does not keep the process from ending."""
-        run_anywhere()
+        unpin()
         while True:
             self._tasks.get()()
 

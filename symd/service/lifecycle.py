@@ -21,15 +21,15 @@ from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.service.addresses import UNIX, listening
 from symd.service.audit import audit_eviction
+from symd.service.cpu_affinity import pinned_to_one_cpu
 from symd.service.handed_sockets import handed_sockets
-from symd.service.memory import giving_back
+from symd.service.memory import heap_trimmed
 from symd.service.metrics import Metrics
-from symd.service.metrics_page import telling
-from symd.service.placement import together
+from symd.service.metrics_page import metrics_served
 from symd.service.server import Daemon, build_daemon
-from symd.service.service_manager import READY, STOPPING, notify, watched
+from symd.service.service_manager import READY, STOPPING, notify, watchdog_notified
 from symd.service.tracing import tracing
-from symd.service.workers import Told, Workers
+from symd.service.workers import Observer, Workers
 from symd.store import ModuleStore, Store
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         metrics = Metrics() if config.metrics else None
         spans = stack.enter_context(tracing(config.otlp))
         if engine is None:
-            told = [each.read for each in (metrics, spans) if each is not None]
-            engine, recovery = own = stack.enter_context(_opened(config, told))
+            observers = [each.read for each in (metrics, spans) if each is not None]
+            engine, recovery = own = stack.enter_context(_opened(config, observers))
             if metrics is not None:
                 metrics.watch_store(own[0].store, config.limits)
         daemon = build_daemon(engine, config, metrics, spans)
         if metrics is not None:
-            page = telling(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
+            page = metrics_served(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
             log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
@@ -77,14 +77,14 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         shown = _page_served(daemon, config, metrics, web) if config.http else None
         signals.started()
         daemon.server.start()
-        stack.enter_context(giving_back())
-        stack.enter_context(together(daemon.server.threads))
+        stack.enter_context(heap_trimmed())
+        stack.enter_context(pinned_to_one_cpu(daemon.server.threads))
         for address in addresses:
             _announce(address, config.doors, ready)
         if shown is not None:
             _announce_page(shown, config, ready)
         notify(READY)
-        stack.enter_context(watched(daemon.server))
+        stack.enter_context(watchdog_notified(daemon.server))
         if own is not None:
             recovery.start()
             own[0].store.disk_room.listen(daemon.set_writable)
@@ -165,7 +165,7 @@ def _in_a_terminal() -> bool:
 
 
 @contextmanager
-def _opened(config: Config, told: Sequence[Told]) -> Iterator[tuple[Engine, threading.Thread]]:
+def _opened(config: Config, observers: Sequence[Observer]) -> Iterator[tuple[Engine, threading.Thread]]:
     """The engine over the configured store, with the real drivers and disassemblers; and the thread, to be started once
     calls are answered, that finishes what a daemon that was killed had begun."""
     import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
@@ -174,7 +174,7 @@ def _opened(config: Config, told: Sequence[Told]) -> Iterator[tuple[Engine, thre
     from symd.drivers import grab  # noqa: PLC0415
 
     with ExitStack() as stack:
-        workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, told))
+        workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, observers))
         store = _store(config)
         listed = partial(disassemble, starter=stack.enter_context(Starter()))
         engine = stack.enter_context(

@@ -30,8 +30,8 @@ def own_bytes() -> int:
 
 
 @contextmanager
-def giving_back() -> Iterator[None]:
-    """Give back what large messages left behind, as long as the memory is larger than at the beginning."""
+def heap_trimmed() -> Iterator[None]:
+    """Give what large messages left free in the heap back to the system, whenever the memory is ``GROWTH`` above what it was at the beginning."""
     over = threading.Event()
 
     def look() -> None:

@@ -17,17 +17,17 @@ from symd.errors import FailedPrecondition, InvalidInput
 from symd.service.addresses import UNIX, is_local, socket_path
 
 SECONDS: Final = 5.0
-"""The longest that one who asks may take, however the bytes come."""
-ASKING: Final = 16
-"""Connections at a time; beyond, the oldest is closed."""
+"""The longest that a request may take, however slowly its bytes come."""
+CONNECTIONS: Final = 16
+"""At a time; where one more is opened the oldest is closed."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @contextmanager
-def telling(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
-    """Tell ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's loopback,
+def metrics_served(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
+    """Serve ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's loopback,
     unless it is ``open_to_all``. Raises ``InvalidInput`` and ``FailedPrecondition``."""
-    server, where = _listening(address, page, open_to_all=open_to_all)
+    server, where = _listen(address, page, open_to_all=open_to_all)
     thread = threading.Thread(target=server.serve_forever, name="symd-metrics", daemon=True)
     thread.start()
     try:
@@ -39,7 +39,7 @@ def telling(address: str, page: Callable[[], bytes], *, open_to_all: bool = Fals
             Path(where.removeprefix(UNIX)).unlink(missing_ok=True)
 
 
-def _listening(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tuple[HTTPServer, str]:
+def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tuple[HTTPServer, str]:
     try:
         if address.startswith(UNIX):
             path = socket_path(address)
@@ -85,19 +85,19 @@ class _Server(ThreadingMixIn, HTTPServer):
         """In a thread of its own, for a while."""
         with self._lock:
             self._open.append(request)
-            if len(self._open) > ASKING:
+            if len(self._open) > CONNECTIONS:
                 _end(self._open.pop(0))
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer it, within ``SECONDS``."""
-        late = threading.Timer(SECONDS, _end, (request,))
-        late.daemon = True
-        late.start()
+        deadline = threading.Timer(SECONDS, _end, (request,))
+        deadline.daemon = True
+        deadline.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
-            late.cancel()
+            deadline.cancel()
 
     def shutdown_request(self, request: Any) -> None:
         """Forget it, before its descriptor may be another's."""

@@ -16,10 +16,9 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from symd.api import Host
 from symd.config import Limits
 from symd.daemon_config import Config
-from symd.service.batch_room import BatchRoom
+from symd.service.bytes_in_flight import BytesInFlight
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Options, Server
-from symd.service.flight import BytesInFlight
 from symd.service.health import NOT_SERVING, SERVING, Health
 from symd.service.lanes import Lanes, lanes_of
 from symd.service.messages import MAX_REQUEST
@@ -29,6 +28,7 @@ from symd.service.service_context import ServiceContext
 from symd.service.table import Router, services
 from symd.service.waiting import WaitingCalls
 from symd.service.watches import Watches
+from symd.service.weighted_semaphore import WeightedSemaphore
 from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 LAST_WAIT = 5.0
 """Seconds beyond the grace after which a server that does not end is left behind."""
 MILLISECONDS = 1000
+COUNTED_ADDRESSES = 1 << 14
+"""A batch of fewer addresses is not counted among those at work, and waits for none."""
 NOT_COMPRESSED = 1
 """The bit of "identity" (grpc/impl/compression_types.h). gRPC would expand a message before anything of ours counts it."""
 WRITING = tuple(
@@ -103,7 +105,7 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         waiting,
         BytesInFlight(config.limits),
         Watches(config.limits),
-        BatchRoom(config.limits.addresses_at_work),
+        WeightedSemaphore(config.limits.addresses_at_work, COUNTED_ADDRESSES),
         threading.Semaphore(config.limits.large_answers),
         names,
     )

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from symd.api import Host
 from symd.daemon_config import Config
 from symd.errors import Unavailable
-from symd.service.batch_room import BatchRoom
-from symd.service.flight import BytesInFlight
+from symd.service.bytes_in_flight import BytesInFlight
 from symd.service.installed_disassemblers import InstalledDisassemblers
 from symd.service.lanes import Lanes
 from symd.service.waiting import WaitingCalls
 from symd.service.watches import Watches
+from symd.service.weighted_semaphore import WeightedSemaphore
 from symd.wire.kept_tables import NamedTables
 
 
@@ -27,9 +27,11 @@ class ServiceContext:
     waiting: WaitingCalls
     flight: BytesInFlight
     watches: Watches
-    room: BatchRoom
+    addresses_at_work: WeightedSemaphore
+    """Units are addresses of batches that are answered, in whatever thread: the memory that a batch takes meanwhile follows from them and
+    not from the size of its request. It is several times the message, and few bytes of a request may stand for many addresses."""
     large_answers: threading.Semaphore
-    """One of the places in which a listing, a core dump's stacks or texts of sources are made, not sent."""
+    """Held while a listing, a core dump's stacks or texts of sources are made, not while they are sent."""
     services: tuple[str, ...]
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)

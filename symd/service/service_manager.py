@@ -1,4 +1,4 @@
-"""Word for whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that $NOTIFY_SOCKET names."""
+"""Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that $NOTIFY_SOCKET names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS: Final = 1.0
 
 
 def notify(state: str) -> None:
-    """Tell it ``state``, where somebody listens. A manager that does not take it holds nobody up."""
+    """Send the service manager ``state``, where there is one. One that does not take it holds nobody up."""
     name = os.environ.get(_VARIABLE, "")
     if not name.startswith(("/", "@")):
         return
@@ -32,22 +32,22 @@ def notify(state: str) -> None:
 
 
 @contextmanager
-def watched(server: Server) -> Iterator[None]:
-    """Tell it, as often as it wants ($WATCHDOG_USEC, sd_watchdog_enabled(3)), that the event loop still turns: a daemon that answers
-    nobody any more is started again."""
+def watchdog_notified(server: Server) -> Iterator[None]:
+    """Send it ``ALIVE`` as often as it asks for ($WATCHDOG_USEC, sd_watchdog_enabled(3)), as long as the event loop runs: a daemon that
+    answers nobody any more is started again."""
     period = _watchdog_seconds()
     if not period:
         yield
         return
     over = threading.Event()
 
-    def tell() -> None:
+    def notify_while_alive() -> None:
         while not over.wait(period / 4):
             with suppress(TooSlow, RuntimeError):  # it stands still, or has ended
                 server.wait_for(asyncio.sleep(0), period)
                 notify(ALIVE)
 
-    threading.Thread(target=tell, name="symd-watchdog", daemon=True).start()
+    threading.Thread(target=notify_while_alive, name="symd-watchdog", daemon=True).start()
     try:
         yield
     finally:
@@ -55,6 +55,6 @@ def watched(server: Server) -> Iterator[None]:
 
 
 def _watchdog_seconds() -> float:
-    """0: nobody wants to hear."""
+    """The interval within which the manager wants ``ALIVE``; 0 where it asks for none."""
     text, process = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
     return int(text) / 1e6 if text.isdecimal() and process in ("", str(os.getpid())) else 0.0

@@ -25,8 +25,8 @@ from symd.service.fetching import Fetching
 from symd.service.http_metrics import HttpMetrics
 from symd.service.lanes import Work
 from symd.service.metrics import Metrics
-from symd.service.places import place
 from symd.service.request_log import log_request
+from symd.service.semaphores import acquired
 from symd.store.source_files import read_below
 from symd.upstream import Upstream
 from symd.web.app import build_app
@@ -174,7 +174,7 @@ class _DaemonLane:
         """Raises Busy, and Unavailable when the daemon ends."""
         call = Call("symd.http", visitor.share, None)
         asked = partial(self._without_waiting, work) if repeatable else work
-        job = partial(self._in_place, call, asked) if effort is Effort.LARGE else asked
+        job = partial(self._as_large_answer, call, asked) if effort is Effort.LARGE else asked
         lane = self._daemon.lanes[_WORK[effort]]
         try:
             waited = self._daemon.server.begin(lane.run(visitor.share, job))
@@ -194,8 +194,8 @@ class _DaemonLane:
         with self._daemon.engine.without_waiting():
             return work()
 
-    def _in_place(self, call: Call, work: Callable[[], Result]) -> Result:
-        with place(self._daemon.large_answers, call):
+    def _as_large_answer(self, call: Call, work: Callable[[], Result]) -> Result:
+        with acquired(self._daemon.large_answers, call):
             return work()
 
 

@@ -43,8 +43,8 @@ from symd.reading.values import decode
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-Told = Callable[[str, str, float], None]
-"""Told of each question: "index" or "question", "OK" or the reason of an error, seconds."""
+Observer = Callable[[str, str, float], None]
+"""Called after each question with its kind ("index" or "question"), "OK" or the reason of its error, and the seconds that it took."""
 QUICK_SECONDS: Final = 2.0
 """What takes longer is begun again where nobody waits behind it."""
 _FUNCTION: Final = "symd.reading.served:answer"
@@ -56,9 +56,9 @@ class Workers:
 
     elsewhere = True
 
-    def __init__(self, limits: Limits, readers: int = 2, builders: int = 2, told: Sequence[Told] = ()) -> None:
+    def __init__(self, limits: Limits, readers: int = 2, builders: int = 2, observers: Sequence[Observer] = ()) -> None:
         self._limits = limits
-        self._told = told
+        self._observers = observers
         self._confined = confinement.available()
         self._quick = Pool(_FUNCTION, readers, confined=self._confined)
         self._long = Pool(_FUNCTION, builders, confined=self._confined)
@@ -86,7 +86,7 @@ class Workers:
         self._long.close()
 
     def ask(self, module: ModuleFile, question: Question[T]) -> T:
-        """``_ask``, and ``told`` is called."""
+        """The answer, as ``_ask``; the observers are called."""
         work, begun, outcome = "index" if isinstance(question, MakeIndex) else "question", time.monotonic(), "OK"
         try:
             return self._ask(module, question)
@@ -95,8 +95,8 @@ class Workers:
             raise
         finally:
             seconds = time.monotonic() - begun
-            for tell in self._told:
-                tell(work, outcome, seconds)
+            for observe in self._observers:
+                observe(work, outcome, seconds)
 
     def _ask(self, module: ModuleFile, question: Question[T]) -> T:
         """The answer. Raises what the question raises; DeadlineExceeded or LimitExceeded, which name the limit that the

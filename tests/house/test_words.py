@@ -48,6 +48,9 @@ BETTER = {
     "skeleton": "die_extents (a skeleton is a unit of split DWARF)",
     "Turns": "ModuleLocks, or AdvisoryLocks where other daemons are kept out too",
     "SideBySide": "SharedLock",
+    "BatchRoom": "WeightedSemaphore",
+    "telling": "metrics_served",
+    "run_anywhere": "unpin",
 }
 """Identifier, with or without leading underscores, to the word of the field."""
 

@@ -23,7 +23,7 @@ from symd.daemon_config import Config
 from symd.errors import InvalidInput
 from symd.service.addresses import is_local, listening, socket_path
 from symd.service.server import build_daemon
-from symd.service.service_manager import READY, notify, watched
+from symd.service.service_manager import READY, notify, watchdog_notified
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
@@ -368,7 +368,7 @@ def test_a_service_manager_hears_that_the_loop_turns_while_it_does(tmp_path, mon
             stands.set()
             go_on.wait(60)
 
-        with watched(server):
+        with watchdog_notified(server):
             assert {manager.recv(100) for _ in range(3)} == {b"WATCHDOG=1"}
             still = threading.Thread(target=server.wait_for, args=(stand_still(),))
             still.start()
@@ -388,5 +388,5 @@ def test_a_manager_that_does_not_ask_hears_nothing(tmp_path, monkeypatch, period
     monkeypatch.setenv("WATCHDOG_USEC", period)
     monkeypatch.setenv("WATCHDOG_PID", process)
     before = threading.active_count()
-    with watched(None):
+    with watchdog_notified(None):
         assert threading.active_count() == before

@@ -31,7 +31,7 @@ from symd.service.addresses import listening
 from symd.service.call import Call
 from symd.service.log_format import JsonLines, line
 from symd.service.metrics import NOTED_CALLS, Metrics
-from symd.service.metrics_page import telling
+from symd.service.metrics_page import metrics_served
 from symd.service.server import build_daemon
 from symd.store import Store
 from symd.v1 import symbol_service_pb2 as s
@@ -137,20 +137,20 @@ def test_json_lines_hold_facts_messages_and_tracebacks():
 
 
 def test_metrics_are_told_on_a_port_of_their_own():
-    with telling("127.0.0.1:0", lambda: b"x 1\n") as address:
+    with metrics_served("127.0.0.1:0", lambda: b"x 1\n") as address:
         assert urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read() == b"x 1\n"
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://{address}/", timeout=5)
         caught.value.close()
         assert caught.value.code == 404
-        with pytest.raises(FailedPrecondition), telling(address, bytes):
+        with pytest.raises(FailedPrecondition), metrics_served(address, bytes):
             pass
 
 
 def test_who_asks_for_metrics_slowly_holds_up_neither_others_nor_the_end(monkeypatch):
     monkeypatch.setattr(metrics_page, "SECONDS", 1.0)
     with ExitStack() as stack:
-        with telling("127.0.0.1:0", lambda: b"x 1\n") as address:
+        with metrics_served("127.0.0.1:0", lambda: b"x 1\n") as address:
             host, port = address.split(":")
             slow = [stack.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(100)]
             for each in slow:
@@ -171,17 +171,20 @@ def test_who_asks_for_metrics_slowly_holds_up_neither_others_nor_the_end(monkeyp
 
 
 def test_metrics_leave_the_machine_only_where_that_is_said():
-    with pytest.raises(FailedPrecondition, match="other machines could read") as caught, telling("0.0.0.0:0", bytes):
+    with (
+        pytest.raises(FailedPrecondition, match="other machines could read") as caught,
+        metrics_served("0.0.0.0:0", bytes),
+    ):
         pass
     assert "--open-metrics" in caught.value.hint
-    with telling("0.0.0.0:0", lambda: b"x 1\n", open_to_all=True) as address:
+    with metrics_served("0.0.0.0:0", lambda: b"x 1\n", open_to_all=True) as address:
         port = address.rpartition(":")[2]
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read() == b"x 1\n"
 
 
 def test_metrics_are_told_on_a_unix_socket_that_only_its_owner_may_use(tmp_path):
     path = tmp_path / "m"
-    with telling(f"unix:{path}", lambda: b"x 1\n"):
+    with metrics_served(f"unix:{path}", lambda: b"x 1\n"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -194,7 +197,7 @@ def test_metrics_are_told_on_a_unix_socket_that_only_its_owner_may_use(tmp_path)
 
 @pytest.mark.parametrize("address", ["", "localhost", ":1", "localhost:99999", "unix:"])
 def test_what_is_no_address_for_metrics_is_refused(address):
-    with pytest.raises(InvalidInput), telling(address, bytes):
+    with pytest.raises(InvalidInput), metrics_served(address, bytes):
         pass
 
 

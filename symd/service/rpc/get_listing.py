@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from symd.service.call import Call
 from symd.service.guard import while_wanted
-from symd.service.places import place
+from symd.service.semaphores import acquired
 from symd.service.service_context import ServiceContext
 from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse
 from symd.wire.listings import from_request, size_of, to_chunks
 
 
 def handle(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
-    with place(service.large_answers, call):
+    with acquired(service.large_answers, call):
         listings = [*service.engine.listing(*from_request(request))]
     service.flight.keep(call, sum(size_of(each) for each in listings))
     for listing in listings:

@@ -9,7 +9,7 @@ from symd.model.sources import PathRule
 from symd.query.source_text import Allowed, completed
 from symd.service.call import Call
 from symd.service.guard import while_wanted
-from symd.service.places import place
+from symd.service.semaphores import acquired
 from symd.service.service_context import ServiceContext
 from symd.store.source_files import read_below
 from symd.v1.listing_service_pb2 import ReadSourcesRequest, ReadSourcesResponse
@@ -21,7 +21,7 @@ def handle(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> 
     read = partial(read_below, largest=service.config.limits.source_size)
     rules = tuple(PathRule(prefix, here) for prefix, here in service.config.source_map)
     allowed = Allowed(service.config.source_roots, rules)
-    with place(service.large_answers, call):
+    with acquired(service.large_answers, call):
         sources = service.engine.sources(digest, files, path)
     service.flight.keep(call, sum(len(each.text or "") for each in sources))
     for source in sources:

@@ -13,7 +13,7 @@ WORK = Work.BATCH
 
 
 def handle(service: ServiceContext, request: SymbolizeAddressesRequest, _call: Call) -> SymbolizeAddressesResponse:
-    with service.room.taken(request.count):
+    with service.addresses_at_work.acquired(request.count):
         answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
         check_candidates(answers.answers, service.config.limits)
         return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from symd.client import Client
-from symd.service import placement
+from symd.service import cpu_affinity
 from tests.service.test_lifecycle import daemon
 
 ALL = os.sched_getaffinity(0)
@@ -57,20 +57,20 @@ def share_one(threads: list[int]) -> bool:
 
 def test_threads_share_a_processor_until_the_end(stopping):
     threads = [started(stopping.wait), started(stopping.wait)]
-    with placement.together(threads):
+    with cpu_affinity.pinned_to_one_cpu(threads):
         assert seen(lambda: share_one(threads))
     assert places(threads) == [ALL, ALL]
 
 
 def test_a_thread_whose_processor_is_busy_may_run_anywhere_for_a_while(stopping, monkeypatch):
-    monkeypatch.setattr(placement, "PERIOD", 0.1)
+    monkeypatch.setattr(cpu_affinity, "PERIOD", 0.1)
 
     def work() -> None:
         while not stopping.is_set():
             pass
 
     threads = [started(work)]
-    with ExitStack() as stack, placement.together(threads):
+    with ExitStack() as stack, cpu_affinity.pinned_to_one_cpu(threads):
         assert seen(lambda: share_one(threads))
         for processor in ALL:
             stack.enter_context(busy(processor))
@@ -92,7 +92,7 @@ def test_a_thread_that_has_ended_ends_the_watch_over_it():
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
-    with placement.together([thread.native_id]):
+    with cpu_affinity.pinned_to_one_cpu([thread.native_id]):
         pass
 
 
@@ -103,7 +103,7 @@ def test_a_thread_begun_by_one_that_is_bound_can_run_anywhere(stopping):
         def begin(*first: Callable[[], None]) -> int:
             return pool.submit(started, lambda: ([call() for call in first], stopping.wait())).result()
 
-        bound, free = begin(), begin(placement.run_anywhere)
+        bound, free = begin(), begin(cpu_affinity.unpin)
     assert places([bound]) == [{min(ALL)}]
     assert seen(lambda: places([free]) == [ALL])
 
