@@ -207,6 +207,11 @@ class Limits(NamedTuple):
     """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
     unknown_seconds: float = 20.0
     """How long a connection over TCP may be open before a call is let in on it."""
+    refused_calls: int = 200
+    """Calls in a second from one address over TCP (of IPv6: from one /64) that are refused for want of a token or a right, or made by nobody: of unknown methods, for
+    open health. Beyond, the address is shut out. On a connection on which a call was let in none counts."""
+    refused_seconds: float = 10.0
+    """How long such an address is shut out: its connections are closed, but for those on which a call was let in, and no new one is taken."""
     connection_idle_seconds: float = 1800.0
     """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
     handshake_seconds: float = 10.0

@@ -1,39 +1,49 @@
 """Connections over TCP: whoever reaches the port may open one, so those on which nobody has been let in yet are few and live
-briefly, and one client has no more than its share. Strangers cannot keep users out by connecting.
+briefly, and one client has no more than its share. Strangers cannot keep users out by connecting, nor by calls without end: an
+address of which too many calls were refused is shut out for a while (``service/shut_out.py``).
 
 gRPC closes no single connection and names none before a call comes. So the process's own sockets are looked through (proc(5),
 /proc/self/fd): one whose other end has made no call that was let in is shut down, and gRPC sees that it has ended. Where there
-is no such folder, gRPC's own bounds are all there is."""
+is no such folder, gRPC's own bounds are all there is. Addresses that are shut out are kept from connecting by a packet filter on the sockets
+that listen; where the kernel has none, their connections are closed as they come."""
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import stat
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.errors import Busy
+from symd.service import packet_filter
 from symd.service.peer_names import Remote, remote, tcp_remote
 from symd.service.quiet_log import QuietLog
+from symd.service.shut_out import Network, ShutOut, network_of
+
+log = logging.getLogger("symd.service")
 
 PERIOD: Final = 0.1
 """Seconds between two looks."""
 _OPEN: Final = "/proc/self/fd"
+_TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 class Seen(NamedTuple):
-    """A connection: its descriptor, the port here, where it comes from, and since when it is known (time.monotonic)."""
+    """A connection: its descriptor, the port here, where it comes from (``network`` is what is shut out with it), and since when
+    it is known (time.monotonic)."""
 
     descriptor: int
     port: int
     remote: Remote
+    network: Network
     since: float
 
 
@@ -46,9 +56,14 @@ class _LetIn:
 class Connections:
     """To be told of calls on one event loop; looks from a thread of its own, while it watches a port."""
 
-    def __init__(self, limits: Limits, closings: QuietLog) -> None:
+    def __init__(self, limits: Limits, closings: QuietLog, shut_out: QuietLog) -> None:
         self._limits = limits
         self._closings = closings
+        self._shutting_out = shut_out
+        self._shut_out = ShutOut(limits)
+        self._filtered: Sequence[Network] = ()
+        """Networks from which the sockets that listen take no packets."""
+        self._can_filter = True
         self._let_in: dict[str, _LetIn] = {}
         """By the peer as gRPC names it."""
         self._known: set[str] = set()
@@ -84,6 +99,33 @@ class Connections:
             with self._lock:
                 self._known.add(peer)
 
+    def refused(self, peer: str) -> None:
+        """Note a call of nobody who was let in. Raises ``Busy`` where that is one too many of its address, which is shut out then."""
+        where = None if peer in self._let_in else tcp_remote(peer)
+        if where is None:
+            return
+        network = network_of(where.address)
+        if self._shut_out.count(network, time.monotonic()):
+            limits = self._limits
+            self._shutting_out.warn(
+                f"{network} for {limits.refused_seconds:g} s: more than {limits.refused_calls} calls in a second were refused (refused_calls)"
+            )
+            raise self._too_many_refused(network)
+
+    def check_not_shut_out(self, peer: str) -> None:
+        """Raises ``Busy`` for a call from an address that is shut out, on a connection on which none was let in before."""
+        where = None if peer in self._let_in else tcp_remote(peer)
+        if where is not None and self._shut_out.holds(network := network_of(where.address), time.monotonic()):
+            raise self._too_many_refused(network)
+
+    def _too_many_refused(self, network: Network) -> Busy:
+        most, seconds = self._limits.refused_calls, self._limits.refused_seconds
+        return Busy(
+            f"more than {most} calls in a second from {network} were refused, and nobody new is let in from there for {seconds:g} s",
+            hint="look for the client that calls without a token or a right; refused_calls may be raised where the daemon is started",
+            metadata={"limit": "refused_calls", "value": str(most)},
+        )
+
     @contextmanager
     def watching(self, port: int) -> Iterator[None]:
         """Bound the connections to a port of this machine while it lasts."""
@@ -117,6 +159,12 @@ class Connections:
             self._known -= {peer for peer in known if tcp_remote(peer) not in live}
         own = {entry.remote for entry in before.values()}
         strangers = [seen for seen in self._seen.values() if seen.remote not in own]
+        shut_out = self._shut_out.networks(now)
+        if shut_out != self._filtered:
+            self._filter(shut_out)
+        for seen in [seen for seen in strangers if seen.network in shut_out]:
+            self._close(seen, "refused_calls")
+            strangers.remove(seen)
         staying = {tcp_remote(peer) for peer in known}
         for seen in _too_many(strangers, self._limits.unknown_connections):
             self._close(seen, "unknown_connections")
@@ -124,6 +172,21 @@ class Connections:
         for seen in strangers:
             if now - seen.since > self._limits.unknown_seconds and seen.remote not in staying:
                 self._close(seen, "unknown_seconds")
+
+    def _filter(self, networks: Sequence[Network]) -> None:
+        self._filtered = networks
+        if not self._can_filter:
+            return
+        try:
+            for descriptor in _listening(self._ports):
+                with _borrowed(descriptor) as listener:
+                    packet_filter.drop(listener, networks)
+        except OSError as error:
+            self._can_filter = False
+            log.warning(
+                "the kernel takes no packet filter (%s): connections of addresses that are shut out are closed as they come",
+                error.strerror,
+            )
 
     def _leave(self, peer: str, entry: _LetIn) -> None:
         del self._let_in[peer]
@@ -159,11 +222,7 @@ def _too_many(strangers: Iterable[Seen], most: int) -> list[Seen]:
 
 def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:
     """The connections over TCP that this process has open, by inode."""
-    try:
-        numbers = [int(name) for name in os.listdir(_OPEN)]  # noqa: PTH208 - a path for each would be made
-    except OSError:
-        return
-    for number in numbers:
+    for number in _descriptors():
         with suppress(OSError):  # closed meanwhile, or none of TCP
             status = os.fstat(number)
             if not stat.S_ISSOCK(status.st_mode):
@@ -173,9 +232,33 @@ def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:
                 yield status.st_ino, known
                 continue
             with _borrowed(number) as connection:
-                if connection.family in (socket.AF_INET, socket.AF_INET6):
+                if connection.family in _TCP:
                     where = remote(connection.getpeername())
-                    yield status.st_ino, Seen(number, connection.getsockname()[1], where, now)
+                    network = network_of(where.address)
+                    yield status.st_ino, Seen(number, connection.getsockname()[1], where, network, now)
+
+
+def _listening(ports: Collection[int]) -> Sequence[int]:
+    """The descriptors of this process's sockets that listen on one of the ports."""
+    found = []
+    for number in _descriptors():
+        with suppress(OSError):  # closed meanwhile, or none of TCP
+            if stat.S_ISSOCK(os.fstat(number).st_mode) and _listens(number, ports):
+                found.append(number)
+    return found
+
+
+def _listens(number: int, ports: Collection[int]) -> bool:
+    with _borrowed(number) as each:
+        listens = each.family in _TCP and each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        return bool(listens) and each.getsockname()[1] in ports
+
+
+def _descriptors() -> Sequence[int]:
+    try:
+        return [int(name) for name in os.listdir(_OPEN)]  # noqa: PTH208 - a path for each would be made
+    except OSError:
+        return ()
 
 
 @contextmanager

@@ -69,21 +69,34 @@ class Doorkeeper:
     def admit(self, call: Call, context: Any) -> None:
         """Note who makes the call, by what gRPC's ``context`` knows of it.
 
-        Raises Unauthenticated for who does not show what is asked for, PermissionDenied for who may not do that.
+        Raises Unauthenticated for who does not show what is asked for, PermissionDenied for who may not do that, Busy for one too
+        many of their calls.
         """
         peer = call.peer
         if peer.startswith(_UNIX) and not (self.doors.users and peer.startswith(self.relay)):
             call.caller, call.is_owner = OWNER.name, True
             return
+        if not peer.startswith(_UNIX):
+            self.connections.check_not_shut_out(peer)
         if self.doors.open_health and call.method in HEALTH_METHODS:
+            self.connections.refused(peer)
             self.connections.let_stay(peer)
             return
         shown = self._shown(peer, context)
-        self._let_in(shown, call)
+        try:
+            self._let_in(shown, call)
+        except (Unauthenticated, PermissionDenied):
+            self.connections.refused(peer)
+            raise
         if not peer.startswith(_UNIX):
             self.connections.let_in(peer, "" if call.caller == ANONYMOUS else call.caller)
         if self.access is not None:
             call.still_let_in = partial(self._let_in, shown)
+
+    def admit_unknown(self, peer: str) -> None:
+        """Note a call of a method that is not served, whoever makes it. Raises Busy for one too many."""
+        self.connections.check_not_shut_out(peer)
+        self.connections.refused(peer)
 
     def _let_in(self, shown: Shown, call: Call) -> None:
         """Raises as ``admit``."""
@@ -162,7 +175,7 @@ class Doorkeeper:
 def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
     """For the doors as the operator wants them. Raises FailedPrecondition or InvalidInput for files that will not do."""
     refusals = QuietLog(log, "refused a call")
-    connections = Connections(limits, QuietLog(log, "closed a connection"))
+    connections = Connections(limits, QuietLog(log, "closed a connection"), QuietLog(log, "shut out an address"))
     access = None
     if (path := doors.access) is not None:
         access = WatchedFiles([path], lambda: read_access(path))

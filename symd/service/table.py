@@ -19,7 +19,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.service.answering import Method, answer_one, answer_stream
 from symd.service.doors import Doorkeeper
-from symd.service.guard import Answer, guard
+from symd.service.guard import Answer, guard, unknown
 from symd.service.health import Health
 from symd.service.lanes import Work
 from symd.service.metrics import Metrics
@@ -105,6 +105,7 @@ class Router(grpc.GenericRpcHandler):
         self._metrics = metrics
         self._spans = spans
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._unknown: grpc.RpcMethodHandler[Any, Any] = grpc.stream_unary_rpc_method_handler(unknown(doors, metrics))
         for method in METHODS.values():
             way = answer_stream if method.many_requests or method.many_responses else answer_one
             self._add(method.name, partial(way, method, service), many=method.many_responses)
@@ -118,8 +119,8 @@ class Router(grpc.GenericRpcHandler):
         """The full names of all methods that are served."""
         return frozenset(path.removeprefix("/").replace("/", ".") for path in self._handlers)
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
-        return self._handlers.get(handler_call_details.method)
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        return self._handlers.get(handler_call_details.method, self._unknown)
 
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler

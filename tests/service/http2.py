@@ -23,6 +23,21 @@ def message(data, *, compressed=False):
     return struct.pack(">BI", compressed, len(data)) + data
 
 
+def frame(kind, flags, stream, payload=b""):
+    """A frame's bytes."""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def headers(method, *further):
+    """What a call of the method begins with."""
+    service, _, name = method.rpartition(".")
+    fields = (
+        (":method", "POST"), (":scheme", "http"), (":path", f"/{service}/{name}"), (":authority", "localhost"),
+        ("content-type", "application/grpc"), ("te", "trailers"), *further,
+    )  # fmt: skip
+    return b"".join(literal(*each) for each in fields)
+
+
 class Connection:
     """To a daemon's Unix socket. ``window`` is how much of each stream the daemon may send unasked."""
 
@@ -46,17 +61,12 @@ class Connection:
         self.socket.close()
 
     def frame(self, kind, flags, stream, payload=b""):
-        self.socket.sendall(struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload)
+        self.socket.sendall(frame(kind, flags, stream, payload))
 
     def call(self, method, *further):
         """Open a call by its headers alone; the stream's number."""
         stream, self.next_stream = self.next_stream, self.next_stream + 2
-        service, _, name = method.rpartition(".")
-        headers = (
-            (":method", "POST"), (":scheme", "http"), (":path", f"/{service}/{name}"), (":authority", "localhost"),
-            ("content-type", "application/grpc"), ("te", "trailers"), *further,
-        )  # fmt: skip
-        self.frame(HEADERS, END_HEADERS, stream, b"".join(literal(*each) for each in headers))
+        self.frame(HEADERS, END_HEADERS, stream, headers(method, *further))
         return stream
 
     def send(self, stream, data, *, end=False):

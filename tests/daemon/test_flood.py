@@ -1,0 +1,77 @@
+"""A stranger that sends calls to a daemon's TCP port without end: its owner is answered all the time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+
+from symd.model.rights import parse_rights
+from symd.service.access_file import new_token, token_line
+from tests.daemon.processes import serving
+from tests.service.http2 import PREFACE, SETTINGS, frame
+from tests.service.test_budgets import SYMBOLIZE, eventually
+from tests.service.test_shut_out import calls, connects
+
+ANSWERS = 30
+CALLS = range(5000)
+"""Of one connection of the flood."""
+
+
+@contextmanager
+def guarded(folder):
+    """A daemon with a Unix socket, and a TCP port that takes tokens; and the port's address."""
+    access = folder / "access"
+    access.touch(0o600)
+    access.write_text(token_line("user", parse_rights("read"), new_token()) + "\n")
+    options = ("--address", "127.0.0.1:0", "--access", str(access), "--metrics", f"unix:{folder}/metrics")
+    with serving(folder, *options, "--limit", "refused_seconds=600") as daemon:
+        yield daemon, daemon.process.stdout.readline().split()[-1]
+
+
+class Flood:
+    """Connections one after the other, each with as many calls as it takes, until it is left."""
+
+    def __init__(self, address, ending):
+        host, _, port = address.rpartition(":")
+        self._where = host, int(port)
+        self._calls = PREFACE + frame(SETTINGS, 0, 0) + calls(SYMBOLIZE, ending, CALLS)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._over.set()
+        self._thread.join()
+
+    def _go_on(self):
+        while not self._over.is_set():
+            with suppress(OSError), closing(socket.create_connection(self._where, 1)) as connection:
+                connection.sendall(self._calls)
+                while connection.recv(1 << 16):
+                    pass
+
+
+@pytest.mark.parametrize("ending", ["reset", "ended"])
+def test_the_owner_is_answered_while_a_stranger_calls_without_end(tmp_path, ending):
+    with guarded(tmp_path) as (daemon, address), daemon.client() as owner:
+        owner.server_info()
+        with Flood(address, ending):
+            for _ in range(ANSWERS):
+                owner.server_info()
+            assert eventually(lambda: not connects(address))
+            for _ in range(ANSWERS):
+                owner.server_info()
+        assert 'symd_refusals_total{limit="refused_calls",reason="BUSY"}' in metrics(f"{tmp_path}/metrics")
+
+
+def metrics(path):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
