@@ -302,12 +302,12 @@ class Engine:
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
         check_breakpoints(breakpoints)
-        bell = self.store.module_log.listen()
-        happenings = ModuleWatcher(self.store, bell).events(resume_after, only_new=only_new)
+        subscription = self.store.module_log.subscribe()
+        happenings = ModuleWatcher(self.store, subscription).events(resume_after, only_new=only_new)
         found = breakpoint_events(
             tuple(breakpoints), happenings, self.store, self._indexes.whole, resumed=bool(resume_after)
         )
-        return Watch(found, bell.close)
+        return Watch(found, subscription.close)
 
     def watch_modules(
         self,
@@ -319,9 +319,9 @@ class Engine:
     ) -> ModuleWatch:
         for name in contexts:
             self.contexts.get(name)
-        bell = self.store.module_log.listen()
-        watcher = ModuleWatcher(self.store, bell, frozenset(contexts), checked_apis(apis))
-        return ModuleWatch(watcher.events(resume_after, only_new=only_new), bell.close)
+        subscription = self.store.module_log.subscribe()
+        watcher = ModuleWatcher(self.store, subscription, frozenset(contexts), checked_apis(apis))
+        return ModuleWatch(watcher.events(resume_after, only_new=only_new), subscription.close)
 
     def names(
         self,

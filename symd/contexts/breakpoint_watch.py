@@ -66,7 +66,7 @@ def _answers(
 def _told_before(store: ModuleStore, digest: Digest, position: str) -> Iterator[LoadInContext]:
     """The loads of a module that were told before it was added, and live."""
     if position:
-        for number in store.context_log.living_of(digest, Position.parsed(position).sequence):
+        for number in store.context_log.active_loads_of(digest, Position.parsed(position).sequence):
             loaded = store.context_log.load(number)
             if loaded is not None:
                 yield loaded

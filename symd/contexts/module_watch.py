@@ -15,7 +15,7 @@ from symd.model.identities import Digest
 from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
 from symd.model.summaries import ModuleRecord
 from symd.store import ModuleStore
-from symd.store.module_log import LOADED, REMOVED, Bell, LogEntry, Position
+from symd.store.module_log import LOADED, REMOVED, LogEntry, LogSubscription, Position
 
 PAGE = 1000
 """Entries of the log, and modules, that are read together."""
@@ -27,14 +27,18 @@ class ModuleWatcher:
     module was loaded; empty: everything is."""
 
     def __init__(
-        self, store: ModuleStore, bell: Bell, contexts: Container[str] = (), apis: Container[str] = ()
+        self,
+        store: ModuleStore,
+        subscription: LogSubscription,
+        contexts: Container[str] = (),
+        apis: Container[str] = (),
     ) -> None:
         self._store = store
-        self._bell = bell
+        self._subscription = subscription
         self._contexts, self._apis = contexts, apis
 
     def events(self, resume_after: str = "", *, only_new: bool = False) -> Iterator[ModuleEvent]:
-        """The events until the bell is closed: after ``resume_after``, or of what is there (unless ``only_new``) and what comes.
+        """The events until the subscription is closed: after ``resume_after``, or of what is there (unless ``only_new``) and what comes.
         Raises ``BadQuery`` for what is no position, and ``PositionLost``."""
         log = self._store.module_log
         position = Position.parsed(resume_after) if resume_after else log.end()
@@ -44,7 +48,7 @@ class ModuleWatcher:
             yield from self._there(position)
         yield CaughtUp(str(position))
         untold = 0
-        while not self._bell.is_closed():
+        while not self._subscription.is_closed():
             entries = log.after(position, PAGE)
             for entry in entries:
                 position = position._replace(sequence=entry.sequence)
@@ -53,20 +57,22 @@ class ModuleWatcher:
                 if event is not None:
                     untold = 0
                     yield event
-                if self._bell.is_closed():
+                if self._subscription.is_closed():
                     return
             if untold >= PAGE:
                 untold = 0
                 yield CaughtUp(str(position))
             if not entries:
-                self._bell.wait()
+                self._subscription.wait()
 
     def _there(self, position: Position) -> Iterator[ModuleEvent]:
         """What is there and was before ``position``: the rest is told from the log."""
         if not self._loads_alone:
             yield from self._modules_there(position)
         after = 0
-        while not self._bell.is_closed() and (page := self._store.context_log.living(after, position.sequence, PAGE)):
+        while not self._subscription.is_closed() and (
+            page := self._store.context_log.active_loads(after, position.sequence, PAGE)
+        ):
             for number in page:
                 loaded = self._store.context_log.load(number)
                 if loaded is not None and self._is_wanted(loaded):
@@ -75,7 +81,7 @@ class ModuleWatcher:
 
     def _modules_there(self, position: Position) -> Iterator[ModuleEvent]:
         after = _OLDEST
-        while not self._bell.is_closed() and (page := self._store.records(after, PAGE)):
+        while not self._subscription.is_closed() and (page := self._store.records(after, PAGE)):
             later = self._store.module_log.added_after(position)
             for record in page:
                 if record.format and record.sha256 not in later:  # one without a format is not admitted yet

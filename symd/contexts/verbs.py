@@ -22,7 +22,7 @@ from symd.model.columns import I64, U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
 from symd.model.device import DeviceAnswers
 from symd.store.aliases import Aliases
-from symd.store.context_log import Changes, ContextLog, Row
+from symd.store.context_log import ContextChanges, ContextLog, Row
 
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""
@@ -130,7 +130,7 @@ class _Map:
         self._name = record.id
         self._lock = threading.Lock()
         self._timeline = Timeline()
-        self._last = Changes()
+        self._last = ContextChanges()
         self.width = record.context.address_bits
 
     @property
@@ -149,7 +149,7 @@ class _Map:
                 self._last, whole = changes, changes.whole
             return self._timeline
 
-    def _take(self, changes: Changes) -> None:
+    def _take(self, changes: ContextChanges) -> None:
         if changes.ended:
             ended = np.array(changes.ended, np.int64)
             self._timeline.end(ended[:, 0], ended[:, 1])

@@ -58,7 +58,7 @@ class Indexes:
         self.without_waiting = self._locks.without_waiting
         """Inside, in this thread, ``NotYet`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
-        store.departures.listen(self._forget)
+        store.removals.listen(self._forget)
         self._attempts = IndexAttempts(store, limits)
         self._asked_once: set[str] = set()
 

@@ -88,7 +88,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         if own is not None:
             recovery.start()
             own[0].store.disk_room.listen(daemon.set_writable)
-            own[0].store.evictions.listen(audit_eviction)
+            own[0].store.eviction_log.listen(audit_eviction)
         signals.wait(daemon.doors.read_again)
         notify(STOPPING)
         log.info("stopping; running calls have %g s", config.grace)

@@ -21,7 +21,7 @@ class StoreMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         store = self._store
-        evicted = store.evictions.sums
+        evicted = store.eviction_log.sums
         yield CounterMetricFamily("symd_evicted_modules", "Modules that were evicted.", evicted.modules)
         yield CounterMetricFamily("symd_evicted_bytes", "Bytes of evicted modules and their indexes.", evicted.bytes)
         yield CounterMetricFamily(

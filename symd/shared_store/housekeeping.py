@@ -17,10 +17,9 @@ from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import CHANNEL
 from symd.shared_store.shared_room import SharedRoom
-from symd.store import rows
 from symd.store.connection import digest_of_row
-from symd.store.departures import Departures
 from symd.store.module_log import REMOVED, ModuleLog
+from symd.store.removals import Removals
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
@@ -46,7 +45,7 @@ class Housekeeping:
         catalogue: PostgresCatalogue,
         usage: Usage,
         module_log: ModuleLog,
-        departures: Departures,
+        removals: Removals,
         room: SharedRoom,
         clean: Callable[[Callable[[], bool]], object],
     ) -> None:
@@ -55,7 +54,7 @@ class Housekeeping:
         self._catalogue = catalogue
         self._usage = usage
         self._module_log = module_log
-        self._departures = departures
+        self._removals = removals
         self._room = room
         self._remove_unwanted = clean
         self._ended = threading.Event()
@@ -148,20 +147,8 @@ class Housekeeping:
             removed = [digest_of_row(value) for (value,) in connection.execute(_REMOVED, (since,)).fetchall()]
         forgotten = first > since + 1
         self._last = last
-        if lost or forgotten:
-            self._departures.tell(None)
-        if removed:
-            there = self._catalogue.sizes(removed)  # one that was added again since is kept open
-            self._departures.tell(sorted(set(removed) - there.keys()))
-        self._module_log.ring()
+        self._removals.notify_logged(self._catalogue, removed, lost=lost or forgotten)
+        self._module_log.notify()
 
     def _write_uses(self) -> None:
-        times = self._usage.take()
-        if not times:
-            return
-        try:
-            with self._catalogue.writing(survives_power_cut=False) as connection:
-                rows.touch(connection, times)
-        except BaseException:
-            self._usage.give_back(times)
-            raise
+        self._usage.write(self._catalogue, survives_power_cut=False)

@@ -32,12 +32,12 @@ from symd.store.aliases import Aliases
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
-from symd.store.departures import Departures
 from symd.store.eviction import Evicted, chosen, note_evictions
-from symd.store.evictions import Evictions
+from symd.store.eviction_log import EvictionLog
 from symd.store.files import IncomingFile, disk, make_folder, sha256_of, sweep
 from symd.store.module_log import ModuleLog
 from symd.store.paths import not_found
+from symd.store.removals import Removals
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -81,14 +81,14 @@ class SharedStore(CataloguedModules):
             sweep(incoming)
         self.aliases = Aliases(self._catalogue, self._limits)
         self.module_log = ModuleLog(self._catalogue, self._limits)
-        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.ring)
-        self.departures = Departures()
-        self.evictions = Evictions(self._limits)
+        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.notify)
+        self.removals = Removals()
+        self.eviction_log = EvictionLog(self._limits)
         self.usage = Usage()
         self.disk_room = SharedRoom(incoming, self._limits)
         clean = partial(remove_unwanted, self._catalogue, files, self._locks)
         self._housekeeping = Housekeeping(
-            server, self._catalogue, self.usage, self.module_log, self.departures, self.disk_room, clean
+            server, self._catalogue, self.usage, self.module_log, self.removals, self.disk_room, clean
         )
         self._housekeeping.begin()
         weakref.finalize(self, self._housekeeping.end)
@@ -208,7 +208,7 @@ class SharedStore(CataloguedModules):
             older = [key for key in self._catalogue.indexes() if key[1] < version]
             rows.forget_indexes(connection, older)
             evicted = self._make_room(connection, 0)
-        self._told(evicted)
+        self._report(evicted)
         self.remove_unwanted()
         return replace(evicted, indexes=[*older, *evicted.indexes])
 
@@ -256,8 +256,8 @@ class SharedStore(CataloguedModules):
     def _take_out(self, connection: Connection, digest: Digest) -> None:
         rows.delete(connection, [digest])
 
-    def _tell_departures(self, digests: Sequence[str]) -> None:
-        super()._tell_departures(digests)
+    def _notify_removed(self, digests: Sequence[str]) -> None:
+        super()._notify_removed(digests)
         if digests:
             self._housekeeping.hurry()
 
@@ -311,7 +311,7 @@ class SharedStore(CataloguedModules):
         with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
             evicted = self._make_room(connection, needed(connection), digest)
             yield connection
-        self._told(evicted)
+        self._report(evicted)
 
     def _make_room(self, connection: Connection, needed: int, kept: str = "") -> Evicted:
         evicted = chosen(connection, self.usage, self._limits, needed, kept)

@@ -16,11 +16,11 @@ from symd.store import failures, rows
 from symd.store.budgets import check_label, check_size
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import Connection
-from symd.store.departures import Departures
 from symd.store.eviction import Evicted
-from symd.store.evictions import Evictions, moment
+from symd.store.eviction_log import EvictionLog, moment
 from symd.store.module_log import ADDED, ModuleLog
 from symd.store.paths import digest_of, not_found
+from symd.store.removals import Removals
 from symd.store.upload import Upload
 
 log = logging.getLogger("symd.store")
@@ -63,10 +63,10 @@ class CataloguedModules(ABC):
     _limits: Limits
     module_log: ModuleLog
     """What happens to modules, here or by another process, for those who follow it."""
-    departures: Departures
-    """Word of modules that are removed, here or by another process."""
-    evictions: Evictions
-    """Word of modules that this process evicts."""
+    removals: Removals
+    """Tells of modules that are removed, here or by another process."""
+    eviction_log: EvictionLog
+    """Tells of modules that this process evicts."""
     given_up = 0
     """Modules that were given up since this process began, because attempts to index them had no end."""
 
@@ -155,18 +155,18 @@ class CataloguedModules(ABC):
             first = "UPDATE modules SET format = ? WHERE sha256 = ? AND format = ''"
             is_first = connection.execute(first, (format, digest)).rowcount > 0
             if is_first:
-                rows.tell(connection, [(ADDED, digest, None, None)])
+                rows.append_to_log(connection, [(ADDED, digest, None, None)])
                 rows.trim_log(connection, self._limits.module_events)
             else:
                 connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
         if is_first:
-            self.module_log.ring()
+            self.module_log.notify()
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
         with self._changing(digest) as connection:
             self._take_out(connection, checked_digest(digest))
-        self._tell_departures([digest])
+        self._notify_removed([digest])
         self.remember_failure(digest, version, error)
 
     def relabel(self, digest: str, label: str) -> None:
@@ -183,15 +183,15 @@ class CataloguedModules(ABC):
             if not remembered and not rows.exists(connection, digest):
                 raise self._not_found(digest)
             self._take_out(connection, checked_digest(digest))
-        self._tell_departures([digest])
+        self._notify_removed([digest])
 
-    def _told(self, evicted: Evicted) -> None:
-        self._tell_departures(evicted.modules)
-        self.evictions.tell(evicted)
+    def _report(self, evicted: Evicted) -> None:
+        self._notify_removed(evicted.modules)
+        self.eviction_log.write(evicted)
 
-    def _tell_departures(self, digests: Sequence[str]) -> None:
-        self.departures.tell(digests)
-        self.module_log.ring()
+    def _notify_removed(self, digests: Sequence[str]) -> None:
+        self.removals.notify(digests)
+        self.module_log.notify()
 
     def _not_found(self, digest: str) -> ModuleNotFound:
         """The error for a module that is not there, with what is remembered of how it went."""

@@ -17,20 +17,20 @@ _ENDS = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), coalesce((SELE
 _REMOVED = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
 
 
-class News(NamedTuple):
-    """Modules that were ``removed``, whoever did it; ``lost``: and others of which nobody knows any more. ``any`` says whether there
-    was anything at all, of whatever kind."""
+class LogChanges(NamedTuple):
+    """New entries of the log: which modules were ``removed``, by whatever process; ``lost``: the log has forgotten some entries that were not
+    read, which may be removals too; ``is_any``: there was an entry, of whatever kind."""
 
     removed: list[Digest]
     lost: bool
-    any: bool
+    is_any: bool
 
 
-NOTHING = News([], lost=False, any=False)
+UNCHANGED = LogChanges([], lost=False, is_any=False)
 
 
-class Changes:
-    """The changes of one catalogue from now on. For one thread at a time. Raises as the catalogue does."""
+class ChangeReader:
+    """Reads the changes of one catalogue from now on. For one thread at a time. Raises as the catalogue does."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -43,24 +43,24 @@ class Changes:
             self._connection.close()
             self._connection = None
 
-    def news(self) -> News:
+    def read(self) -> LogChanges:
         """What happened since the last call."""
         with self._catalogue.translated():
             try:
-                return self._news()
+                return self._read()
             except sqlite3.Error:
                 self.close()
                 raise
 
-    def _begin_again(self) -> News:
+    def _begin_again(self) -> LogChanges:
         """Another catalogue has replaced the one that was read: what happened meanwhile is not known."""
         self.close()
         self._path = self._catalogue.path
         with self._catalogue.reading() as connection:
             self._last = int(connection.execute(_ENDS).fetchone()[1])
-        return News([], lost=True, any=True)
+        return LogChanges([], lost=True, is_any=True)
 
-    def _news(self) -> News:
+    def _read(self) -> LogChanges:
         if self._path != self._catalogue.path:
             return self._begin_again()
         if self._connection is None:
@@ -68,10 +68,10 @@ class Changes:
             self._version = 0
         version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
         if version == self._version:
-            return NOTHING
+            return UNCHANGED
         first, last = map(int, self._connection.execute(_ENDS).fetchone())
         removed = [digest_of_row(value) for (value,) in self._connection.execute(_REMOVED, (self._last,))]
         lost = first > self._last + 1
         self._version = version
         self._last = max(last, self._last)
-        return News(removed, lost, any=True)
+        return LogChanges(removed, lost, is_any=True)

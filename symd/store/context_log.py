@@ -32,7 +32,7 @@ from symd.store import budgets
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import Connection, WrongValue, typed
 from symd.store.module_log import LOADED, UNLOADED
-from symd.store.rows import tell, trim_log
+from symd.store.rows import append_to_log, trim_log
 
 PAGE = 50_000
 """Loads that are read together."""
@@ -57,9 +57,9 @@ _LOAD = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, 
 FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY segments.rowid'
 _PLACED = 'INSERT INTO segments (load, address, size, object, kernel, section, "offset") VALUES (?, ?, ?, ?, ?, ?, ?)'
 _OF_LOAD = "SELECT id, description, added FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
-_LIVING = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
+_ACTIVE = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
-_LIVING_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL AND sequence NOT IN \
+_ACTIVE_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL AND sequence NOT IN \
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
 _ID = re.compile(r"[0-9a-f]{32}\Z")
@@ -67,7 +67,8 @@ _HALF, _WHOLE = 1 << 63, 1 << 64
 
 
 class Row(NamedTuple):
-    """A segment as it is kept: its load's ``sequence`` number, life and module, its place, and what stands there. The 64
+    """A segment as it is kept: its load's ``sequence`` number, key, module, and times of load and unload in nanoseconds of the context's
+    clock; its device addresses, and what of the module is mapped there. The 64
     bits of ``address`` and ``offset`` are written as SQLite has them: with a sign."""
 
     sequence: int
@@ -84,7 +85,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ContextChanges:
     """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it.
     ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one when the
     context was forgotten and made again: then all there is comes."""
@@ -97,7 +98,7 @@ class Changes:
     whole: bool = True
 
 
-NOTHING = Changes()
+NO_CHANGES = ContextChanges()
 _INT: set[type] = {int}
 _TEXT: set[type] = {str}
 _NONE: set[type] = {NoneType}
@@ -110,12 +111,14 @@ _ADDRESS = Row._fields.index("address")
 
 class ContextLog:
     """The contexts in one catalogue. Safe to use from several threads. Methods that take a context's id raise
-    ``ContextNotFound``. ``told`` is called after loads and unloads were written, which stand in the log of modules too."""
+    ``ContextNotFound``. ``on_append`` is called after loads and unloads were appended to the log of modules."""
 
-    def __init__(self, catalogue: CatalogueQueries, limits: Limits, told: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, catalogue: CatalogueQueries, limits: Limits, on_append: Callable[[], None] = lambda: None
+    ) -> None:
         self._catalogue = catalogue
         self._limits = limits
-        self._told = told
+        self._on_append = on_append
 
     def add(self, context: Context) -> str:
         """Make a context known and return its id; one that is known already stays as it is. Raises ``LimitExceeded`` when
@@ -171,18 +174,18 @@ class ContextLog:
                 (revision + 1, segments, told, number),
             )
             if writer.entries:
-                tell(connection, writer.entries)
+                append_to_log(connection, writer.entries)
                 trim_log(connection, self._limits.module_events)
         if writer.entries:
-            self._told()
+            self._on_append()
         return keys
 
-    def changes(self, name: str, last: Changes = NOTHING) -> Changes:
+    def changes(self, name: str, last: ContextChanges = NO_CHANGES) -> ContextChanges:
         """What happened since the answer ``last``; without it, everything."""
         with self._catalogue.reading() as connection:
             number, now, *_ = _number(connection, name)
         if (number, now) == (last.number, last.revision) and last.whole:
-            return Changes(number, now, last.sequence)
+            return ContextChanges(number, now, last.sequence)
         with self._catalogue.reading_at_once() as connection:
             number, now, *_ = _number(connection, name)
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
@@ -190,7 +193,9 @@ class ContextLog:
             until = connection.execute(_UNTIL, (number, sequence, PAGE)).fetchone()[0] or sequence
             rows = _checked(connection.execute(_SEGMENTS, (number, sequence, until)).fetchall())
             more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
-        return Changes(number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more)
+        return ContextChanges(
+            number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more
+        )
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
         """One page of loads in the order they were told, each with its number: those after number ``after``."""
@@ -206,16 +211,16 @@ class ContextLog:
             found = list(_loads(connection.execute(_LOAD, (number,)).fetchall()))
             return LoadInContext(_record(context), *found[0]) if context is not None and found else None
 
-    def living(self, after: int, before: int, limit: int = 1000) -> list[int]:
+    def active_loads(self, after: int, before: int, limit: int = 1000) -> list[int]:
         """One page of the numbers of loads that have not ended and were told before entry ``before`` of the log of modules: those
         after number ``after``."""
         with self._catalogue.reading() as connection:
-            return _numbers(connection.execute(_LIVING, (after, before, limit)).fetchall())
+            return _numbers(connection.execute(_ACTIVE, (after, before, limit)).fetchall())
 
-    def living_of(self, module: Digest, before: int, limit: int = 1000) -> list[int]:
+    def active_loads_of(self, module: Digest, before: int, limit: int = 1000) -> list[int]:
         """The numbers of the oldest of a module's such loads."""
         with self._catalogue.reading() as connection:
-            return _numbers(connection.execute(_LIVING_OF, (module, before, limit)).fetchall())
+            return _numbers(connection.execute(_ACTIVE_OF, (module, before, limit)).fetchall())
 
 
 class _Writer:

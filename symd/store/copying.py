@@ -75,7 +75,7 @@ def _copied(source: StorePaths, folder: Path) -> Copied:
     for digest in _copy_catalogue(newest(source.root), folder / "catalogue.sqlite"):
         _copy_module(source.module(digest), copied.module(digest), digest, done)
     with Store(folder, _UNBOUNDED) as store:  # rows of modules that were removed meanwhile, and of indexes, are dropped
-        store.module_log.begin_anew()
+        store.module_log.renew_id()
     return done
 
 

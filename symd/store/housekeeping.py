@@ -12,15 +12,15 @@ from contextlib import closing
 
 from symd.config import Limits
 from symd.errors import SymdError, Unavailable
-from symd.store import rows, soundness
+from symd.store import soundness
 from symd.store.catalogue import Catalogue, existing, newest
-from symd.store.changes import Changes
-from symd.store.departures import Departures
+from symd.store.changes import ChangeReader
 from symd.store.files import disk
 from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults, rebuild
 from symd.store.recovery import adopt, recover
+from symd.store.removals import Removals
 from symd.store.room import DiskRoom
 from symd.store.tree import look
 from symd.store.usage import Usage
@@ -47,7 +47,7 @@ class Housekeeping:
         limits: Limits,
         usage: Usage,
         module_log: ModuleLog,
-        departures: Departures,
+        removals: Removals,
         disk_room: DiskRoom,
     ) -> None:
         self._paths = paths
@@ -55,9 +55,9 @@ class Housekeeping:
         self._limits = limits
         self._usage = usage
         self._module_log = module_log
-        self._departures = departures
+        self._removals = removals
         self._disk_room = disk_room
-        self._changes = Changes(catalogue)
+        self._changes = ChangeReader(catalogue)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
         self._complaint = ""
@@ -126,26 +126,14 @@ class Housekeeping:
         self._catalogue.renew()
 
     def _tell_changes(self) -> None:
-        removed, lost, news = self._changes.news()
-        if lost:
-            self._departures.tell(None)
-        if removed:
-            there = self._catalogue.sizes(removed)  # one that was added again since is kept open
-            self._departures.tell(sorted(set(removed) - there.keys()))
-        if news:
-            self._module_log.ring()
+        removed, lost, is_any = self._changes.read()
+        self._removals.notify_logged(self._catalogue, removed, lost=lost)
+        if is_any:
+            self._module_log.notify()
 
     def _look_at_disk(self) -> None:
         with disk(self._paths.root):
             self._disk_room.look()
 
     def _write_uses(self) -> None:
-        times = self._usage.take()
-        if not times:
-            return
-        try:
-            with self._catalogue.writing() as connection:
-                rows.touch(connection, times)
-        except BaseException:
-            self._usage.give_back(times)
-            raise
+        self._usage.write(self._catalogue)

@@ -1,7 +1,7 @@
 """The log of modules: which was added, removed, loaded and unloaded, in one order for all processes that share the store.
 
-It is the table ``changes`` of the catalogue. Who follows it keeps a position, reads what comes after it, and waits for the bell,
-so that nothing is kept in memory for those who are slow. The log remembers ``Limits.module_events`` entries; a catalogue that is made
+It is the table ``changes`` of the catalogue. Who follows it keeps a position, reads what comes after it, and waits on a
+subscription, so that nothing is kept in memory for those who are slow. The log remembers ``Limits.module_events`` entries; a catalogue that is made
 anew begins another log, in which positions of the one before mean nothing."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ModuleLog:
         self._catalogue = catalogue
         self._limits = limits
         self._lock = threading.Lock()
-        self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
+        self._subscriptions: weakref.WeakSet[LogSubscription] = weakref.WeakSet()
 
     def end(self) -> Position:
         """The position after everything that has happened."""
@@ -88,31 +88,32 @@ class ModuleLog:
         with self._catalogue.reading() as connection:
             return connection.execute(f"{_ADDED} AND sha256 = ?", (position.sequence, digest)).fetchone() is not None
 
-    def begin_anew(self) -> None:
-        """Give the log another id: from here on other things happen than in the store that this one is a copy of."""
+    def renew_id(self) -> None:
+        """Give the log of a copied store an id of its own: from here on other things happen than in the store that was copied, and positions
+        of its log mean nothing here."""
         with self._catalogue.writing() as connection:
             connection.execute("UPDATE module_log SET id = ?", (secrets.token_hex(8),))
 
-    def listen(self) -> Bell:
-        """A bell that rings at everything that is told from now on, until it is closed."""
-        bell = Bell()
+    def subscribe(self) -> LogSubscription:
+        """Wakes its holder at every entry from now on, until it is closed."""
+        subscription = LogSubscription()
         with self._lock:
-            self._bells.add(bell)
-        return bell
+            self._subscriptions.add(subscription)
+        return subscription
 
-    def ring(self) -> None:
-        """Wake all who wait: there may be something new. From any thread."""
-        for bell in self._all():
-            bell.ring()
+    def notify(self) -> None:
+        """Wake all who wait: there may be new entries. From any thread."""
+        for each in self._all():
+            each.notify()
 
     def close(self) -> None:
-        """Close every bell."""
-        for bell in self._all():
-            bell.close()
+        """Close every subscription."""
+        for each in self._all():
+            each.close()
 
-    def _all(self) -> tuple[Bell, ...]:
+    def _all(self) -> tuple[LogSubscription, ...]:
         with self._lock:
-            return tuple(self._bells)
+            return tuple(self._subscriptions)
 
     def _last(self, connection: Connection) -> int:
         return int(typed(connection.execute(self._catalogue.LAST_ENTRY).fetchone() or (None,), int)[0])
@@ -135,29 +136,30 @@ class ModuleLog:
             )
 
 
-class Bell:
-    """Wakes one who follows the log."""
+class LogSubscription:
+    """Wakes one thread that follows the log."""
 
     def __init__(self) -> None:
-        self._rung = threading.Event()
+        self._notified = threading.Event()
         self._closed = False
 
     def is_closed(self) -> bool:
         return self._closed
 
-    def ring(self) -> None:
-        self._rung.set()
+    def notify(self) -> None:
+        """Wake whoever waits, now or next. From any thread."""
+        self._notified.set()
 
     def wait(self) -> bool:
-        """Sleep until it has rung since the last call; False when it was closed."""
-        self._rung.wait()
-        self._rung.clear()
+        """Sleep until it was notified since the last call; False when it was closed."""
+        self._notified.wait()
+        self._notified.clear()
         return not self._closed
 
     def close(self) -> None:
-        """Ring no more; whoever waits is woken. From any thread, any number of times."""
+        """Wake whoever waits for the last time. From any thread, any number of times."""
         self._closed = True
-        self._rung.set()
+        self._notified.set()
 
 
 def _id(connection: Connection) -> str:

@@ -13,10 +13,10 @@ from symd.model.summaries import ModuleRecord
 from symd.store.aliases import Aliases
 from symd.store.catalogued import OLDEST, EarlierAttempts, Figures, ModuleState
 from symd.store.context_log import ContextLog
-from symd.store.departures import Departures
-from symd.store.evictions import Evictions
+from symd.store.eviction_log import EvictionLog
 from symd.store.files import IncomingFile
 from symd.store.module_log import ModuleLog
+from symd.store.removals import Removals
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -44,8 +44,8 @@ class ModuleStore(Protocol):
     aliases: Aliases
     module_log: ModuleLog
     context_log: ContextLog
-    departures: Departures
-    evictions: Evictions
+    removals: Removals
+    eviction_log: EvictionLog
     usage: Usage
     given_up: int
 

@@ -93,9 +93,9 @@ def touch(connection: Connection, times: Mapping[str, float]) -> None:
     connection.executemany(update, [{"at": at, "sha256": digest} for digest, at in sorted(times.items())])
 
 
-def tell(connection: Connection, entries: Iterable[tuple[str, str, int | None, int | None]]) -> None:
-    """Write what happened to modules into their log (``module_log``): kind, digest, load and time of each. A removal is written by the
-    row's trigger."""
+def append_to_log(connection: Connection, entries: Iterable[tuple[str, str, int | None, int | None]]) -> None:
+    """Append to the log of modules (``module_log``): kind, digest, load and time of each entry. A removal is appended by the trigger of the
+    module's row."""
     connection.executemany("INSERT INTO changes (kind, sha256, writer, load, time) VALUES (?, ?, '', ?, ?)", entries)
 
 

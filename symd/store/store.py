@@ -25,9 +25,8 @@ from symd.store.catalogue import Catalogue, damage
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
-from symd.store.departures import Departures
 from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
-from symd.store.evictions import Evictions
+from symd.store.eviction_log import EvictionLog
 from symd.store.files import (
     IncomingFile,
     disk,
@@ -45,6 +44,7 @@ from symd.store.ownership import check_private
 from symd.store.paths import StorePaths, not_found
 from symd.store.rebuild import Rebuilt, finish, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
+from symd.store.removals import Removals
 from symd.store.room import DiskRoom
 from symd.store.upload import Upload
 from symd.store.usage import Usage
@@ -77,10 +77,10 @@ class Store(CataloguedModules):
         self.aliases = Aliases(self._catalogue, self._limits)
         """Other names of modules."""
         self.module_log = ModuleLog(self._catalogue, self._limits)
-        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.ring)
+        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.notify)
         """Contexts, and what was loaded in them when."""
-        self.departures = Departures()
-        self.evictions = Evictions(self._limits)
+        self.removals = Removals()
+        self.eviction_log = EvictionLog(self._limits)
         self.usage = Usage()
         """When modules were used, and which are in use."""
         self.disk_room = DiskRoom(self._paths, self._limits)
@@ -138,7 +138,7 @@ class Store(CataloguedModules):
 
     def _keep_house(self) -> None:
         housekeeping = Housekeeping(
-            self._paths, self._catalogue, self._limits, self.usage, self.module_log, self.departures, self.disk_room
+            self._paths, self._catalogue, self._limits, self.usage, self.module_log, self.removals, self.disk_room
         )
         housekeeping.begin()
         weakref.finalize(self, housekeeping.end)
@@ -307,7 +307,7 @@ class Store(CataloguedModules):
             older = [key for key in self._catalogue.indexes() if key[1] < version]
             remove_indexes(connection, self._paths, older)
             evicted = make_room(connection, self._paths, self.usage, self._limits, 0)
-        self._told(evicted)
+        self._report(evicted)
         self._catalogue.compact()
         return replace(evicted, indexes=[*older, *evicted.indexes])
 
@@ -376,7 +376,7 @@ class Store(CataloguedModules):
         with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
             evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
             yield connection
-        self._told(evicted)
+        self._report(evicted)
 
 
 def _new_bytes(connection: Connection, digest: Digest, size: int) -> int:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
+from symd.store import rows
+from symd.store.catalogue_queries import CatalogueQueries
+
 
 class Usage:
-    """Uses of modules in this process. Safe to use from several threads.
-
-    Whoever keeps indexes open gives ``follow`` two functions: the modules asked for since it was called last, and whether
-    a module's index is open. Then a question about an open index notes nothing.
-    """
+    """Uses of modules in this process. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -26,7 +25,8 @@ class Usage:
         self._open: list[Callable[[str], bool]] = []
 
     def follow(self, asked: Callable[[], Iterable[str]], is_open: Callable[[str], bool]) -> None:
-        """Also take these functions' word."""
+        """Ask a cache of open indexes too, so that a question about an open index has to note nothing: ``asked`` gives the modules that were
+        asked for since it was called last, ``is_open`` says whether a module's index is open."""
         self._asked.append(asked)
         self._open.append(is_open)
 
@@ -56,20 +56,23 @@ class Usage:
         return any(is_open(digest) for is_open in self._open)
 
     def recent(self) -> Mapping[str, float]:
-        """When modules were used since ``take`` was called last, in seconds since the epoch."""
+        """When modules were used since ``write`` was called last, in seconds since the epoch."""
         for asked in self._asked:
             for digest in asked():
                 self.note(digest)
         return self._noted.copy()
 
-    def take(self) -> Mapping[str, float]:
-        """The same, for who writes them: they are not kept any longer."""
+    def write(self, catalogue: CatalogueQueries, *, survives_power_cut: bool = True) -> None:
+        """Write the times into the catalogue, and forget them; they are kept for the next time where that fails."""
         self.recent()
         with self._lock:
-            noted, self._noted = self._noted, {}
-        return noted
-
-    def give_back(self, times: Mapping[str, float]) -> None:
-        """What was taken could not be written: keep it for the next time."""
-        with self._lock:
-            self._noted = {**times, **self._noted}
+            times, self._noted = self._noted, {}
+        if not times:
+            return
+        try:
+            with catalogue.writing(survives_power_cut=survives_power_cut) as connection:
+                rows.touch(connection, times)
+        except BaseException:
+            with self._lock:
+                self._noted = {**times, **self._noted}
+            raise

@@ -259,11 +259,11 @@ def heard(served: Served, process: int, count: int, *options: str) -> list[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
         assert waiting.stdout
         until = time.monotonic() + 30
-        while not list(served.engine.store.module_log._bells) and time.monotonic() < until:
+        while not list(served.engine.store.module_log._subscriptions) and time.monotonic() < until:
             time.sleep(0.01)
         served.load(process, VADD, "vadd", SECOND)
         lines = [waiting.stdout.readline() for _ in range(count)]
         waiting.terminate()
-    while list(served.engine.store.module_log._bells) and time.monotonic() < until:
+    while list(served.engine.store.module_log._subscriptions) and time.monotonic() < until:
         time.sleep(0.01)
     return lines

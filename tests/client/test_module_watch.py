@@ -29,7 +29,7 @@ from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded
 from symd.service.addresses import listening
 from symd.service.server import Daemon, build_daemon
 from symd.store import Store
-from symd.store.module_log import Bell
+from symd.store.module_log import LogSubscription
 
 SAMPLES = Path(__file__).parents[2] / "samples/kernels/bin"
 VADD = (SAMPLES / "vadd/skl-O0.dbg").read_bytes()
@@ -161,7 +161,7 @@ def test_a_quiet_context_on_a_busy_store_is_given_further_positions(symd: Symbol
     assert len({each.position for each in (first, *further)}) == 3
 
 
-class BusyBell(Bell):
+class BusySubscription(LogSubscription):
     """Each time that a watch waits, others do so much; after some times it is closed."""
 
     def __init__(self, engine: Engine, context: str, each: int, times: int) -> None:
@@ -181,8 +181,8 @@ class BusyBell(Bell):
 def test_a_quiet_context_is_given_further_positions_also_where_others_do_little_at_a_time() -> None:
     with Engine(Store.temporary(Limits())) as engine:
         mine, other = (engine.contexts.add(Context(process=number)) for number in (1, 2))
-        bell = BusyBell(engine, other, each=300, times=8)
-        events = list(ModuleWatcher(engine.store, bell, {mine}).events())
+        subscription = BusySubscription(engine, other, each=300, times=8)
+        events = list(ModuleWatcher(engine.store, subscription, {mine}).events())
     assert [type(each) for each in events] == [CaughtUp] * 3
     assert len({each.position for each in events if isinstance(each, CaughtUp)}) == 3
 
@@ -286,9 +286,9 @@ def test_watches_are_bounded_and_leave_nothing(served: Served) -> None:
         watch.close()
         assert list(watch) == []
     until = time.monotonic() + LONG
-    while list(engine.store.module_log._bells) and time.monotonic() < until:
+    while list(engine.store.module_log._subscriptions) and time.monotonic() < until:
         time.sleep(0.01)
-    assert not list(engine.store.module_log._bells)
+    assert not list(engine.store.module_log._subscriptions)
 
 
 def located(event: object) -> tuple[str | None, list[list[int]]]:

@@ -51,6 +51,13 @@ BETTER = {
     "BatchRoom": "WeightedSemaphore",
     "telling": "metrics_served",
     "run_anywhere": "unpin",
+    "Departures": "Removals",
+    "departures": "removals",
+    "Evictions": "EvictionLog",
+    "Bell": "LogSubscription",
+    "bell": "subscription",
+    "bells": "subscriptions",
+    "News": "LogChanges",
 }
 """Identifier, with or without leading underscores, to the word of the field."""
 
@@ -58,7 +65,7 @@ BETTER = {
 ONE_THING = (
     "Part", "Layout", "Unit", "Segment", "Ranges", "Entry", "Dies", "Unpacked", "Interner", "Named", "Found", "Located",
     "Joined", "Resolved", "Placed", "Strings", "Target", "Format", "Cursor",
-    "Words", "Context", "Load", "Rows", "Attempts",
+    "Words", "Context", "Load", "Rows", "Attempts", "Changes",
 )  # fmt: skip
 """Class names that stood for several things. A name that several specifications have (Scope, Header, Symbol) may."""
 SEVERAL = {"Segment", "Found"}

@@ -45,7 +45,7 @@ class Worker:
         self.pipe = pipe
         self.gone: list[str] = []
         self.engine = Engine(Store(root, limits), limits, reader=reader)
-        self.engine.store.departures.listen(lambda digests: self.gone.extend(digests or ()))
+        self.engine.store.removals.listen(lambda digests: self.gone.extend(digests or ()))
 
     def live(self) -> None:
         """Until killed."""

@@ -245,7 +245,7 @@ def test_what_another_daemon_removes_is_let_go_here(stores: Opened) -> None:
     here, there = stores(), stores()
     digest = there.put(b"abc")
     gone = threading.Event()
-    here.departures.listen(lambda digests: gone.set() if digests == [digest] else None)
+    here.removals.listen(lambda digests: gone.set() if digests == [digest] else None)
     there.remove(digest)
     assert gone.wait(LONG)
 
@@ -353,9 +353,9 @@ def test_a_server_that_goes_is_named_and_its_return_is_noticed(own_server: Postg
         own_server.start()
         assert eventually(lambda: told[-1:] == [True])
         assert engine.record(digest).sha256 == digest
-        bell = store.module_log.listen()
+        subscription = store.module_log.subscribe()
         heard = threading.Event()
-        threading.Thread(target=lambda: bell.wait() and heard.set(), daemon=True).start()
+        threading.Thread(target=lambda: subscription.wait() and heard.set(), daemon=True).start()
         engine.relabel(digest, "after")
         store.remove(digest)
         assert heard.wait(LONG)

@@ -46,11 +46,11 @@ def another(root: Path):
 
 def heard(store: Store, count: int, act) -> list[str]:
     """The modules that are added while ``act`` runs and after, as one hears of them who waits."""
-    bell, position, found = store.module_log.listen(), store.module_log.end(), []
-    timer = threading.Timer(LONG, bell.close)
+    subscription, position, found = store.module_log.subscribe(), store.module_log.end(), []
+    timer = threading.Timer(LONG, subscription.close)
     timer.start()
     act()
-    while len(found) < count and bell.wait():
+    while len(found) < count and subscription.wait():
         entries = store.module_log.after(position, 1000)
         found += [entry.digest for entry in entries if entry.kind == "added"]
         position = position._replace(sequence=entries[-1].sequence) if entries else position
@@ -75,7 +75,7 @@ def test_a_module_of_ones_own_is_heard_of_once(store: Store, another):
 def test_a_module_that_another_process_removes_is_let_go(store: Store, another):
     digest = store.put(b"abc")
     gone = threading.Event()
-    store.departures.listen(lambda digests: gone.set() if digests == [digest] else None)
+    store.removals.listen(lambda digests: gone.set() if digests == [digest] else None)
     another("remove", digest)
     assert gone.wait(LONG)
 
@@ -83,10 +83,10 @@ def test_a_module_that_another_process_removes_is_let_go(store: Store, another):
 def test_news_that_nobody_has_any_more_is_said_to_be_lost(root: Path, store: Store):
     """Whoever keeps something open of a module that may have been removed lets go of it."""
     everything = threading.Event()
-    store.departures.listen(lambda digests: everything.set() if digests is None else None)
+    store.removals.listen(lambda digests: everything.set() if digests is None else None)
     with Store(root, Limits(module_events=10)) as other:
         with other._catalogue.writing() as connection:
-            rows.tell(connection, [("added", f"{number:064x}", None, None) for number in range(20)])
+            rows.append_to_log(connection, [("added", f"{number:064x}", None, None) for number in range(20)])
             rows.trim_log(connection, 10)
         assert everything.wait(LONG)
 

@@ -20,7 +20,7 @@ from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.store import ModuleStore, Store
 from symd.store import catalogue as schema
-from symd.store.context_log import Changes
+from symd.store.context_log import ContextChanges
 from tests.shared_store.fixtures import shared_store
 
 MODULE = "ab" * 32
@@ -81,7 +81,7 @@ numbers = itertools.count()
 def test_ends_do_not_depend_on_the_order_of_events(quick, batches):
     """A follower that asks after each batch ends up with the same as one that asks once."""
     name = quick.context_log.add(Context(process=next(numbers)))
-    last, followed = Changes(), {}
+    last, followed = ContextChanges(), {}
     for batch in batches:
         quick.context_log.record(name, batch)
         last = quick.context_log.changes(name, last)
@@ -163,7 +163,7 @@ def test_pages_of_changes_are_whole_loads(store: ModuleStore, monkeypatch):
     monkeypatch.setattr("symd.store.context_log.PAGE", 3)
     name = store.context_log.add(Context())
     store.context_log.record(name, [load(at, "k") for at in range(10)])
-    last, seen = Changes(), []
+    last, seen = ContextChanges(), []
     while not seen or not last.whole:
         last = store.context_log.changes(name, last)
         seen.append(len(last.rows) // len(PLACES))

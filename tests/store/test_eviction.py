@@ -116,7 +116,7 @@ def test_what_is_open_goes_after_what_is_not_and_is_closed(store: ModuleStore):
     forgotten: list[str] = []
     a, b, c, d = (put(store, name) for name in "abcd")
     store.usage.follow(list, {a, b}.__contains__)
-    store.departures.listen(lambda digests: forgotten.extend(digests or ()))
+    store.removals.listen(lambda digests: forgotten.extend(digests or ()))
     e = put(store, "e", 2 * SIZE)
     assert (there(store), set(forgotten)) == ([a, b, e], {c, d})
     put(store, "f", 3 * SIZE)
@@ -178,11 +178,11 @@ def test_uses_outlive_an_upload_that_is_refused(store: ModuleStore):
 
 def test_an_eviction_is_told_with_its_size_its_last_use_and_why(store: ModuleStore, caplog: pytest.LogCaptureFixture):
     told: list[tuple[str, int]] = []
-    store.evictions.listen(lambda eviction: told.append((eviction.digest, eviction.size)))
+    store.eviction_log.listen(lambda eviction: told.append((eviction.digest, eviction.size)))
     a = put(store, "a")
     store.put_index(a, 1, bytes(500))
     b, c, _ = (put(store, name) for name in "bcd")
-    assert (told, store.evictions.sums) == ([(a, SIZE + 500)], (1, SIZE + 500))
+    assert (told, store.eviction_log.sums) == ([(a, SIZE + 500)], (1, SIZE + 500))
     put(store, "e", 2 * SIZE)
     assert [digest for digest, _ in told] == [a, b, c][: len(told)]
     lines = [record.getMessage() for record in caplog.records if "evicted" in record.getMessage()]

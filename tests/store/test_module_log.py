@@ -156,25 +156,25 @@ def test_an_entry_that_symd_did_not_write_is_damage(store: ModuleStore) -> None:
 
 def test_a_bell_rings_for_this_process_and_for_others(open_store: Opened) -> None:
     mine, theirs = open_store(), open_store()
-    bell = mine.module_log.listen()
+    subscription = mine.module_log.subscribe()
     position = mine.module_log.end()
     for store in (mine, theirs):
         name = store.context_log.add(Context(process=id(store)))
         act = threading.Timer(0.01, store.context_log.record, (name, [placed(1, "a")]))
         act.start()
-        giving_up = threading.Timer(LONG, bell.close)
+        giving_up = threading.Timer(LONG, subscription.close)
         giving_up.start()
         while not (entries := mine.module_log.after(position, 10)):
-            assert bell.wait()
+            assert subscription.wait()
         giving_up.cancel()
         act.join()
         position = position._replace(sequence=entries[-1].sequence)
 
 
 def test_closing_wakes_whoever_waits(store: ModuleStore) -> None:
-    bell = store.module_log.listen()
+    subscription = store.module_log.subscribe()
     heard: list[bool] = []
-    waiting = threading.Thread(target=lambda: heard.append(bell.wait()))
+    waiting = threading.Thread(target=lambda: heard.append(subscription.wait()))
     waiting.start()
     store.module_log.close()
     waiting.join(LONG)
@@ -182,9 +182,9 @@ def test_closing_wakes_whoever_waits(store: ModuleStore) -> None:
 
 
 def test_a_bell_that_is_dropped_is_forgotten(store: ModuleStore) -> None:
-    store.module_log.listen()
+    store.module_log.subscribe()
     gc.collect()
-    assert not list(store.module_log._bells)
+    assert not list(store.module_log._subscriptions)
 
 
 def test_a_catalogue_of_the_schema_before_keeps_its_log(root: Path) -> None:
@@ -211,10 +211,10 @@ def test_loads_that_live_are_those_told_before_an_entry(store: ModuleStore) -> N
     position = store.module_log.end()
     store.context_log.record(name, [placed(4, "c")])
     numbers = {load.key: number for number, load in store.context_log.loads(name)}
-    assert store.context_log.living(0, position.sequence) == [numbers["a"]]
-    assert store.context_log.living_of(MODULE, position.sequence) == [numbers["a"]]
-    assert store.context_log.living_of(OTHER, position.sequence) == []
-    assert store.context_log.living(numbers["a"], store.module_log.end().sequence) == [numbers["c"]]
+    assert store.context_log.active_loads(0, position.sequence) == [numbers["a"]]
+    assert store.context_log.active_loads_of(MODULE, position.sequence) == [numbers["a"]]
+    assert store.context_log.active_loads_of(OTHER, position.sequence) == []
+    assert store.context_log.active_loads(numbers["a"], store.module_log.end().sequence) == [numbers["c"]]
 
 
 def test_a_load_of_which_nobody_knows_the_place_is_kept_and_listed(store: ModuleStore) -> None:

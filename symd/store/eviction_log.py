@@ -1,4 +1,4 @@
-"""Word of modules that this process evicted: a line of the log for each, sums, and those who listen are told."""
+"""Modules that this process evicted: a line of the log for each, sums, and listeners."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from symd.store.soundness import LAST_SECOND
 
 log = logging.getLogger("symd.store")
 
-Tell = Callable[[Eviction], None]
-"""Told of each module that was evicted, from several threads. It must not raise."""
+Listener = Callable[[Eviction], None]
+"""Called for each module that was evicted, from several threads. It must not raise."""
 
 
 class Sums(NamedTuple):
@@ -25,28 +25,28 @@ class Sums(NamedTuple):
     bytes: int = 0
 
 
-class Evictions:
+class EvictionLog:
     """Safe to use from several threads: evictions happen one at a time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._listeners: list[Tell] = []
+        self._listeners: list[Listener] = []
         self.sums = Sums()
 
-    def listen(self, tell: Tell) -> None:
-        """Call ``tell`` from now on."""
-        self._listeners.append(tell)
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` from now on."""
+        self._listeners.append(listener)
 
-    def tell(self, evicted: Evicted) -> None:
-        """Say what went, and why."""
+    def write(self, evicted: Evicted) -> None:
+        """Log what went, and why; call every listener."""
         for each in evicted.evictions:
             log.warning(
                 "evicted modules/%s: %d bytes, used last at %s; %d bytes were to come in, and store_size is %d",
                 each.digest, each.size, moment(each.used), evicted.needed, self._limits.store_size,
             )  # fmt: skip
             self.sums = Sums(self.sums.modules + 1, self.sums.bytes + each.size)
-            for tell in self._listeners:
-                tell(each)
+            for listener in self._listeners:
+                listener(each)
 
 
 def moment(seconds: float) -> str:
