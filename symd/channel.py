@@ -33,6 +33,8 @@ _PLAIN_OPTIONS: Final = (
 )
 
 _FULL: Final = ", as a daemon does that has as many as it takes (its limit connections)"
+_LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
+_WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
 _EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
 _LET_IN: Final = "symd serve --allow-uid lets further users in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
@@ -147,7 +149,9 @@ def _is_loopback(text: str) -> bool:
 
 
 def unreachable(address: str, details: str) -> tuple[str, str]:
-    """What is wrong and what to do, for gRPC's words about a connection that did not come about."""
+    """What is wrong and what to do, for gRPC's words about a connection that did not come about, or broke."""
+    if _closed(details) and _CONNECTING not in details:
+        return _LOST, _WHY
     if are_several(address):
         return _none_of_several(address, details)
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
@@ -265,6 +269,10 @@ def _is_forbidden(path: Path) -> bool:
     except OSError:
         return False
     return not os.access(path, os.W_OK)
+
+
+_CONNECTING: Final = "last error: "
+"""What stands in gRPC's words where no connection came about."""
 
 
 def _closed(details: str) -> bool:

@@ -28,9 +28,15 @@ _ONCE: Final = {
     "symd.v1.ModuleService": ("DeleteModule", "GrabModule"),
 }
 """Methods that say something else the second time, or cost much: who calls them decides."""
-_STREAMED: Final = {"symd.v1.ModuleService": ("UploadModule",), "symd.v1.SymbolService": ("SymbolizeStream",)}
-"""Methods whose requests are streams: begun anew by gRPC itself while daemons are lost quickly, such a call may wait forever
-(seen with gRPC 1.85: no connection is left, and the call does not end). ``Persistence`` begins them anew instead."""
+_STREAMED: Final = {
+    "symd.v1.BreakpointService": ("WatchBreakpoints",),
+    "symd.v1.CoreService": ("ReadCore",),
+    "symd.v1.ListingService": ("GetListing", "ReadSources"),
+    "symd.v1.ModuleService": ("UploadModule", "ReadCodeObject", "WatchModules"),
+    "symd.v1.SymbolService": ("SymbolizeStream", "GetLineTable"),
+}
+"""Methods whose requests or answers are streams: begun anew by gRPC itself, such a call may wait forever, also beyond its deadline (seen with
+gRPC 1.85: no connection is left, and the call does not end). ``Persistence`` begins them anew instead."""
 SERVICE_CONFIG: Final = json.dumps(
     {
         "loadBalancingConfig": [{"round_robin": {}}],

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
 from symd import AsyncClient, Client
-from symd.errors import Malformed, Unavailable
+from symd.channel import unreachable
+from symd.errors import Malformed, ServerUnavailable, Unavailable
+from symd.replicas import SERVICE_CONFIG
+from symd.v1 import (
+    breakpoint_service_pb2,
+    core_service_pb2,
+    listing_service_pb2,
+    module_service_pb2,
+    symbol_service_pb2,
+)
 
 DIGEST = "0" * 64
 PREFACE = 24
@@ -82,6 +93,35 @@ def _frame(kind: int, body: bytes = b"", *, flags: int = 0, stream: int = 0) -> 
     return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
 
 
+@pytest.fixture
+def dying(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Starts a server that is gone when it is asked something; its address, of that scheme."""
+    with ExitStack() as stack:
+
+        def start(scheme: str) -> str:
+            family, place = (
+                (socket.AF_UNIX, str(tmp_path / "s")) if scheme == "unix:" else (socket.AF_INET, ("127.0.0.1", 0))
+            )
+            listener = stack.enter_context(socket.create_server(place, family=family))
+            threading.Thread(target=_die, args=(listener,), daemon=True).start()
+            bound = listener.getsockname()
+            return f"unix:{bound}" if scheme == "unix:" else f"{scheme}127.0.0.1:{bound[1]}"
+
+        yield start
+
+
+def _die(listener: socket.socket) -> None:
+    taken, _ = listener.accept()
+    with taken, taken.makefile("rb") as read:
+        taken.sendall(_frame(SETTINGS) + _frame(SETTINGS, flags=ACK))
+        read.read(PREFACE)
+        while (header := read.read(HEADER)) and header[3] != HEADERS:
+            body = read.read(int.from_bytes(header[:3], "big"))
+            if header[3] == PING and not header[4] & ACK:
+                taken.sendall(_frame(PING, body, flags=ACK))
+        listener.close()
+
+
 ASKED: list[Callable[[Client], Any]] = [
     lambda client: client.missing([DIGEST]),
     lambda client: list(client.lines(DIGEST)),
@@ -128,3 +168,48 @@ def test_the_same_awaited(nonsense: str, breaking: Callable[[int], str], ask: Ca
         asyncio.run(asked(nonsense))
     with pytest.raises(Unavailable, match="was broken off"):
         asyncio.run(asked(breaking(0)))
+
+
+@pytest.mark.parametrize("scheme", ["unix:", ""])
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_daemon_that_dies_in_the_middle_of_a_call_is_told_as_that(
+    dying: Callable[[str], str], ask: Callable[[Client], Any], scheme: str
+) -> None:
+    with Client(dying(scheme), timeout=60) as client, pytest.raises(ServerUnavailable) as caught:
+        ask(client)
+    assert "in the middle of the call (try again when `symd health` says SERVING" in str(caught.value)
+    assert "limit" not in str(caught.value)
+
+
+def test_the_same_behind_tls() -> None:
+    assert "in the middle of the call" in unreachable("tls:host:1", "Stream removed (Socket closed)")[0]
+    connecting = "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:1.2.3.4:1: Socket closed"
+    assert "limit connections" in unreachable("tls:host:1", connecting)[0]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_call_ends_whose_last_daemon_of_several_dies(
+    dying: Callable[[str], str], ask: Callable[[Client], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.0)
+    with Client(dying("ipv4:")) as client, pytest.raises(ServerUnavailable):
+        ask(client)
+
+
+def test_no_stream_is_begun_anew_by_grpc_itself() -> None:
+    left_out = {
+        (name["service"], name["method"])
+        for method in json.loads(SERVICE_CONFIG)["methodConfig"]
+        for name in method["name"]
+        if name and "retryPolicy" not in method
+    }
+    for services in (
+        module_service_pb2,
+        symbol_service_pb2,
+        breakpoint_service_pb2,
+        core_service_pb2,
+        listing_service_pb2,
+    ):
+        for service in services.DESCRIPTOR.services_by_name.values():
+            streams = {each.name for each in service.methods if each.client_streaming or each.server_streaming}
+            assert {(service.full_name, name) for name in streams} <= left_out
