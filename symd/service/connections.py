@@ -9,6 +9,7 @@ that listen; where the kernel has none, their connections are closed as they com
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import socket
@@ -32,7 +33,12 @@ log = logging.getLogger("symd.service")
 
 PERIOD: Final = 0.1
 """Seconds between two looks."""
+SHORT_PERIOD: Final = 0.01
+"""The same while connections of an address that is shut out are still met: each brings calls until it is closed."""
 _OPEN: Final = "/proc/self/fd"
+_C: Final = ctypes.CDLL(None)
+_NOWHERE: Final = bytes(16)
+"""A struct sockaddr of the family AF_UNSPEC, which socket.connect takes of nobody."""
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -112,11 +118,10 @@ class Connections:
             )
             raise self._too_many_refused(network)
 
-    def check_not_shut_out(self, peer: str) -> None:
-        """Raises ``Busy`` for a call from an address that is shut out, on a connection on which none was let in before."""
+    def is_shut_out(self, peer: str) -> bool:
+        """Whether nobody may be let in there: its address is shut out, and nobody was let in on the connection before."""
         where = None if peer in self._let_in else tcp_remote(peer)
-        if where is not None and self._shut_out.holds(network := network_of(where.address), time.monotonic()):
-            raise self._too_many_refused(network)
+        return where is not None and self._shut_out.holds(network_of(where.address), time.monotonic())
 
     def _too_many_refused(self, network: Network) -> Busy:
         most, seconds = self._limits.refused_calls, self._limits.refused_seconds
@@ -143,10 +148,12 @@ class Connections:
                 self._over = threading.Event()
 
     def _watch(self, over: threading.Event) -> None:
-        while not over.wait(PERIOD):
-            self._look(time.monotonic())
+        pause = PERIOD
+        while not over.wait(pause):
+            pause = SHORT_PERIOD if self._look(time.monotonic()) else PERIOD
 
-    def _look(self, now: float) -> None:
+    def _look(self, now: float) -> bool:
+        """Whether there were connections of addresses that are shut out."""
         with self._lock:
             before = dict(self._let_in)
             known = set(self._known)
@@ -162,7 +169,8 @@ class Connections:
         shut_out = self._shut_out.networks(now)
         if shut_out != self._filtered:
             self._filter(shut_out)
-        for seen in [seen for seen in strangers if seen.network in shut_out]:
+        ended = [seen for seen in strangers if seen.network in shut_out]
+        for seen in ended:
             self._close(seen, "refused_calls")
             strangers.remove(seen)
         staying = {tcp_remote(peer) for peer in known}
@@ -172,6 +180,7 @@ class Connections:
         for seen in strangers:
             if now - seen.since > self._limits.unknown_seconds and seen.remote not in staying:
                 self._close(seen, "unknown_seconds")
+        return bool(ended)
 
     def _filter(self, networks: Sequence[Network]) -> None:
         self._filtered = networks
@@ -201,7 +210,9 @@ class Connections:
     def _close(self, seen: Seen, limit: str) -> None:
         self._closings.warn(f"nobody was let in on that of {seen.remote.address} ({limit})")
         with suppress(OSError), _borrowed(seen.descriptor) as connection:
-            if remote(connection.getpeername()) == seen.remote:
+            if remote(connection.getpeername()) != seen.remote:
+                return
+            if limit != "refused_calls" or not _reset(connection):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -218,6 +229,12 @@ def _too_many(strangers: Iterable[Seen], most: int) -> list[Seen]:
         longest = max(by_address.values(), key=len)
         closed.append(longest.pop())
     return closed
+
+
+def _reset(connection: socket.socket) -> bool:
+    """End a connection together with what has come on it (connect(2), AF_UNSPEC): after a shutdown gRPC still reads all of that, which
+    may be some ten thousand calls. False: the system does not do that."""
+    return bool(_C.connect(connection.fileno(), _NOWHERE, len(_NOWHERE)) == 0)
 
 
 def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.daemon_config import Doors
-from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
+from symd.errors import Busy, FailedPrecondition, PermissionDenied, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Rights, rights_text
 from symd.service.access_file import Access, read_access
 from symd.service.audit import AuditLog
-from symd.service.call import Call
+from symd.service.call import Call, CallEnded
 from symd.service.certificates import Certificates
 from symd.service.connections import Connections
 from symd.service.peer_names import new_prefix, uid_of
@@ -76,8 +76,9 @@ class Doorkeeper:
         if peer.startswith(_UNIX) and not (self.doors.users and peer.startswith(self.relay)):
             call.caller, call.is_owner = OWNER.name, True
             return
-        if not peer.startswith(_UNIX):
-            self.connections.check_not_shut_out(peer)
+        if not peer.startswith(_UNIX) and self.connections.is_shut_out(peer):
+            call.ending = Busy.reason, {"limit": "refused_calls"}
+            raise CallEnded
         if self.doors.open_health and call.method in HEALTH_METHODS:
             self.connections.refused(peer)
             self.connections.let_stay(peer)
@@ -95,7 +96,8 @@ class Doorkeeper:
 
     def admit_unknown(self, peer: str) -> None:
         """Note a call of a method that is not served, whoever makes it. Raises Busy for one too many."""
-        self.connections.check_not_shut_out(peer)
+        if self.connections.is_shut_out(peer):
+            raise CallEnded
         self.connections.refused(peer)
 
     def _let_in(self, shown: Shown, call: Call) -> None:

@@ -83,8 +83,8 @@ def unknown(doors: Doorkeeper, metrics: Metrics | None = None) -> Callable[[Any,
             if metrics is not None:
                 metrics.refused(error.reason, error.metadata.get("limit", ""))
             await fail(context, error)
-        except InternalError:
-            raise asyncio.CancelledError from None  # nothing can be sent: the caller has left
+        except (CallEnded, InternalError):
+            raise asyncio.CancelledError from None  # nobody is told, or can be: the caller has left
 
     return refused
 

@@ -12,7 +12,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.config import Limits
-from symd.service import packet_filter
+from symd.errors import Busy
+from symd.service import connections, packet_filter
+from symd.service.audit import AuditLog
+from symd.service.call import Call
 from symd.service.peer_names import remote
 from symd.service.shut_out import NETWORKS, ShutOut, network_of
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
@@ -61,6 +64,27 @@ def test_an_address_of_ipv6_is_one_of_its_subscriber_and_a_mapped_one_is_ipv4():
     assert network_of("2001:db8:1:2::3") == network_of("2001:db8:1:2:ffff::4") != network_of("2001:db8:1:3::3")
     assert str(network_of(remote(("::ffff:10.0.0.7", 1, 0, 0)).address)) == "10.0.0.7"
     assert network_of("fe80::1%eth0") == network_of("fe80::2")
+
+
+def test_a_connection_is_reset_with_all_that_has_come_on_it():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as stranger:
+        accepted, _ = server.accept()
+        with accepted:
+            stranger.sendall(bytes(1000))
+            assert accepted.recv(1)
+            assert connections._reset(accepted)
+            with pytest.raises(ConnectionResetError):
+                accepted.recv(1)
+            with pytest.raises(ConnectionResetError):
+                stranger.recv(1)
+
+
+def test_lines_about_calls_of_an_address_that_is_shut_out_are_few(caplog):
+    audit, call = AuditLog(), Call("symd.v1.ModuleService.DeleteModule", "ipv4:10.0.0.7:1", None)
+    with caplog.at_level(logging.INFO, "symd.audit"):
+        for _ in range(1000):
+            audit.write(call, Busy.reason)
+    assert 0 < len(caplog.messages) < 1000 // 2
 
 
 def opened(address, source="127.0.0.1"):
