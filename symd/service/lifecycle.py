@@ -87,7 +87,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         stack.enter_context(watchdog_notified(daemon.server))
         if own is not None:
             recovery.start()
-            own[0].store.disk_room.listen(daemon.set_writable)
+            own[0].store.writability.listen(daemon.set_writable)
             own[0].store.eviction_log.listen(audit_eviction)
         signals.wait(daemon.doors.read_again)
         notify(STOPPING)

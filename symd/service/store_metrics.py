@@ -31,7 +31,7 @@ class StoreMetrics(Collector):
             "symd_store_limit_bytes", "The limit store_size: bytes of modules and indexes.", self._limits.store_size
         )
         yield GaugeMetricFamily(
-            "symd_store_writable", "1 where the disk takes what is written, else 0.", int(store.disk_room.enough)
+            "symd_store_writable", "1 where the disk takes what is written, else 0.", int(store.writability.is_writable)
         )
         try:
             told = store.module_log.end().sequence

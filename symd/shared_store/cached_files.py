@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
-from symd.shared_store.cache_room import CacheRoom
+from symd.shared_store.cache_eviction import CacheEviction
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
 from symd.store.files import IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
@@ -49,8 +49,8 @@ class _Identity(NamedTuple):
     size: int
 
 
-class _Brought(NamedTuple):
-    """Whether there is such a file; ``handle`` holds its lock where this thread fetched it."""
+class _Fetched(NamedTuple):
+    """Whether the storage has such a file; ``handle`` holds its lock where this thread fetched it."""
 
     found: bool
     handle: int | None = None
@@ -65,7 +65,7 @@ class _Used(NamedTuple):
 
 class CachedFiles:
     """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there. ``Limits.cache_size`` bounds it: a single process
-    keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheRoom``).
+    keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheEviction``).
 
     Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this process uses them first.
     """
@@ -80,7 +80,7 @@ class CachedFiles:
             check_private(folder)
             self._make_folders()
             sweep(self._incoming)
-        self._room = CacheRoom(self._files, limits)
+        self._eviction = CacheEviction(self._files, limits)
         self._lock = Lock()
         self._fetches: dict[str, Future[bool]] = {}
         self._compared: dict[str, _Identity] = {}
@@ -125,7 +125,7 @@ class CachedFiles:
                 file = IncomingFile(self._incoming, durable=False)
                 try:
                     shutil.copyfile(path, file.path)
-                    self._room.make(file.size)
+                    self._eviction.make_room(file.size)
                     self._publish(file, name)
                 finally:
                     file.discard()
@@ -154,9 +154,9 @@ class CachedFiles:
             with disk(path):
                 handle = _held(path)
             if handle is None:
-                brought = self._brought(name)
-                if brought.handle is not None or not brought.found:
-                    return brought.handle
+                fetched = self._fetched_once(name)
+                if fetched.handle is not None or not fetched.found:
+                    return fetched.handle
             elif self._is_right(name, path, handle):
                 return handle
             else:
@@ -205,27 +205,27 @@ class CachedFiles:
                 self._compared.clear()
             self._compared[name] = identity
 
-    def _brought(self, name: str) -> _Brought:
-        """Fetch a file, or wait for the thread that does."""
+    def _fetched_once(self, name: str) -> _Fetched:
+        """Fetch a file, or wait for the thread of this process that does."""
         with self._lock:
             under_way = self._fetches.get(name)
             if under_way is None:
                 mine = self._fetches[name] = Future[bool]()
         if under_way is not None:
-            return _Brought(_outcome(under_way))
+            return _Fetched(_outcome(under_way))
         try:
-            brought = self._fetched(name)
+            fetched = self._fetched_alone(name)
         except BaseException as error:
             mine.set_exception(error)
             raise
         else:
-            mine.set_result(brought.found)
-            return brought
+            mine.set_result(fetched.found)
+            return fetched
         finally:
             with self._lock:
                 del self._fetches[name]
 
-    def _fetched(self, name: str) -> _Brought:
+    def _fetched_alone(self, name: str) -> _Fetched:
         """Fetch a file, unless another process has done so meanwhile."""
         path = self._path(name)
         turn_name = f"turn-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
@@ -233,22 +233,22 @@ class CachedFiles:
             self._make_folders()
         with disk(self._incoming), turn(self._incoming, turn_name, self._seconds):
             if size_of(path) is not None:
-                return _Brought(found=True)
+                return _Fetched(found=True)
             try:
                 return self._fetch(name)
             except StoreUnavailable as error:
-                if error.metadata.get("errno") not in _FULL or not self._room.give_back():
+                if error.metadata.get("errno") not in _FULL or not self._eviction.evict_half():
                     raise
             return self._fetch(name)
 
-    def _fetch(self, name: str) -> _Brought:
+    def _fetch(self, name: str) -> _Fetched:
         file = IncomingFile(self._incoming, durable=False)
         try:
-            if not self._written(name, file.path):
-                return _Brought(found=False)
-            if not _is_whole(name, file.path) and not self._again(name, file.path):
-                return _without(name)
-            self._room.make(file.size)
+            if not self._downloaded(name, file.path):
+                return _Fetched(found=False)
+            if not _is_whole(name, file.path) and not self._downloaded_again(name, file.path):
+                return _damaged(name)
+            self._eviction.make_room(file.size)
             handle = file.shared()
             try:
                 self._publish(file, name)
@@ -259,7 +259,7 @@ class CachedFiles:
             file.discard()
         status = os.fstat(handle)
         self._note_compared(name, _Identity(status.st_ino, status.st_size))
-        return _Brought(found=True, handle=handle)
+        return _Fetched(found=True, handle=handle)
 
     def _publish(self, file: IncomingFile, name: str) -> None:
         """Give a file its name, also where a folder has it: what stands in a cache is in the object storage too. Raises OSError."""
@@ -269,11 +269,11 @@ class CachedFiles:
             remove(path)
         file.publish(path)
 
-    def _again(self, name: str, path: Path) -> bool:
+    def _downloaded_again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
-        return self._written(name, path) and _is_whole(name, path)
+        return self._downloaded(name, path) and _is_whole(name, path)
 
-    def _written(self, name: str, path: Path) -> bool:
+    def _downloaded(self, name: str, path: Path) -> bool:
         """``ObjectStorage.fetch`` of what a module or an index may be: an index that is larger is made again, as one that is not there."""
         limit = "index_size" if promised_digest(name) is None else "module_size"
         try:
@@ -304,13 +304,13 @@ def _is_whole(name: str, path: Path) -> bool:
         return keeps_promise(name, file)
 
 
-def _without(name: str) -> _Brought:
+def _damaged(name: str) -> _Fetched:
     """What becomes of a file that has other bytes in the storage: an index is made again, as one that is not there; a module cannot be, and
     ``DataLoss`` is raised."""
     digest = promised_digest(name)
     if digest is None:
         log.warning("the object storage has an index that is damaged: %s", name)
-        return _Brought(found=False)
+        return _Fetched(found=False)
     raise DataLoss(
         "the object storage has other bytes than the name says",
         where=name,

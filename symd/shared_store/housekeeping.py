@@ -16,7 +16,7 @@ from symd.errors import SymdError
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import CHANNEL
-from symd.shared_store.shared_room import SharedRoom
+from symd.shared_store.shared_writability import SharedWritability
 from symd.store.connection import digest_of_row
 from symd.store.module_log import REMOVED, ModuleLog
 from symd.store.removals import Removals
@@ -46,7 +46,7 @@ class Housekeeping:
         usage: Usage,
         module_log: ModuleLog,
         removals: Removals,
-        room: SharedRoom,
+        writability: SharedWritability,
         clean: Callable[[Callable[[], bool]], object],
     ) -> None:
         """``clean`` removes unwanted objects until there are none or what it is given says so."""
@@ -55,7 +55,7 @@ class Housekeeping:
         self._usage = usage
         self._module_log = module_log
         self._removals = removals
-        self._room = room
+        self._writability = writability
         self._remove_unwanted = clean
         self._ended = threading.Event()
         self._hurried = threading.Event()
@@ -97,7 +97,7 @@ class Housekeeping:
                 trouble = self._attempt("noting when modules were used", self._write_uses)
                 written = time.monotonic()
             with suppress(OSError):
-                self._room.look(trouble)
+                self._writability.check(trouble)
             if trouble:
                 self._ended.wait(RETRY_SECONDS)
 

@@ -25,10 +25,11 @@ from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import Housekeeping
 from symd.shared_store.object_storage import FileCache
 from symd.shared_store.postgresql import Server
-from symd.shared_store.shared_room import SharedRoom
+from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.unwanted import remove_unwanted
 from symd.store import rows
 from symd.store.aliases import Aliases
+from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
@@ -36,7 +37,6 @@ from symd.store.eviction import Evicted, chosen, note_evictions
 from symd.store.eviction_log import EvictionLog
 from symd.store.files import IncomingFile, disk, make_folder, sha256_of, sweep
 from symd.store.module_log import ModuleLog
-from symd.store.paths import not_found
 from symd.store.removals import Removals
 from symd.store.upload import Upload
 from symd.store.usage import Usage
@@ -85,10 +85,10 @@ class SharedStore(CataloguedModules):
         self.removals = Removals()
         self.eviction_log = EvictionLog(self._limits)
         self.usage = Usage()
-        self.disk_room = SharedRoom(incoming, self._limits)
+        self.writability = SharedWritability(incoming, self._limits)
         clean = partial(remove_unwanted, self._catalogue, files, self._locks)
         self._housekeeping = Housekeeping(
-            server, self._catalogue, self.usage, self.module_log, self.removals, self.disk_room, clean
+            server, self._catalogue, self.usage, self.module_log, self.removals, self.writability, clean
         )
         self._housekeeping.begin()
         weakref.finalize(self, self._housekeeping.end)
@@ -124,8 +124,8 @@ class SharedStore(CataloguedModules):
         return [digest for digest in checked if digest not in there]
 
     def writer(self) -> Upload:
-        with self.disk_room.noticing(), disk(self._incoming_folder):
-            return Upload(self._incoming(), self._limits, self._accept, self.disk_room.noticing)
+        with self.writability.noticing(), disk(self._incoming_folder):
+            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
 
     def data(self, digest: str) -> memoryview:
         size = self._size(digest)
@@ -183,7 +183,7 @@ class SharedStore(CataloguedModules):
 
     @contextmanager
     def scratch(self) -> Iterator[IncomingFile]:
-        with self.disk_room.noticing():
+        with self.writability.noticing():
             with disk(self._incoming_folder):
                 file = self._incoming()
             try:
@@ -223,7 +223,7 @@ class SharedStore(CataloguedModules):
 
     def figures(self) -> Figures:
         with disk(self._incoming_folder):
-            return Figures(*self._catalogue.sums(), self.disk_room.free(), self._catalogue.damaged())
+            return Figures(*self._catalogue.sums(), self.writability.free(), self._catalogue.damaged())
 
     def _size(self, digest: str) -> int:
         checked = checked_digest(digest)
@@ -272,7 +272,7 @@ class SharedStore(CataloguedModules):
             self._catalogue.note_coming(name, digest)
             self._files.add(name, file.path)
             held.check()
-            with self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection:
+            with self._adding(digest, lambda connection: bytes_of_module(connection, digest, size)) as connection:
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
                 connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
         self.usage.note(digest)
@@ -287,7 +287,7 @@ class SharedStore(CataloguedModules):
             self._files.add(name, file.path)
             held.check()
             with self._adding(
-                digest, lambda connection: _further_bytes(connection, digest, version, size), survives_power_cut=False
+                digest, lambda connection: bytes_of_index(connection, digest, version, size), survives_power_cut=False
             ) as connection:
                 rows.keep_index(connection, digest, version, size)
             return
@@ -319,15 +319,3 @@ class SharedStore(CataloguedModules):
         rows.delete(connection, evicted.modules)
         note_evictions(connection, evicted)
         return evicted
-
-
-def _new_bytes(connection: Connection, digest: Digest, size: int) -> int:
-    """What a module's object adds to the store."""
-    return 0 if rows.exists(connection, digest) else size
-
-
-def _further_bytes(connection: Connection, digest: Digest, version: int, size: int) -> int:
-    """What an index adds to the store. Raises ``ModuleNotFound``."""
-    if not rows.exists(connection, digest):
-        raise not_found(digest)
-    return size - rows.index_size(connection, digest, version)

@@ -7,7 +7,10 @@ from typing import NamedTuple
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
+from symd.model.identities import Digest
+from symd.store import rows
 from symd.store.connection import Connection, typed
+from symd.store.paths import not_found
 
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
 
@@ -24,6 +27,18 @@ def totals(connection: Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
     row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
     return Totals._make(typed(row or (None,) * len(Totals._fields), int, int, int))
+
+
+def bytes_of_module(connection: Connection, digest: Digest, size: int) -> int:
+    """What a module of ``size`` bytes adds to the store: nothing where it is there already."""
+    return 0 if rows.exists(connection, digest) else size
+
+
+def bytes_of_index(connection: Connection, digest: Digest, version: int, size: int) -> int:
+    """What an index of ``size`` bytes adds to the store, beyond the one that it replaces. Raises ``ModuleNotFound``."""
+    if not rows.exists(connection, digest):
+        raise not_found(digest)
+    return size - rows.index_size(connection, digest, version)
 
 
 def check_size(size: int, limits: Limits) -> None:

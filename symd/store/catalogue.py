@@ -1,7 +1,7 @@
 """The SQLite catalogue: one row a module, its remembered failures and its aliases; contexts and what was loaded
 in them. It knows no file but its own.
 
-Writers of several processes take turns (WAL, busy timeout); readers never wait for them."""
+Writers of several processes exclude one another (WAL, busy timeout); readers never wait for them."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class Catalogue(CatalogueQueries):
         self._lock = root / LOCK
         self._durable = durable
         self._idle: list[sqlite3.Connection] = []
-        self._turn = Lock()
+        self._write_lock = Lock()
         with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
             self.renew()
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
@@ -264,7 +264,7 @@ class Catalogue(CatalogueQueries):
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
         need not survive a power cut, only the end of this process, does not wait for the disk."""
         waiting = ("FULL" if survives_power_cut else "NORMAL") if self._durable else "OFF"
-        with self._turn, self._not_replaced(), self.translated(), self._borrowed() as connection:
+        with self._write_lock, self._not_replaced(), self.translated(), self._borrowed() as connection:
             connection.execute(f"PRAGMA synchronous={waiting}")
             connection.execute("BEGIN IMMEDIATE")
             try:

@@ -16,12 +16,12 @@ from symd.store import soundness
 from symd.store.catalogue import Catalogue, existing, newest
 from symd.store.changes import ChangeReader
 from symd.store.files import disk
+from symd.store.folder_writability import FolderWritability
 from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults, rebuild
 from symd.store.recovery import adopt, recover
 from symd.store.removals import Removals
-from symd.store.room import DiskRoom
 from symd.store.tree import look
 from symd.store.usage import Usage
 
@@ -48,7 +48,7 @@ class Housekeeping:
         usage: Usage,
         module_log: ModuleLog,
         removals: Removals,
-        disk_room: DiskRoom,
+        writability: FolderWritability,
     ) -> None:
         self._paths = paths
         self._catalogue = catalogue
@@ -56,7 +56,7 @@ class Housekeeping:
         self._usage = usage
         self._module_log = module_log
         self._removals = removals
-        self._disk_room = disk_room
+        self._writability = writability
         self._changes = ChangeReader(catalogue)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
@@ -83,7 +83,7 @@ class Housekeeping:
                 looked = time.monotonic()
             self._attempt(self._replace_damaged)
             self._attempt(self._tell_changes)
-            self._attempt(self._look_at_disk)
+            self._attempt(self._check_disk)
             if time.monotonic() - written >= USES_PERIOD:
                 self._attempt(self._write_uses)
                 written = time.monotonic()
@@ -131,9 +131,9 @@ class Housekeeping:
         if is_any:
             self._module_log.notify()
 
-    def _look_at_disk(self) -> None:
+    def _check_disk(self) -> None:
         with disk(self._paths.root):
-            self._disk_room.look()
+            self._writability.check()
 
     def _write_uses(self) -> None:
         self._usage.write(self._catalogue)

@@ -176,7 +176,7 @@ class _Inspector:
             self._say(Kind.MISPLACED, path, problem)
         for path in sorted(self._tree.unknown):
             self._say(Kind.UNKNOWN, path, "has a name that symd gives to nothing")
-        for path in sorted(self._tree.hidden - {path for path, *_ in self._tree.misplaced}):
+        for path in sorted(self._tree.unreadable - {path for path, *_ in self._tree.misplaced}):
             self._say(Kind.MISPLACED, path, "cannot be listed")
         sound = self._look_at_catalogue()
         for digest in sorted(self._tree.modules):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from symd.errors import StoreUnavailable, SymdError
+from symd.errors import SymdError
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
 from symd.store.aliases import Aliases
@@ -19,22 +19,7 @@ from symd.store.module_log import ModuleLog
 from symd.store.removals import Removals
 from symd.store.upload import Upload
 from symd.store.usage import Usage
-
-
-class Room(Protocol):
-    """Whether the store takes what is written."""
-
-    enough: bool
-    """What the last look found. True before the first."""
-
-    def listen(self, tell: Callable[[bool], None]) -> None:
-        """Call ``tell`` with ``enough`` now, and whenever it changes, from another thread then. It must not raise."""
-
-    def refused(self, error: StoreUnavailable) -> None:
-        """A write ended with this error."""
-
-    def free(self) -> int:
-        """Free bytes of the disk on which files are kept. Raises OSError."""
+from symd.store.writability import Writability
 
 
 class ModuleStore(Protocol):
@@ -50,7 +35,7 @@ class ModuleStore(Protocol):
     given_up: int
 
     @property
-    def disk_room(self) -> Room: ...
+    def writability(self) -> Writability: ...
 
     def close(self) -> None: ...
 

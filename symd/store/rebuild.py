@@ -55,8 +55,8 @@ def rebuild(
     return rebuilt
 
 
-def finish(paths: StorePaths, lock_seconds: float | None = None) -> None:
-    """Move aside what a rebuild left in its place that was killed."""
+def finish_rebuild(paths: StorePaths, lock_seconds: float | None = None) -> None:
+    """Move aside the damaged catalogue that a rebuild which was killed has replaced and left in its place."""
     if replaced(paths.root):
         with locked(paths.root / LOCK, seconds=lock_seconds):
             for damaged in replaced(paths.root):

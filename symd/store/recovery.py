@@ -35,7 +35,7 @@ class Recovery:
     leftovers: int = 0
     dropped: int = 0
     damaged: tuple[Digest, ...] = ()
-    strangers: tuple[Digest, ...] = ()
+    uncatalogued: tuple[Digest, ...] = ()
     """Module files that have no row yet, or one that says another size: nobody has looked whether their bytes are what their names
     say."""
     rebuilt: Rebuilt | None = None
@@ -85,13 +85,15 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
     stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened."""
     leftovers = sweep(paths.incoming)
     known = catalogue.all_sizes()
-    strangers = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
+    uncatalogued = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
     gone = known.keys() - tree.modules.keys() - paths.all_damaged()
-    dropped = _drop_rows(paths, catalogue, {digest for digest in gone if not _hidden(paths.module(digest), tree)})
-    _reconcile_indexes(paths, catalogue, limits, tree, strangers)
+    dropped = _drop_rows(
+        paths, catalogue, {digest for digest in gone if not _is_unreadable(paths.module(digest), tree)}
+    )
+    _reconcile_indexes(paths, catalogue, limits, tree, uncatalogued)
     with catalogue.writing(survives_power_cut=False) as connection:
         rows.forget_attempts_of_nothing(connection)
-    return Recovery(leftovers, dropped, strangers=tuple(sorted(strangers)))
+    return Recovery(leftovers, dropped, uncatalogued=tuple(sorted(uncatalogued)))
 
 
 def adopt(
@@ -102,13 +104,13 @@ def adopt(
     stop: Callable[[], bool] = lambda: False,
 ) -> Recovery:
     """Give the files without a right row theirs, after hashing them, until there are none or ``stop`` says so."""
-    damaged, left = list(found.damaged), list(found.strangers)
+    damaged, left = list(found.damaged), list(found.uncatalogued)
     while left and not stop():
         digest = left.pop(0)
         if not _adopt(paths, catalogue, limits, digest):
             damaged.append(digest)
     _reconcile_indexes(paths, catalogue, limits, look(paths), set(left))
-    return replace(found, damaged=tuple(damaged), strangers=tuple(left))
+    return replace(found, damaged=tuple(damaged), uncatalogued=tuple(left))
 
 
 def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Digest) -> bool:
@@ -143,12 +145,12 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
 
 
 def _reconcile_indexes(
-    paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree, strangers: set[Digest]
+    paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree, uncatalogued: set[Digest]
 ) -> None:
-    """Remove index files of modules that are not there, and note in the catalogue those that are; those of ``strangers``
+    """Remove index files of modules that are not there, and note in the catalogue those that are; those of ``uncatalogued``
     wait."""
     known, noted = catalogue.digests(), catalogue.index_sizes()
-    files = {key: size for key, size in tree.indexes.items() if key[0] not in strangers}
+    files = {key: size for key, size in tree.indexes.items() if key[0] not in uncatalogued}
     if files == noted and all(digest in known for digest, _ in files):
         return
     with catalogue.writing() as connection:
@@ -159,10 +161,12 @@ def _reconcile_indexes(
                 path.unlink(missing_ok=True)
             elif size is not None:
                 rows.keep_index(connection, digest, version, size)
-        missing = [key for key in noted if not _hidden(path := paths.index(*key), tree) and size_of(path) is None]
+        missing = [
+            key for key in noted if not _is_unreadable(path := paths.index(*key), tree) and size_of(path) is None
+        ]
         rows.forget_indexes(connection, missing)
 
 
-def _hidden(path: Path, tree: Tree) -> bool:
+def _is_unreadable(path: Path, tree: Tree) -> bool:
     """Whether nobody can look if it is there."""
-    return not tree.hidden.isdisjoint(path.parents)
+    return not tree.unreadable.isdisjoint(path.parents)

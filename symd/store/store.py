@@ -21,6 +21,7 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
 from symd.store.aliases import Aliases
+from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, damage
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
@@ -38,14 +39,14 @@ from symd.store.files import (
     size_of,
     turn,
 )
+from symd.store.folder_writability import FolderWritability
 from symd.store.housekeeping import Housekeeping
 from symd.store.module_log import ModuleLog
 from symd.store.ownership import check_private
-from symd.store.paths import StorePaths, not_found
-from symd.store.rebuild import Rebuilt, finish, rebuild
+from symd.store.paths import StorePaths
+from symd.store.rebuild import Rebuilt, finish_rebuild, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.removals import Removals
-from symd.store.room import DiskRoom
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -83,9 +84,9 @@ class Store(CataloguedModules):
         self.eviction_log = EvictionLog(self._limits)
         self.usage = Usage()
         """When modules were used, and which are in use."""
-        self.disk_room = DiskRoom(self._paths, self._limits)
+        self.writability = FolderWritability(self._paths, self._limits)
         """Whether the disk has room for what is written."""
-        self._catalogue.refused = self.disk_room.refused
+        self._catalogue.refused = self.writability.refused
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -127,18 +128,18 @@ class Store(CataloguedModules):
         if found:
             raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
         with disk(self.root):
-            finish(self._paths, self._limits.lock_seconds)
+            finish_rebuild(self._paths, self._limits.lock_seconds)
             return catalogue, replace(recover(self._paths, catalogue, self._limits, self._tree), rebuilt=rebuilt)
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
-        if self.recovery.strangers:
+        if self.recovery.uncatalogued:
             with disk(self.root):
                 self.recovery = adopt(self._paths, self._catalogue, self._limits, self.recovery, stop)
 
     def _keep_house(self) -> None:
         housekeeping = Housekeeping(
-            self._paths, self._catalogue, self._limits, self.usage, self.module_log, self.removals, self.disk_room
+            self._paths, self._catalogue, self._limits, self.usage, self.module_log, self.removals, self.writability
         )
         housekeeping.begin()
         weakref.finalize(self, housekeeping.end)
@@ -172,8 +173,8 @@ class Store(CataloguedModules):
 
     def writer(self) -> Upload:
         """Begin a streamed upload."""
-        with self.disk_room.noticing(), disk(self._paths.incoming):
-            return Upload(self._incoming(), self._limits, self._accept, self.disk_room.noticing)
+        with self.writability.noticing(), disk(self._paths.incoming):
+            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
 
     def data(self, digest: str) -> memoryview:
         """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
@@ -240,7 +241,7 @@ class Store(CataloguedModules):
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
         for it. Failures and attempts remembered up to ``version`` are forgotten."""
         path = self._paths.index(digest, version)
-        with self.disk_room.noticing(), disk(path):
+        with self.writability.noticing(), disk(path):
             file = self._incoming()
             try:
                 file.write(data)
@@ -261,7 +262,7 @@ class Store(CataloguedModules):
     @contextmanager
     def scratch(self) -> Iterator[IncomingFile]:
         """An empty file that is gone afterwards; what was mapped of it stays readable."""
-        with self.disk_room.noticing():
+        with self.writability.noticing():
             with disk(self._paths.incoming):
                 file = self._incoming()
             try:
@@ -282,7 +283,7 @@ class Store(CataloguedModules):
         try:
             with self._adding(
                 digest,
-                lambda connection: _further_bytes(connection, digest, version, size),
+                lambda connection: bytes_of_index(connection, digest, version, size),
                 survives_power_cut=False,
             ) as connection:
                 file.publish(self._paths.index(digest, version), survives_power_cut=False)
@@ -330,7 +331,7 @@ class Store(CataloguedModules):
         with disk(self.root):
             modules, module_bytes, index_bytes = self._catalogue.sums()
             damaged = sum(1 for _ in self._paths.damaged.glob("*"))
-            return Figures(modules, module_bytes, index_bytes, self.disk_room.free(), damaged)
+            return Figures(modules, module_bytes, index_bytes, self.writability.free(), damaged)
 
     def _take_out(self, connection: Connection, digest: Digest) -> None:
         with disk(self._paths.module(digest)):
@@ -350,7 +351,7 @@ class Store(CataloguedModules):
         try:
             with (
                 disk(path),
-                self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection,
+                self._adding(digest, lambda connection: bytes_of_module(connection, digest, size)) as connection,
             ):
                 file.publish(path)
                 for aside in self._paths.asides(digest):
@@ -377,18 +378,6 @@ class Store(CataloguedModules):
             evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
             yield connection
         self._report(evicted)
-
-
-def _new_bytes(connection: Connection, digest: Digest, size: int) -> int:
-    """What a module's file adds to the store."""
-    return 0 if rows.exists(connection, digest) else size
-
-
-def _further_bytes(connection: Connection, digest: Digest, version: int, size: int) -> int:
-    """What an index file adds to the store. Raises ``ModuleNotFound``."""
-    if not rows.exists(connection, digest):
-        raise not_found(digest)
-    return size - rows.index_size(connection, digest, version)
 
 
 def _held(digest: str, seconds: float, holder: str) -> DeadlineExceeded:

@@ -52,7 +52,7 @@ class Tree:
     misplaced: list[Misplaced] = field(default_factory=list)
     unknown: list[Path] = field(default_factory=list)
     """Files and folders with names that symd gives to nothing. They are left alone."""
-    hidden: set[Path] = field(default_factory=set)
+    unreadable: set[Path] = field(default_factory=set)
     """Folders that cannot be listed, and files that cannot be read."""
 
 
@@ -172,7 +172,7 @@ class _Looking:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError:
-            self._tree.hidden.add(folder)
+            self._tree.unreadable.add(folder)
             return []
 
     def _size(self, entry: os.DirEntry[str], expected: Callable[[int], bool], needed: int = stat.S_IRUSR) -> int | None:
@@ -191,7 +191,7 @@ class _Looking:
         if status.st_uid != self._owner:
             if not os.access(entry.path, os.R_OK):
                 self._misplaced(entry, f"belongs to user {status.st_uid} and cannot be read (mode {mode:04o})", None)
-                self._tree.hidden.add(Path(entry.path))
+                self._tree.unreadable.add(Path(entry.path))
                 return None
             return status.st_size
         needed = stat.S_IRWXU if expected is stat.S_ISDIR else needed

@@ -19,7 +19,7 @@ Accept = Callable[[IncomingFile, Digest, int, str, str], None]
 """Takes a whole, synced file with its digest, size, label and format into the store."""
 
 Noticing = Callable[[], AbstractContextManager[None]]
-"""A context that learns of a disk that refuses what is written inside (``room``)."""
+"""A context that learns of a disk that refuses what is written inside (``writability``)."""
 
 
 class Upload:

@@ -1,4 +1,4 @@
-"""Whether a store takes what is written: what the last look found, and those who want to hear of it."""
+"""Whether a store takes what is written, as of the last check, and listeners for when that changes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ REFUSED: Final = frozenset(errno.errorcode[each] for each in (errno.ENOSPC, errn
 
 
 class Writability(ABC):
-    """Safe to use from several threads but for looking, which is one thread's work."""
+    """Safe to use from several threads but for checking, which is one thread's work."""
 
     def __init__(self) -> None:
-        self._told: list[Callable[[bool], None]] = []
-        self.enough = True
-        """What the last look found. True before the first."""
+        self._listeners: list[Callable[[bool], None]] = []
+        self.is_writable = True
+        """What the last check found. True before the first."""
 
-    def listen(self, tell: Callable[[bool], None]) -> None:
-        """Call ``tell`` with ``enough`` now, and whenever it changes, from another thread then. It must not raise."""
-        self._told.append(tell)
-        tell(self.enough)
+    def listen(self, listener: Callable[[bool], None]) -> None:
+        """Call ``listener`` with ``is_writable`` now, and whenever it changes, from another thread then. It must not raise."""
+        self._listeners.append(listener)
+        listener(self.is_writable)
 
     @contextmanager
     def noticing(self) -> Iterator[None]:
@@ -41,21 +41,21 @@ class Writability(ABC):
 
     @abstractmethod
     def refused(self, error: StoreUnavailable) -> None:
-        """A write ended with this error. Where the disk is why, the next look says so."""
+        """A write ended with this error. Where the disk is why, the next check says so."""
 
     @abstractmethod
     def free(self) -> int:
         """Free bytes of the disk. Raises OSError."""
 
     def _found(self, problem: str, of: str, also: str = "") -> None:
-        """A look found why writes may fail, "" where they may not. Those who listen are told of a change, and the log of what it is: ``of`` is
-        what takes no more, ``also`` what else one would like to know."""
-        if (not problem) == self.enough:
+        """Note what a check found: ``problem`` is why writes may fail, "" where they will not. A change is told to the listeners and logged, with
+        the name ``of`` what is written to, and ``also`` at the end of the line."""
+        if (not problem) == self.is_writable:
             return
-        self.enough = not problem
-        if self.enough:
+        self.is_writable = not problem
+        if self.is_writable:
             log.warning("%s takes what is written again%s", of, also)
         else:
             log.error("%s does not take what is written: %s%s", of, problem, also)
-        for tell in self._told:
-            tell(self.enough)
+        for listener in self._listeners:
+            listener(self.is_writable)

@@ -58,6 +58,9 @@ BETTER = {
     "bell": "subscription",
     "bells": "subscriptions",
     "News": "LogChanges",
+    "DiskRoom": "FolderWritability",
+    "SharedRoom": "SharedWritability",
+    "CacheRoom": "CacheEviction",
 }
 """Identifier, with or without leading underscores, to the word of the field."""
 

@@ -337,7 +337,7 @@ def test_a_server_that_goes_is_named_and_its_return_is_noticed(own_server: Postg
         Server(own_server.database(), limits), PlainFiles(tmp_path / "objects"), tmp_path / "incoming", limits
     )
     told: list[bool] = []
-    store.disk_room.listen(told.append)
+    store.writability.listen(told.append)
     with Engine(store, limits) as engine:
         digest = engine.add(OBJECT.read_bytes()).sha256
         before = engine.symbolize_one(digest, 0x1978).frames

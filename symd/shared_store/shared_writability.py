@@ -10,7 +10,7 @@ from symd.errors import StoreUnavailable
 from symd.store.writability import REFUSED, Writability
 
 
-class SharedRoom(Writability):
+class SharedWritability(Writability):
     """Of a store that several daemons share, for one of them."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
@@ -18,10 +18,10 @@ class SharedRoom(Writability):
         self._folder = folder
         self._least = limits.free_disk
         self._refusal = ""
-        """Why this machine's disk refused, until the next look finds room."""
+        """Why this machine's disk refused, until the next check."""
 
     def refused(self, error: StoreUnavailable) -> None:
-        """A write ended with this error. Where this machine's disk is why, the next look says so."""
+        """A write ended with this error. Where this machine's disk is why, the next check says so."""
         if error.metadata.get("errno") in REFUSED:
             self._refusal = error.message
 
@@ -30,8 +30,8 @@ class SharedRoom(Writability):
         found = os.statvfs(self._folder)
         return found.f_bavail * found.f_frsize
 
-    def look(self, trouble: str) -> None:
-        """Look at the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Those who listen are told of a change.
+    def check(self, trouble: str) -> None:
+        """Ask the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Listeners are told of a change.
         Raises OSError."""
         refusal, self._refusal = self._refusal, ""
         problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")

@@ -23,8 +23,8 @@ from symd.model.answers import Reason
 from symd.reading import questions
 from symd.reading.reader import InProcessReader
 from symd.store import Store
+from symd.store.folder_writability import FolderWritability
 from symd.store.paths import StorePaths
-from symd.store.room import DiskRoom
 from tests.small_disk import small_disk
 
 ROOT = Path(__file__).parents[2]
@@ -78,11 +78,11 @@ def becomes(channel: grpc.Channel, names: tuple[str, ...], status: str) -> bool:
 
 def test_a_change_is_told_once(tmp_path: Path) -> None:
     told: list[bool] = []
-    room = DiskRoom(StorePaths(tmp_path), Limits(free_disk=1 << 60))
-    room.listen(told.append)
-    room.look()
-    room.look()
-    assert (told, room.enough) == ([True, False], False)
+    writability = FolderWritability(StorePaths(tmp_path), Limits(free_disk=1 << 60))
+    writability.listen(told.append)
+    writability.check()
+    writability.check()
+    assert (told, writability.is_writable) == ([True, False], False)
 
 
 class Clock:
@@ -105,9 +105,9 @@ def test_a_write_that_the_disk_refused_is_told_until_bytes_can_be_written(
 ) -> None:
     clock, told = Clock(), []
     with Store(tmp_path / "store", durable=False) as store:
-        room = store.disk_room = DiskRoom(StorePaths(store.root), Limits(free_disk=4096), clock)
-        room.listen(told.append)
-        room.look()
+        writability = store.writability = FolderWritability(StorePaths(store.root), Limits(free_disk=4096), clock)
+        writability.listen(told.append)
+        writability.check()
         assert told == [True]
         number, write = getattr(errno, name), os.write
 
@@ -116,16 +116,16 @@ def test_a_write_that_the_disk_refused_is_told_until_bytes_can_be_written(
 
         monkeypatch.setattr(os, "write", refuse)
         with pytest.raises(StoreUnavailable, match="the disk refused: refused"):
-            store.put(b"more than there is room for")
-        room.look()
+            store.put(b"more than there is writability for")
+        writability.check()
         clock.now += 3
-        room.look()
+        writability.check()
         assert told == [True, False]
         monkeypatch.setattr(os, "write", write)
-        room.look()
+        writability.check()
         assert told == [True, False]  # it is tried now and then
         clock.now += 3
-        room.look()
+        writability.check()
         assert told == [True, False, True]
         assert not list((store.root / "incoming").iterdir())
 
@@ -137,20 +137,20 @@ def test_the_catalogue_that_is_refused_is_told_too(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreUnavailable), store._catalogue.translated():
             connection.execute("CREATE TABLE more AS SELECT zeroblob(100000)")
-        store.disk_room.look()
-        assert not store.disk_room.enough
+        store.writability.check()
+        assert not store.writability.is_writable
 
 
 def test_what_is_no_fault_of_the_disk_is_not_told(tmp_path: Path) -> None:
     with Store(tmp_path / "store", durable=False) as store:
-        store.disk_room.refused(StoreUnavailable("the catalogue refused: locked", metadata={"sqlite": "SQLITE_BUSY"}))
-        store.disk_room.refused(StoreUnavailable("the disk refused: permission denied", metadata={"errno": "EACCES"}))
-        store.disk_room.look()
-        assert store.disk_room.enough
+        store.writability.refused(StoreUnavailable("the catalogue refused: locked", metadata={"sqlite": "SQLITE_BUSY"}))
+        store.writability.refused(StoreUnavailable("the disk refused: permission denied", metadata={"errno": "EACCES"}))
+        store.writability.check()
+        assert store.writability.is_writable
 
 
 class Refused(InProcessReader):
-    """As a worker whose index does not find room on the disk."""
+    """As a worker whose index does not find writability on the disk."""
 
     def ask(self, module, question):
         raise StoreUnavailable("the disk refused: quota exceeded", metadata={"errno": "EDQUOT"})
@@ -162,8 +162,8 @@ def test_what_a_worker_could_not_write_is_told_too(tmp_path: Path) -> None:
         digest = store.put(RAYCAST)
         with pytest.raises(StoreUnavailable, match="quota exceeded"):
             engine.module(digest)
-        store.disk_room.look()
-        assert not store.disk_room.enough
+        store.writability.check()
+        assert not store.writability.is_writable
 
 
 def test_a_worker_names_what_the_system_said(tmp_path: Path) -> None:

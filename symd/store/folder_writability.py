@@ -19,7 +19,7 @@ _REFUSED_BY_SQLITE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _PROBE = bytes(4096)
 
 
-class DiskRoom(Writability):
+class FolderWritability(Writability):
     """Free bytes of the disk that has a store, beside ``Limits.free_disk``, and whether writes succeed."""
 
     def __init__(self, paths: StorePaths, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,7 +32,7 @@ class DiskRoom(Writability):
         self._probed = float("-inf")
 
     def refused(self, error: StoreUnavailable) -> None:
-        """A write ended with this error. Where the disk is why, the next look finds that there is not enough room, until bytes can be
+        """A write ended with this error. Where the disk is why, the next check finds that it is not writable, until bytes can be
         written."""
         said = error.metadata
         if said.get("errno") in REFUSED or said.get("sqlite", "").startswith(_REFUSED_BY_SQLITE):
@@ -44,8 +44,8 @@ class DiskRoom(Writability):
         found = os.statvfs(self._paths.root)
         return found.f_bavail * found.f_frsize
 
-    def look(self) -> None:
-        """Ask the disk; those who listen are told of a change. Raises OSError."""
+    def check(self) -> None:
+        """Ask the disk; listeners are told of a change. Raises OSError."""
         free = self.free()
         self._found(self._problem(free), str(self._paths.root), f"; {free} bytes are free")
 

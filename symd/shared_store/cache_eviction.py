@@ -1,4 +1,4 @@
-"""Room in a cache of files: what has been used longest ago goes first, and what somebody uses stays."""
+"""Eviction from a cache of files: the least recently used go first, and those in use stay."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from symd.config import Limits
 from symd.store.files import open_file
 
-_LEFT: Final = 0.9
-"""So much of the bound is left full when something has to go, so that the next files need no look at all of them."""
-_NEWS: Final = 16
-"""After a sixteenth of the bound has come from this process it looks what others have put there."""
+_FILL_LEFT: Final = 0.9
+"""The part of the bound that stays full when files have to go: fewer, so that the next files need no scan of all others."""
+_SCAN_FRACTION: Final = 16
+"""After a sixteenth of the bound has come from this process the folder is scanned for what other processes added."""
 
 
-class _Kept(NamedTuple):
-    """A file, in the order in which files go."""
+class _File(NamedTuple):
+    """A file of the cache; the least recently used sorts first."""
 
     used: int
     """Nanoseconds since the epoch."""
@@ -28,12 +28,12 @@ class _Kept(NamedTuple):
     path: Path
 
 
-class CacheRoom:
+class CacheEviction:
     """Keeps the files below ``folder`` within ``Limits.cache_size``, and ``Limits.free_disk`` bytes of its disk free. Other processes may do
     the same with the same folder. Safe to use from several threads.
 
-    The bytes there are counted by looking at every file, and then only added to, so that a file costs no look at all others. What other
-    processes add is not seen before the next look.
+    The bytes there are counted in a scan of all files, and then only added to, so that a file costs no scan. What other processes add is not
+    seen before the next one.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
@@ -42,26 +42,26 @@ class CacheRoom:
         self._free = limits.free_disk
         self._lock = Lock()
         self._bytes: int | None = None
-        """At most so many are there, but for what others add; None: nobody has looked."""
+        """At most so many are there, but for what others add; None: nobody has counted."""
         self._since = 0
-        """Bytes that came since the last look."""
+        """Bytes that came since the last scan."""
 
-    def make(self, size: int) -> None:
+    def make_room(self, size: int) -> None:
         """Remove what must go so that a file of ``size`` bytes fits, which is on the disk already. Raises OSError."""
         with self._lock:
             missing = self._missing()
-            news = self._since > self._bound // _NEWS
-            if self._bytes is None or news or missing or self._bytes + size > self._bound:
-                self._bytes = self._fewer(size, missing)
+            is_scan_due = self._since > self._bound // _SCAN_FRACTION
+            if self._bytes is None or is_scan_due or missing or self._bytes + size > self._bound:
+                self._bytes = self._evict(size, missing)
                 self._since = 0
             self._bytes += size
             self._since += size
 
-    def give_back(self) -> bool:
-        """Remove half of what is there, for a disk that is full; whether anything went. Raises OSError."""
+    def evict_half(self) -> bool:
+        """Remove half of the bytes that are there, for a disk that is full; whether anything went. Raises OSError."""
         with self._lock:
             before = sum(each.size for each in _files(self._folder))
-            self._bytes = self._fewer(0, (before + 1) // 2)
+            self._bytes = self._evict(0, (before + 1) // 2)
             return self._bytes < before
 
     def _missing(self) -> int:
@@ -69,14 +69,14 @@ class CacheRoom:
         found = os.statvfs(self._folder)
         return max(0, self._free - found.f_bavail * found.f_frsize)
 
-    def _fewer(self, coming: int, missing: int) -> int:
+    def _evict(self, coming: int, missing: int) -> int:
         """Remove files until ``coming`` bytes fit and ``missing`` have gone; the bytes that are left."""
-        kept = sorted(_files(self._folder))
-        total = sum(each.size for each in kept)
+        files = sorted(_files(self._folder))
+        total = sum(each.size for each in files)
         if total + coming <= self._bound and not missing:
             return total
-        target = max(0, min(int(self._bound * _LEFT) - coming, total - missing))
-        for each in kept:
+        target = max(0, min(int(self._bound * _FILL_LEFT) - coming, total - missing))
+        for each in files:
             if total <= target:
                 break
             if _removed(each.path):
@@ -84,7 +84,7 @@ class CacheRoom:
         return total
 
 
-def _files(folder: Path) -> Iterator[_Kept]:
+def _files(folder: Path) -> Iterator[_File]:
     """Every file below a folder."""
     with suppress(FileNotFoundError), os.scandir(folder) as found:
         for entry in found:
@@ -93,7 +93,7 @@ def _files(folder: Path) -> Iterator[_Kept]:
             else:
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
-                    yield _Kept(status.st_mtime_ns, status.st_size, Path(entry.path))
+                    yield _File(status.st_mtime_ns, status.st_size, Path(entry.path))
 
 
 def _removed(path: Path) -> bool:
