@@ -29,6 +29,7 @@ from symd.service.request_log import note_request
 from symd.service.service_context import ServiceContext
 from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.wire.field_count import check_fields
+from symd.wire.resource_names import leading_digest
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
@@ -39,10 +40,6 @@ the log what is asked about."""
 
 BATCH_BYTES = 64 << 10
 """A request of more bytes is a large batch, whatever it asks."""
-
-
-FIRST_FIELD, MODULE = 0x0A, b"modules/"
-"""How the name of a module in field 1 begins (protobuf.dev/programming-guides/encoding: tag, length below 128, text)."""
 
 
 class Method(NamedTuple):
@@ -98,13 +95,12 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
 
 
 def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
-    """What a request is, without reading it: the module's name, where there is one, is its first field."""
+    """Which lane a request belongs to, found without decoding it."""
     if method.work is not Work.QUESTION:
         return method.work
-    if data.startswith(MODULE, 2) and data[0] == FIRST_FIELD:
-        digest = data[2 + len(MODULE) : 2 + data[1]].decode(errors="replace")
-        if not service.engine.is_open(digest):
-            return Work.COLD
+    digest = leading_digest(data)
+    if digest is not None and not service.engine.is_open(digest):
+        return Work.COLD
     return Work.BATCH if len(data) > BATCH_BYTES else Work.QUESTION
 
 

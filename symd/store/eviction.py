@@ -87,11 +87,6 @@ def note_evictions(connection: Connection, evicted: Evicted) -> None:
         rows.note_eviction(connection, eviction)
 
 
-def replaced_indexes(connection: Connection) -> list[tuple[Digest, int]]:
-    """The indexes of formats that a newer one has replaced."""
-    return [(digest, version) for digest, version, _ in connection.execute(_REPLACED)]
-
-
 def remove_indexes(connection: Connection, paths: StorePaths, which: Sequence[tuple[Digest, int]]) -> None:
     """Index files, then their rows."""
     for digest, version in which:

@@ -36,7 +36,7 @@ _KINDS: dict[Literal["pc", "error_pc", "return"], pb.CoreCallKind] = {
     "error_pc": pb.CORE_CALL_KIND_ERROR_PC,
     "return": pb.CORE_CALL_KIND_RETURN,
 }
-_BACK = {number: kind for kind, number in _KINDS.items()}
+_KIND_WORDS = {number: kind for kind, number in _KINDS.items()}
 
 
 def to_request(digest: str, modules: Sequence[str]) -> pb.ReadCoreRequest:
@@ -184,7 +184,7 @@ def _from_call(message: pb.CoreCall) -> CoreFrame:
     at = message.place
     place = CorePlace(at.image, at.section_index, at.section_offset, at.function, at.function_offset)
     return CoreFrame(
-        _BACK.get(message.kind, "pc"),
+        _KIND_WORDS.get(message.kind, "pc"),
         message.address,
         place if message.HasField("place") else None,
         from_reason(message.reason),

@@ -13,6 +13,7 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 from symd.wire.answers import from_text_section, to_text_section
+from symd.wire.chunks import by_header
 from symd.wire.columns import check_below, pack, unpack
 from symd.wire.fields import wrong_field
 from symd.wire.resource_names import digest_and_path
@@ -72,13 +73,7 @@ def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableRespo
 
 def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> Iterator[LineTable]:
     """The tables of a stream. Raises ``Malformed`` when chunks contradict their header, or a number stands for nothing."""
-    group: list[symbol_service_pb2.GetLineTableResponse] = []
-    for chunk in chunks:
-        if chunk.HasField("header") and group:
-            yield _table(group)
-            group = []
-        group.append(chunk)
-    if group:
+    for group in by_header(chunks):
         yield _table(group)
 
 

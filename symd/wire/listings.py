@@ -15,6 +15,7 @@ from symd.model.identities import ObjectPath
 from symd.model.listings import Listing, ListingPart
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire.answers import from_columns, to_columns
+from symd.wire.chunks import by_header
 from symd.wire.columns import pack, unpack
 from symd.wire.concatenated import concatenated
 from symd.wire.resource_names import digest_and_path, module_name
@@ -87,13 +88,7 @@ def _part(answers: Answers, rows: slice) -> Answers:
 
 def from_chunks(chunks: Iterable[pb.GetListingResponse]) -> Iterator[Listing]:
     """The listings of a stream. Raises ``Malformed`` when chunks contradict their header."""
-    group: list[pb.GetListingResponse] = []
-    for chunk in chunks:
-        if chunk.HasField("header") and group:
-            yield _listing(group)
-            group = []
-        group.append(chunk)
-    if group:
+    for group in by_header(chunks):
         yield _listing(group)
 
 

@@ -12,10 +12,10 @@ from typing import Final
 from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.identities import Digest, named_digest
-from symd.wire.resource_names import RECENT, module_name
+from symd.wire.resource_names import NAME_TAG, RECENT, module_name
 
 _NAME: Final = len(module_name("0" * 64))
-_NAMED: Final = bytes((0x0A, _NAME))
+_NAMED: Final = bytes((NAME_TAG, _NAME))
 """How the request begins: field 1, and the length of its text."""
 _QUERY: Final = 0x1A
 """Tag of field 3 of the request, a query."""
@@ -26,8 +26,8 @@ _NUMBER_AT: Final = _QUERY_AT + 3
 """Where the address stands, behind tag and length of the query and its own tag."""
 _LONGEST: Final = _NUMBER_AT + 10
 """Bytes of the longest such request: 64 bits take ten, of seven bits each."""
-_MORE: Final = 0x80
-"""The bit of a byte that is followed by another of the same number."""
+_CONTINUES: Final = 0x80
+"""The continuation bit of a varint: another byte of the same number follows."""
 
 
 def to_request(name: str, address: int) -> bytes:
@@ -35,8 +35,8 @@ def to_request(name: str, address: int) -> bytes:
     if not 0 <= address < 1 << 64:
         raise BadQuery(f"{address} does not fit", hint="an address has 64 bits, and no sign")
     number = bytearray()
-    while address >= _MORE:
-        number.append(address & 0x7F | _MORE)
+    while address >= _CONTINUES:
+        number.append(address & 0x7F | _CONTINUES)
         address >>= 7
     number.append(address)
     return b"%b%c%c%c%b" % (_named(name), _QUERY, len(number) + 1, _ADDRESS, bytes(number))
@@ -51,10 +51,10 @@ def from_request(data: bytes) -> tuple[Digest, ByAddress] | None:
         return None
     number = data[_NUMBER_AT:]
     address = number[-1]
-    if address >= _MORE:
+    if address >= _CONTINUES:
         return None
     for byte in number[-2::-1]:
-        if byte < _MORE:
+        if byte < _CONTINUES:
             return None
         address = address << 7 | byte & 0x7F
     digest = _digest(data[:_QUERY_AT])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from symd.model.arguments import ModuleName, checked_name
 from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
@@ -16,8 +16,22 @@ RECENT = 1 << 12
 """Names that are known to be right: most questions are about modules that were asked about before."""
 
 
+NAME_TAG: Final = 0x0A
+"""The byte that stands before field 1 of a message where it has a length, such as a text (protobuf.dev/programming-guides/encoding). Most
+requests begin with it and a module's name."""
+_MODULES: Final = "modules/"
+
+
 def module_name(digest: str) -> str:
-    return f"modules/{digest}"
+    return f"{_MODULES}{digest}"
+
+
+def leading_digest(request: bytes) -> str | None:
+    """What may be the digest in the module's name with which the bytes of a request begin; None where they begin with something else. Nothing
+    is checked: whoever decodes the request does."""
+    if not request.startswith(b"modules/", 2) or request[0] != NAME_TAG:
+        return None
+    return request[2 + len(_MODULES) : 2 + request[1]].decode(errors="replace")
 
 
 def checked_module_name(digest: ModuleName) -> str:

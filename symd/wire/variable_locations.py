@@ -6,8 +6,8 @@ from typing import Any
 
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, VariableLocation
 from symd.v1 import variable_service_pb2 as pb
+from symd.wire.integers import i64_or_none, u64_or_none, wrapped_i64
 from symd.wire.text import utf8, utf8s
-from symd.wire.wide import signed, unsigned, wrapped
 
 
 def to_location(location: VariableLocation) -> pb.VariableLocation:
@@ -28,7 +28,7 @@ def _to_piece(piece: LocationPiece) -> pb.LocationPiece:
         case PieceKind.MEMORY:
             where = {"in_memory": _to_memory(piece)}
         case PieceKind.CONSTANT:
-            where = {"constant": wrapped(piece.value or 0)}
+            where = {"constant": wrapped_i64(piece.value or 0)}
         case PieceKind.IMPLICIT:
             where = {"implicit_value": piece.data}
         case PieceKind.OPTIMIZED_OUT:
@@ -36,11 +36,11 @@ def _to_piece(piece: LocationPiece) -> pb.LocationPiece:
         case PieceKind.EXPRESSION:
             where = {"expression": utf8(piece.text or "")}
     return pb.LocationPiece(
-        bit_offset=unsigned(piece.bit_offset),
-        bit_size=unsigned(piece.bit_size),
-        skipped_bits=unsigned(piece.skipped_bits),
+        bit_offset=u64_or_none(piece.bit_offset),
+        bit_size=u64_or_none(piece.bit_size),
+        skipped_bits=u64_or_none(piece.skipped_bits),
         per_lane=piece.per_lane,
-        lane_stride=signed(piece.lane_stride),
+        lane_stride=i64_or_none(piece.lane_stride),
         **where,
     )
 
@@ -80,13 +80,13 @@ def _to_register(register: LocationRegister | None) -> pb.RegisterLocation | Non
         return None
     machine = register.machine_registers
     return pb.RegisterLocation(
-        number=unsigned(register.number),
+        number=u64_or_none(register.number),
         name=utf8(register.name),
-        first_bit=unsigned(register.first_bit),
-        bits=unsigned(register.bits),
+        first_bit=u64_or_none(register.first_bit),
+        bits=u64_or_none(register.bits),
         machine_registers=None if machine is None else pb.MachineRegisters(names=utf8s(machine)),
-        lane_bits=unsigned(register.lane_bits),
-        lane_registers=unsigned(register.lane_registers),
+        lane_bits=u64_or_none(register.lane_bits),
+        lane_registers=u64_or_none(register.lane_registers),
     )
 
 
@@ -106,8 +106,8 @@ def _to_memory(piece: LocationPiece) -> pb.MemoryLocation:
     return pb.MemoryLocation(
         base_register=_to_register(piece.register),
         base_text=utf8(piece.text) if piece.register is None else None,
-        offset=wrapped(piece.offset or 0),
-        address_space=unsigned(piece.address_space),
+        offset=wrapped_i64(piece.offset or 0),
+        address_space=u64_or_none(piece.address_space),
         address_space_name=utf8(piece.address_space_name),
     )
 

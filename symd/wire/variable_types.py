@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from symd.errors import Malformed
 from symd.model.variables import Member, TypeInfo
 from symd.v1 import variable_service_pb2 as pb
+from symd.wire.integers import i64_or_none, u64_or_none, wrapped_i64
 from symd.wire.text import utf8
-from symd.wire.wide import signed, unsigned, wrapped
 
 
 def _words(prefix: str, values: Mapping[str, int], special: Mapping[str, str]) -> dict[str, int]:
@@ -40,17 +40,17 @@ def to_type(info: TypeInfo) -> pb.VariableType:
         text=utf8(info.text),
         kind=kind,  # type: ignore[arg-type] # the enum's own number
         dwarf_tag=_number(info.kind, _TAG) if kind is None else None,
-        size_bytes=unsigned(info.size),
+        size_bytes=u64_or_none(info.size),
         encoding=encoding,  # type: ignore[arg-type] # likewise
         dwarf_encoding=_number(info.encoding, _ENCODING) if encoding is None else None,
         target=to_number(info.target),
-        dimensions=[pb.ArrayDimension(count=unsigned(count)) for count in info.counts],
+        dimensions=[pb.ArrayDimension(count=u64_or_none(count)) for count in info.counts],
         members=map(_to_member, info.members),
         parameters=map(to_number, info.parameters),
         enumerators=[
-            pb.Enumerator(name=utf8(name), value=wrapped(value))
+            pb.Enumerator(name=utf8(name), value=wrapped_i64(value))
             for name, value in info.enumerators
-            if signed(value) is not None or unsigned(value) is not None
+            if i64_or_none(value) is not None or u64_or_none(value) is not None
         ],
         address_space=utf8(info.address_space),
     )
@@ -74,7 +74,7 @@ def from_type(message: pb.VariableType) -> TypeInfo:
 
 def _number(word: str | None, before: str) -> int | None:
     """The number in a word such as "tag 0x4109"."""
-    return unsigned(int(word.removeprefix(before), 16)) if word and word.startswith(before) else None
+    return u64_or_none(int(word.removeprefix(before), 16)) if word and word.startswith(before) else None
 
 
 def _from_kind(message: pb.VariableType) -> str:
@@ -96,9 +96,9 @@ def _to_member(member: Member) -> pb.TypeMember:
     return pb.TypeMember(
         name=utf8(member.name),
         type_number=to_number(member.type),
-        offset=signed(member.offset),
-        bit_offset=signed(member.bit_offset),
-        bit_size=unsigned(member.bit_size),
+        offset=i64_or_none(member.offset),
+        bit_offset=i64_or_none(member.bit_offset),
+        bit_size=u64_or_none(member.bit_size),
     )
 
 

@@ -18,7 +18,7 @@ _KINDS: dict[Kind, pb.VariableKind] = {
     "local": pb.VARIABLE_KIND_LOCAL,
     "global": pb.VARIABLE_KIND_GLOBAL,
 }
-_BACK = {number: kind for kind, number in _KINDS.items()}
+_KIND_WORDS = {number: kind for kind, number in _KINDS.items()}
 
 
 def to_request(digest: str, query: Query, path: str | None) -> pb.GetVariablesRequest:
@@ -69,7 +69,7 @@ def _to_variable(variable: Variable) -> pb.Variable:
 
 
 def _from_variable(message: pb.Variable) -> Variable:
-    kind = _BACK.get(message.kind)
+    kind = _KIND_WORDS.get(message.kind)
     if kind is None:
         raise Malformed(f"the kind {message.kind} of variable {message.name} is not known", where="answer")
     return Variable(

@@ -1,0 +1,36 @@
+"""The module's name with which a request begins is found without decoding the request."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd.v1.listing_service_pb2 import GetListingRequest
+from symd.v1.module_service_pb2 import ListModulesRequest, ReadCodeObjectRequest
+from symd.v1.symbol_service_pb2 import SymbolizeRequest
+from symd.wire.resource_names import leading_digest, module_name
+
+DIGEST = "ab" * 32
+
+
+@pytest.mark.parametrize("kind", [GetListingRequest, ReadCodeObjectRequest, SymbolizeRequest])
+def test_a_request_begins_with_its_module(kind) -> None:
+    request = kind(name=module_name(DIGEST), path="kernel/0")
+    assert leading_digest(request.SerializeToString()) == DIGEST
+
+
+def test_a_name_that_is_no_digest_is_left_to_whoever_decodes_the_request() -> None:
+    assert leading_digest(SymbolizeRequest(name="modules/1").SerializeToString()) == "1"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x0a",
+        b"\x12\x48modules/" + DIGEST.encode(),
+        SymbolizeRequest(name="contexts/1").SerializeToString(),
+        ListModulesRequest(page_size=3, page_token="modules/1").SerializeToString(),
+    ],
+)
+def test_other_requests_begin_with_none(data: bytes) -> None:
+    assert leading_digest(data) is None
