@@ -1,7 +1,7 @@
-"""Threads by kind of work, so that as much as there may be of one kind never holds up another: a lane of each.
+"""A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
 
-Within a lane clients take turns: whoever has many calls waiting is served one of them, then others get in between. Of the threads of some
-lanes one client has a share at most. Work that has to wait for other work (``NotYet``) gives its thread back meanwhile.
+A lane is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
+threads of some lanes one client has a share at most. Work that has to wait for other work (``NotYet``) gives its thread back meanwhile.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from symd.service.cpu_affinity import unpin
 
 Result = TypeVar("Result")
 
-PATIENCE = 0.5
-"""Seconds that a call waits for a free thread where other calls may keep theirs without an end, such as streams. It is refused
-then; the short wait is for a thread whose call has just ended and that is not free yet."""
+FREE_THREAD_SECONDS = 0.5
+"""How long a call waits for a free thread where other calls may keep theirs without an end, such as streams, before it is refused: a
+thread whose call has just ended may not be free yet."""
 
 
 class Work(StrEnum):
@@ -42,8 +42,9 @@ class Work(StrEnum):
     WATCH = "watches"
 
 
-class _Line:
-    """Calls that wait, at most ``most``, by client. ``refusal`` is what those hear that there is no room for."""
+class _FairQueue:
+    """Calls that wait, at most ``most`` of all clients together; the next one is taken from each client in turn. ``refusal`` makes the error of
+    a call that there is no room for."""
 
     def __init__(self, most: int, refusal: Callable[[], Busy]) -> None:
         self._most = most
@@ -55,25 +56,26 @@ class _Line:
         """How many wait."""
         return sum(map(len, self._calls.values()))
 
-    def join(self, client: str) -> asyncio.Future[None]:
-        """A call that waits from now on. Raises ``Busy``; where another gives way to it, that one's future does."""
+    def put(self, client: str) -> asyncio.Future[None]:
+        """Add a call: its future, done when it is taken. Raises ``Busy`` where there is no room; where another call is dropped to make some, that
+        one's future raises it."""
         if self.length >= self._most:
             self._make_room(client)
         call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls.setdefault(client, deque()).append(call)
         return call
 
-    def leave(self, client: str, call: asyncio.Future[None]) -> None:
-        """A call that waits no longer, if it still did."""
+    def remove(self, client: str, call: asyncio.Future[None]) -> None:
+        """Remove a call, if it still waits."""
         calls = self._calls.get(client)
         if calls is not None and call in calls:
             calls.remove(call)
             if not calls:
                 del self._calls[client]
 
-    def next(self, may: Callable[[str], bool]) -> tuple[str, asyncio.Future[None]] | None:
-        """The first call of the client that has waited longest for a turn, of those that ``may`` have one."""
-        while (client := next(filter(may, self._calls), None)) is not None:
+    def take(self, is_allowed: Callable[[str], bool]) -> tuple[str, asyncio.Future[None]] | None:
+        """The client, of those that are allowed, from which no call was taken for longest, and its first call; None where none waits."""
+        while (client := next(filter(is_allowed, self._calls), None)) is not None:
             calls = self._calls.pop(client)
             call = calls.popleft()
             if calls:
@@ -83,7 +85,7 @@ class _Line:
         return None
 
     def _make_room(self, client: str) -> None:
-        """Let the last call of the client that has the most waiting give way, where that is not ``client`` itself."""
+        """Drop the last call of the client that has the most waiting, where that is not ``client`` itself."""
         longest = max(self._calls.values(), key=len, default=None)
         if longest is None or len(longest) <= len(self._calls.get(client, ())) + 1:
             raise self._refusal()
@@ -94,26 +96,26 @@ class _Line:
 
 class Lane:
     """``size`` threads, of which one client has ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most
-    ``patience`` seconds (None: as long as its caller). To be used on one event loop."""
+    ``wait_seconds`` (None: as long as its caller). To be used on one event loop."""
 
     def __init__(
-        self, work: Work, size: int, queue: int, patience: float | None = None, share: int | None = None
+        self, work: Work, size: int, queue: int, wait_seconds: float | None = None, share: int | None = None
     ) -> None:
         self._name = work
         self._size = size
         self._share = size if share is None else share
-        self._patience = patience
+        self._wait_seconds = wait_seconds
         self._running: Counter[str] = Counter()
         self._threads = 0
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._waiting = _Line(queue, self._busy)
-        self._behind = _Line(queue, self._busy)
+        self._waiting = _FairQueue(queue, self._busy)
+        self._blocked = _FairQueue(queue, self._busy)
         """Calls that wait for other work, and take no thread meanwhile."""
 
     @property
     def waiting(self) -> int:
         """Calls that wait for a thread, or for other work before that."""
-        return self._waiting.length + self._behind.length
+        return self._waiting.length + self._blocked.length
 
     @property
     def running(self) -> int:
@@ -129,11 +131,11 @@ class Lane:
                 return await self._run_once(client, work)
             except NotYet as early:
                 made = early.made
-            await self._until(client, made)
+            await self._wait_until_made(client, made)
 
     async def _run_once(self, client: str, work: Callable[[], Result]) -> Result:
         if self.running >= self._size or not self._may_run(client):
-            await self._turn(client)
+            await self._wait_for_thread(client)
         else:
             self._running[client] += 1
         loop = asyncio.get_running_loop()
@@ -144,15 +146,15 @@ class Lane:
         self._tasks.put(lambda: self._attempt(loop, client, work, future))
         return await future
 
-    async def _until(self, client: str, made: Future[None]) -> None:
+    async def _wait_until_made(self, client: str, made: Future[None]) -> None:
         """Wait for other work. Raises its error, where that is one for all who wait."""
         loop = asyncio.get_running_loop()
-        call = self._behind.join(client)
-        made.add_done_callback(lambda _: _on_loop(loop, _tell, call))
+        call = self._blocked.put(client)
+        made.add_done_callback(lambda _: _on_loop(loop, _complete, call))
         try:
             await call
         finally:
-            self._behind.leave(client, call)
+            self._blocked.remove(client, call)
         late = made.exception()
         if late is not None:
             raise copy(late)
@@ -181,7 +183,7 @@ class Lane:
         _on_loop(loop, self._finish, client, future, result, error)
 
     def _finish(self, client: str, future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-        self._hand_on(client)
+        self._release_thread(client)
         if future.done():
             return  # cancelled
         if error is None:
@@ -189,31 +191,31 @@ class Lane:
         else:
             future.set_exception(error)
 
-    async def _turn(self, client: str) -> None:
-        """Wait until the thread of a call that has ended is this one's."""
-        turn = self._waiting.join(client)
+    async def _wait_for_thread(self, client: str) -> None:
+        """Wait until a thread is reserved for a call of this client."""
+        reserved = self._waiting.put(client)
         try:
-            async with asyncio.timeout(self._patience):
-                await turn
+            async with asyncio.timeout(self._wait_seconds):
+                await reserved
         except (TimeoutError, asyncio.CancelledError) as error:
-            if turn.cancelled():
-                self._waiting.leave(client, turn)
-            elif turn.exception() is None:
-                self._hand_on(client)
+            if reserved.cancelled():
+                self._waiting.remove(client, reserved)
+            elif reserved.exception() is None:
+                self._release_thread(client)
             if isinstance(error, TimeoutError):
                 raise self._busy() from None
             raise
 
-    def _hand_on(self, client: str) -> None:
-        """Give the thread of this client's call, which has ended, to the client that has waited longest for a turn."""
+    def _release_thread(self, client: str) -> None:
+        """Reserve the thread of this client's call, which has ended, for the next call in the queue."""
         self._running[client] -= 1
         if not self._running[client]:
             del self._running[client]
-        following = self._waiting.next(self._may_run)
+        following = self._waiting.take(self._may_run)
         if following is not None:
-            waiting, turn = following
-            self._running[waiting] += 1
-            turn.set_result(None)
+            next_client, reserved = following
+            self._running[next_client] += 1
+            reserved.set_result(None)
 
     def _busy(self) -> Busy:
         return Busy(
@@ -229,7 +231,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *argume
         loop.call_soon_threadsafe(call, *arguments)
 
 
-def _tell(call: asyncio.Future[None]) -> None:
+def _complete(call: asyncio.Future[None]) -> None:
     if not call.done():
         call.set_result(None)
 
@@ -266,5 +268,5 @@ def lanes_of(config: Config) -> Lanes:
     return {
         **{work: Lane(work, size, queue) for work, size in shared.items()},
         Work.COLD: Lane(Work.COLD, limits.cold_questions, queue, share=(limits.cold_questions + 1) // 2),
-        **{work: Lane(work, size, queue, PATIENCE) for work, size in kept.items()},
+        **{work: Lane(work, size, queue, FREE_THREAD_SECONDS) for work, size in kept.items()},
     }

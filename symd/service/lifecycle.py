@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from symd.api import Host
 from symd.child import folders
@@ -29,10 +29,11 @@ from symd.service.metrics_page import metrics_served
 from symd.service.server import Daemon, build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watchdog_notified
 from symd.service.tracing import tracing
-from symd.service.workers import Observer, Workers
+from symd.service.workers import Workers
 from symd.store import ModuleStore, Store
 
 if TYPE_CHECKING:
+    from symd.service.spans import Spans
     from symd.service.web_door import Page
 
 log = logging.getLogger("symd.service")
@@ -58,14 +59,12 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
         handed = stack.enter_context(closing(handed_sockets()))
-        own = None
         metrics = Metrics() if config.metrics else None
         spans = stack.enter_context(tracing(config.otlp))
+        own = None
         if engine is None:
-            observers = [each.read for each in (metrics, spans) if each is not None]
-            engine, recovery = own = stack.enter_context(_opened(config, observers))
-            if metrics is not None:
-                metrics.watch_store(own[0].store, config.limits)
+            own = stack.enter_context(_opened(config, metrics, spans))
+            engine = own.engine
         daemon = build_daemon(engine, config, metrics, spans)
         if metrics is not None:
             page = metrics_served(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
@@ -86,9 +85,9 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         notify(READY)
         stack.enter_context(watchdog_notified(daemon.server))
         if own is not None:
-            recovery.start()
-            own[0].store.writability.listen(daemon.set_writable)
-            own[0].store.eviction_log.listen(audit_eviction)
+            own.recovery.start()
+            own.engine.store.writability.listen(daemon.set_writable)
+            own.engine.store.eviction_log.listen(audit_eviction)
         signals.wait(daemon.doors.read_again)
         notify(STOPPING)
         log.info("stopping; running calls have %g s", config.grace)
@@ -164,15 +163,24 @@ def _in_a_terminal() -> bool:
         return False
 
 
+class _OwnEngine(NamedTuple):
+    """An engine that the daemon has opened itself; ``recovery`` is the thread, to be started once calls are answered, that finishes what a
+    daemon that was killed had begun."""
+
+    engine: Engine
+    recovery: threading.Thread
+
+
 @contextmanager
-def _opened(config: Config, observers: Sequence[Observer]) -> Iterator[tuple[Engine, threading.Thread]]:
-    """The engine over the configured store, with the real drivers and disassemblers; and the thread, to be started once
-    calls are answered, that finishes what a daemon that was killed had begun."""
+def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
+    """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to ``metrics`` and
+    ``spans``."""
     import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
 
     from symd.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
     from symd.drivers import grab  # noqa: PLC0415
 
+    observers = [each.read for each in (metrics, spans) if each is not None]
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, observers))
         store = _store(config)
@@ -182,7 +190,9 @@ def _opened(config: Config, observers: Sequence[Observer]) -> Iterator[tuple[Eng
         )
         recovery = threading.Thread(target=_recover, args=(engine,), name="symd-recovery", daemon=True)
         stack.callback(_end, engine, workers, recovery)
-        yield engine, recovery
+        if metrics is not None:
+            metrics.watch_store(store, config.limits)
+        yield _OwnEngine(engine, recovery)
 
 
 def _store(config: Config) -> ModuleStore:
@@ -195,7 +205,7 @@ def _store(config: Config) -> ModuleStore:
 
 
 def _recover(engine: Engine) -> None:
-    """Finish, or clear away, what a daemon that was killed had begun."""
+    """Finish, or clear away, what daemons that were killed had begun."""
     removed = folders.sweep()
     if removed:
         log.info("removed %d folders of drivers and tools whose daemon was killed", removed)

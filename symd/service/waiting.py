@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     Context = Any
     """What grpc.aio gives a handler."""
 
-SWEEP = 0.25
-"""Calls whose time is over are looked for once in this fraction of the shortest time allowed."""
-LONGEST_PERIOD = 0.05
-"""Seconds between two such looks, at most."""
-LET_IN_PERIOD = 1.0
-"""Seconds between two looks whether those who have streams open may still have them: a watch may be silent for days."""
-ONE_MESSAGE = MAX_REQUEST
+SWEEP_FRACTION = 0.25
+"""Calls whose time is over are looked for at intervals of this fraction of the shortest time allowed."""
+LONGEST_SWEEP_PERIOD = 0.05
+"""Seconds between two sweeps, at most."""
+RIGHTS_PERIOD = 1.0
+"""Seconds between two checks whether the clients of open streams still have the right to them: a watch may be silent for days."""
+MESSAGE_GROWTH = MAX_REQUEST
 """Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else keeps for
 good does not shut out every message that takes long."""
 
@@ -56,11 +56,12 @@ class WaitingCalls:
         self._count = 0
         self._streams: dict[Call, _Stream] = {}
         self._sweeping = False
-        self._next_look = 0.0
+        self._next_rights_check = 0.0
         self._before = own_bytes()
         """The daemon's memory when no call had waited for long, or the least since, bytes."""
         self._period = min(
-            LONGEST_PERIOD, SWEEP * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds)
+            LONGEST_SWEEP_PERIOD,
+            SWEEP_FRACTION * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds),
         )
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -126,7 +127,7 @@ class WaitingCalls:
             self._before = own
             return
         self._before = min(self._before, own)  # what was given back since is room for no further messages
-        if own > max(self._limits.daemon_memory, self._before + ONE_MESSAGE):
+        if own > max(self._limits.daemon_memory, self._before + MESSAGE_GROWTH):
             self._end_unfinished(before)
 
     def _end_unfinished(self, before: float) -> None:
@@ -147,13 +148,29 @@ class WaitingCalls:
         loop.call_later(self._period, self._sweep, loop)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        now, limits = loop.time(), self._limits
+        now = loop.time()
+        self._end_silent(now)
+        self._bound_unfinished(now - self._period)
+        self._end_stalled(now)
+        if now >= self._next_rights_check:
+            self._next_rights_check = now + RIGHTS_PERIOD
+            self._end_unauthorized()
+        self._sweeping = False
+        if self._first or self._streams:
+            self._sweep_later(loop)
+
+    def _end_silent(self, now: float) -> None:
+        """End the calls whose first message has not come in time."""
+        seconds = self._limits.message_seconds
         for waiting in tuple(self._first.values()):
             for call, (context, since) in tuple(waiting.items()):
-                if now - since <= limits.message_seconds:
+                if now - since <= seconds:
                     break
-                self._abort(call, context, _late("no message came", "message_seconds", limits.message_seconds))
-        self._bound_unfinished(now - self._period)
+                self._abort(call, context, _late("no message came", "message_seconds", seconds))
+
+    def _end_stalled(self, now: float) -> None:
+        """End the streams whose client takes no response, or sends no further request."""
+        limits = self._limits
         for call, stream in tuple(self._streams.items()):
             requests, responses = stream.requests, stream.responses
             if responses is not None and _passed(responses.stalled_since, now, limits.write_seconds):
@@ -162,14 +179,8 @@ class WaitingCalls:
             elif requests is not None and _passed(requests.awaited_since, now, limits.idle_seconds):
                 error = _late("the stream was idle", "idle_seconds", limits.idle_seconds)
                 self._abort(call, stream.context, error)
-        if now >= self._next_look:
-            self._next_look = now + LET_IN_PERIOD
-            self._end_unwelcome()
-        self._sweeping = False
-        if self._first or self._streams:
-            self._sweep_later(loop)
 
-    def _end_unwelcome(self) -> None:
+    def _end_unauthorized(self) -> None:
         """End the streams of those whose token was revoked or has expired, or who lost the right."""
         for call, stream in tuple(self._streams.items()):
             try:

@@ -16,10 +16,10 @@ from starlette.requests import HTTPConnection
 from symd.daemon_config import Config
 from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
-from symd.model.sources import PathRule, SourceText
-from symd.query.source_text import Allowed, completed
+from symd.model.sources import SourceText
 from symd.service.addresses import is_local
 from symd.service.call import Call, next_number
+from symd.service.disk_sources import DiskSources
 from symd.service.doors import ANONYMOUS, Doorkeeper, Shown
 from symd.service.fetching import Fetching
 from symd.service.http_metrics import HttpMetrics
@@ -27,7 +27,6 @@ from symd.service.lanes import Work
 from symd.service.metrics import Metrics
 from symd.service.request_log import log_request
 from symd.service.semaphores import acquired
-from symd.store.source_files import read_below
 from symd.upstream import Upstream
 from symd.web.app import build_app
 from symd.web.coloured_apart import ColouredApart
@@ -201,10 +200,8 @@ class _DaemonLane:
 
 def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...], path: str | None) -> list[SourceText]:
     """What the module carries, and the files that this daemon was allowed to read."""
-    rules = tuple(PathRule(prefix, here) for prefix, here in config.source_map)
-    read = partial(read_below, largest=config.limits.source_size)
-    allowed = Allowed(config.source_roots, rules)
-    return [completed(source, allowed, read) for source in daemon.engine.sources(digest, files, path)]
+    on_disk = DiskSources(config)
+    return [on_disk.completed(source) for source in daemon.engine.sources(digest, files, path)]
 
 
 def _closed(doors: Doorkeeper, counted: HttpMetrics | None, bound: str, address: str) -> None:

@@ -50,6 +50,8 @@ BETTER = {
     "SideBySide": "SharedLock",
     "BatchRoom": "WeightedSemaphore",
     "telling": "metrics_served",
+    "hand_on": "release_thread",
+    "end_unwelcome": "end_unauthorized",
     "run_anywhere": "unpin",
     "Departures": "Removals",
     "departures": "removals",

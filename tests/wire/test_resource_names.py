@@ -29,7 +29,7 @@ def test_a_name_that_is_no_digest_is_left_to_whoever_decodes_the_request() -> No
         b"\x0a",
         b"\x12\x48modules/" + DIGEST.encode(),
         SymbolizeRequest(name="contexts/1").SerializeToString(),
-        ListModulesRequest(page_size=3, page_token="modules/1").SerializeToString(),
+        ListModulesRequest(page_size=3).SerializeToString(),
     ],
 )
 def test_other_requests_begin_with_none(data: bytes) -> None:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
-from symd.model.sources import PathRule
-from symd.query.source_text import Allowed, completed
 from symd.service.call import Call
+from symd.service.disk_sources import DiskSources
 from symd.service.guard import while_wanted
 from symd.service.semaphores import acquired
 from symd.service.service_context import ServiceContext
-from symd.store.source_files import read_below
 from symd.v1.listing_service_pb2 import ReadSourcesRequest, ReadSourcesResponse
 from symd.wire.sources import from_request, to_chunks
 
 
 def handle(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     digest, files, path = from_request(request)
-    read = partial(read_below, largest=service.config.limits.source_size)
-    rules = tuple(PathRule(prefix, here) for prefix, here in service.config.source_map)
-    allowed = Allowed(service.config.source_roots, rules)
+    on_disk = DiskSources(service.config)
     with acquired(service.large_answers, call):
         sources = service.engine.sources(digest, files, path)
     service.flight.keep(call, sum(len(each.text or "") for each in sources))
     for source in sources:
-        found = completed(source, allowed, read)
+        found = on_disk.completed(source)
         from_disk = 0 if found is source else len(found.text or "")
         with service.flight.holding(call.client, from_disk):
             yield from while_wanted(to_chunks(found), call)
