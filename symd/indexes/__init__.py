@@ -43,6 +43,6 @@ is in the catalogue with a format has been opened, and tell those who listen tha
 from __future__ import annotations
 
 from symd.indexes.attempts import MAX_ATTEMPTS
-from symd.indexes.life import Indexes
+from symd.indexes.indexes import Indexes
 
 __all__ = ("MAX_ATTEMPTS", "Indexes")

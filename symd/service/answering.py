@@ -18,12 +18,13 @@ from grpc.aio import EOF
 
 from symd.api import NotYet
 from symd.config import Limits
-from symd.errors import InvalidInput, LimitExceeded
+from symd.errors import InvalidInput
 from symd.service.bridge import Requests, Responses
 from symd.service.bytes_in_flight import COUNTED_BYTES, BytesInFlight
 from symd.service.call import Call
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
+from symd.service.limit_errors import message_too_large
 from symd.service.messages import AT_ONCE_BYTES, parsed
 from symd.service.request_log import note_request
 from symd.service.service_context import ServiceContext
@@ -61,7 +62,7 @@ class Method(NamedTuple):
     def read(self, data: bytes, limits: Limits) -> Message:
         """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
         if self.is_plain and len(data) > limits.request_bytes:
-            raise too_large("the request", len(data), "request_bytes", limits.request_bytes)
+            raise message_too_large("the request", len(data), "request_bytes", limits.request_bytes)
         if len(data) >= COUNTED_FIELDS_BYTES:
             check_fields(data, self.request.DESCRIPTOR, limits.request_fields)
         return parsed(self.request, data, self.request.DESCRIPTOR.full_name)
@@ -199,17 +200,8 @@ def _written(response: Message, limits: Limits) -> bytes:
     """The bytes of a response. Raises ``LimitExceeded``."""
     data = response.SerializeToString()
     if len(data) > limits.response_bytes:
-        raise too_large("the response", len(data), "response_bytes", limits.response_bytes)
+        raise message_too_large("the response", len(data), "response_bytes", limits.response_bytes)
     return data
-
-
-def too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:
-    """The error for a message of too many bytes."""
-    return LimitExceeded(
-        f"{what} has {size} bytes, at most {most} are taken",
-        hint=f"ask for less at a time; {name} may be raised where the daemon is started",
-        metadata={"limit": name, "value": str(most)},
-    )
 
 
 def _answer_with(

@@ -18,10 +18,10 @@ from symd.errors import Busy
 from symd.service.bytes_in_flight import BytesInFlight
 from symd.service.call import CallEnded
 
-AHEAD = 2
+MAX_UNSENT = 2
 """Responses that may be made before the first of them is sent."""
-CROWDED_SECONDS = 0.01
-"""How often a stream that may not read ahead looks whether it may."""
+RETRY_SECONDS = 0.01
+"""Seconds between two checks whether a stream that was not allowed to read ahead is by now."""
 
 
 class Requests:
@@ -67,7 +67,7 @@ class Requests:
             await self._taken.wait()
             self._taken.clear()
             self._release(1)
-            await self._room_ahead()
+            await self._wait_for_room()
             try:
                 message = await read()
             except BaseError:
@@ -76,7 +76,7 @@ class Requests:
             self._arrive(message)
         return None
 
-    async def _room_ahead(self) -> None:
+    async def _wait_for_room(self) -> None:
         """Before the next message is read, wait until the handler has asked for it, or there is room in memory for a second message as
         large as the one that the handler works at."""
         while (  # noqa: ASYNC110 - what is waited for happens in other threads, and on other calls
@@ -85,7 +85,7 @@ class Requests:
             and self.awaited_since is None
             and not self._flight.has_room(self._client, self._held[-1])
         ):
-            await asyncio.sleep(CROWDED_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         if self.awaited_since is not None:
             self._release(0)
 
@@ -121,7 +121,7 @@ class Responses:
         self._client = client
         self._held: deque[int] = deque()
         self._loop = asyncio.get_running_loop()
-        self._room = threading.Semaphore(AHEAD)
+        self._unsent = threading.Semaphore(MAX_UNSENT)
         self._made: deque[tuple[bytes, int]] = deque()
         self._changed = asyncio.Event()
         self._closed = False
@@ -131,24 +131,24 @@ class Responses:
 
     def put(self, message: bytes) -> None:
         """Send a message, when there is room. Raises ``CallEnded``. For the handler's thread."""
-        places = 1 if self._flight.has_room(self._client, len(message)) else AHEAD
-        for _ in range(places):
-            self._room.acquire()
+        slots = 1 if self._flight.has_room(self._client, len(message)) else MAX_UNSENT
+        for _ in range(slots):
+            self._unsent.acquire()
         if self._ended:
             raise CallEnded
-        self._loop.call_soon_threadsafe(self._append, message, places)
+        self._loop.call_soon_threadsafe(self._append, message, slots)
 
     async def send(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Send what is made until ``close``."""
-        while await self._something():
+        while await self._wait_for_message():
             self.stalled_since = self._loop.time()
-            message, places = self._made.popleft()
+            message, slots = self._made.popleft()
             await write(message)
             del message
             self.stalled_since = None
             if self._held:
                 self._flight.release(self._client, self._held.popleft())
-            self._room.release(places)
+            self._unsent.release(slots)
 
     def close(self) -> None:
         """Say that nothing more is made."""
@@ -160,18 +160,19 @@ class Responses:
         self._ended = True
         while self._held:
             self._flight.release(self._client, self._held.popleft())
-        self._room.release(AHEAD)
+        self._unsent.release(MAX_UNSENT)
 
-    async def _something(self) -> bool:
+    async def _wait_for_message(self) -> bool:
+        """Whether there is another; False when nothing more is made."""
         while not (self._made or self._closed):
             self._changed.clear()
             await self._changed.wait()
         return bool(self._made)
 
-    def _append(self, message: bytes, places: int) -> None:
+    def _append(self, message: bytes, slots: int) -> None:
         if not self._ended:
             self._held.append(self._flight.hold_anyway(self._client, len(message)))
-        self._made.append((message, places))
+        self._made.append((message, slots))
         self._changed.set()
 
 

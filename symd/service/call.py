@@ -23,16 +23,7 @@ class CallEnded(Exception):
 
 
 class Call:
-    """``method`` is the full name, ``peer`` is where the call comes from. ``seconds`` are left; None: no deadline.
-
-    ``client`` is whose turns it takes and whose share it uses, ``caller`` who makes it ("" until that is known). ``subject`` is
-    what a handler that changes something says of the thing. ``module`` and ``count`` are what was asked about and how many
-    addresses, ``received`` and ``sent`` bytes of messages; ``index_was_open`` whether a few addresses were answered at once, None
-    where that was not asked. ``number`` is the call's id in this daemon's log, ``ending`` the reason and metadata of
-    the error that it was ended with while its client was waited for. ``still_let_in`` raises where who makes it may do so no more,
-    which a stream asks at each message; None where that cannot change. ``span`` is its span where there are any, and ``in_span`` makes
-    spans that begin meanwhile, in the same thread, ones below it.
-    """
+    """One call. ``seconds`` are left until its deadline; None: it has none."""
 
     __slots__ = (
         "_callbacks",
@@ -60,17 +51,36 @@ class Call:
 
     def __init__(self, method: str, peer: str, seconds: float | None, number: int = 0) -> None:
         self.number = number
-        self.count = self.received = self.sent = 0
-        self.index_was_open: bool | None = None
-        self.ending: tuple[str, Mapping[str, str]] | None = None
-        self.span: Any = None
-        self.in_span: Callable[[], AbstractContextManager[Any]] = nullcontext
-        self.still_let_in: Callable[[Call], None] | None = None
+        """The call's id in this daemon's log."""
         self.method = method
-        self.client = self.peer = peer
-        self.caller = self.subject = self.module = ""
+        """The full name, such as "symd.v1.SymbolService.Symbolize"."""
+        self.peer = peer
+        """Where the call comes from, as gRPC names it."""
+        self.client = peer
+        """Whose share of threads and memory the call uses: the caller's name, or ``peer`` where the caller has none."""
+        self.caller = ""
+        """Who makes the call; "" until that is known."""
         self.is_owner = False
+        """Whether that is the daemon's own user."""
+        self.still_let_in: Callable[[Call], None] | None = None
+        """Raises where the caller has lost the right to the call since it began; None where that cannot happen."""
         self.begun = time.monotonic()
+        self.module = ""
+        """The module that is asked about."""
+        self.count = 0
+        """How many addresses are asked about."""
+        self.subject = ""
+        """What the call changes: a handler that changes something sets it, for the audit log."""
+        self.received = self.sent = 0
+        """Bytes of messages."""
+        self.index_was_open: bool | None = None
+        """Whether a question about few addresses was answered on the event loop, from an open index; None for other calls."""
+        self.ending: tuple[str, Mapping[str, str]] | None = None
+        """The reason and metadata of the error that ended the call while the daemon waited for its client."""
+        self.span: Any = None
+        """The call's span, where spans are made."""
+        self.in_span: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """A context in which spans that begin in this thread become children of ``span``."""
         self._deadline = None if seconds is None else self.begun + seconds
         self._ended = False
         self._callbacks: list[Callable[[], None]] = []

@@ -83,7 +83,7 @@ class Metrics:
 
     def watch(self, daemon: Daemon) -> None:
         """Tell what this daemon holds, too."""
-        self._registry.register(_Now(daemon))
+        self._registry.register(_DaemonGauges(daemon))
 
     def watch_store(self, store: ModuleStore, limits: Limits) -> None:
         """Tell what is in the store, too."""
@@ -99,7 +99,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Now(Collector):
+class _DaemonGauges(Collector):
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
 

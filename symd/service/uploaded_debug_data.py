@@ -1,4 +1,4 @@
-"""Debug data that others' agents upload by build ID: the build ID is told as an alias of the module."""
+"""Debug data that agents of other tools upload by build ID, which becomes an alias of the module."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from symd.api import Host
 from symd.debug_ids import ALIAS_KIND, LONGEST
-from symd.errors import BadQuery, LimitExceeded
+from symd.errors import BadQuery
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.service.call import Call
 from symd.service.guard import check_deadline
+from symd.service.limit_errors import module_too_large
 from symd.service.service_context import ServiceContext
 
 LONGEST_NAME = 4096
@@ -32,23 +33,20 @@ def is_known(engine: Host, build_id: str) -> bool:
     return told is not None and not engine.missing([told.module])
 
 
-def tell(engine: Host, build_id: str, digest: Digest) -> None:
+def alias_build_id(engine: Host, build_id: str, digest: Digest) -> None:
     """Let the build ID name the module from now on."""
     engine.aliases.add([Alias(ALIAS_KIND, checked_build_id(build_id), digest)])
 
 
 def received(service: ServiceContext, chunks: Iterable[bytes], build_ids: Sequence[str], call: Call) -> int:
-    """Keep what comes, once it is whole and was indexed, and let the build IDs name it; the number of its bytes. Raises what indexing it raises."""
+    """Keep the module that ``chunks`` are, once it is whole and was indexed, and let the build IDs name it; its size in bytes. Raises what
+    indexing it raises, and ``LimitExceeded`` for one of more than ``Limits.module_size`` bytes."""
     largest = service.config.limits.module_size
     digest = hashlib.sha256()
     with service.engine.receive(f"build-id {build_ids[0][:200]}") as arriving:
         for chunk in chunks:
             if arriving.size + len(chunk) > largest:
-                raise LimitExceeded(
-                    f"the debug data has more than {largest} bytes",
-                    hint="raise module_size where the daemon is started",
-                    metadata={"limit": "module_size", "value": str(largest)},
-                )
+                raise module_too_large(f"the debug data has more than {largest} bytes", largest)
             digest.update(chunk)
             arriving.write(chunk)
         check_deadline(call)
@@ -56,5 +54,5 @@ def received(service: ServiceContext, chunks: Iterable[bytes], build_ids: Sequen
         size = arriving.size
         module = arriving.commit(digest.hexdigest())
     for build_id in build_ids:
-        tell(service.engine, build_id, module.sha256)
+        alias_build_id(service.engine, build_id, module.sha256)
     return size

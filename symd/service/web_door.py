@@ -21,10 +21,10 @@ from symd.service.addresses import is_local
 from symd.service.call import Call, next_number
 from symd.service.disk_sources import DiskSources
 from symd.service.doors import ANONYMOUS, Doorkeeper, Shown
-from symd.service.fetching import Fetching
 from symd.service.http_metrics import HttpMetrics
 from symd.service.lanes import Work
 from symd.service.metrics import Metrics
+from symd.service.module_fetcher import ModuleFetcher
 from symd.service.request_log import log_request
 from symd.service.semaphores import acquired
 from symd.upstream import Upstream
@@ -72,7 +72,7 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
     with ExitStack() as stack:
         stack.callback(listener.close)
         door: Door = secret or _DaemonDoor(doors)
-        fetch = Fetching(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
+        fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
         counted = metrics.http() if metrics is not None else None
         connections = Connections(partial(_closed, doors, counted))
         if counted is not None:

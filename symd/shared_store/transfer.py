@@ -49,18 +49,18 @@ def transfer(source: ModuleStore, target: ModuleStore, progress: Progress | None
     stays, and another call goes on from there.
 
     When a module was added, and used last, is not brought: in ``target`` it is as new as it is there."""
-    bringing = _Bringing(source, target, progress)
+    running = _Transfer(source, target, progress)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         for page in _pages(source):
             missing = set(target.missing([record.sha256 for record in page]))
-            for _ in pool.map(lambda record: bringing.module(record, new=record.sha256 in missing), page):  # noqa: B023
+            for _ in pool.map(lambda record: running.module(record, new=record.sha256 in missing), page):  # noqa: B023
                 pass
     for context in _contexts(source):
-        bringing.context(context)
-    return bringing.done
+        running.context(context)
+    return running.done
 
 
-class _Bringing:
+class _Transfer:
     """One transfer; safe to use from several threads."""
 
     def __init__(self, source: ModuleStore, target: ModuleStore, progress: Progress | None) -> None:

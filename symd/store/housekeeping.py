@@ -29,8 +29,8 @@ log = logging.getLogger("symd.store")
 
 PERIOD = 0.25
 """Seconds between two looks for changes: one number in shared memory is read."""
-_REST = 0.002
-"""Seconds between two pieces of the catalogue that are looked through."""
+_PAUSE_SECONDS = 0.002
+"""Between two pieces of the catalogue that are looked through."""
 LOOK_PERIOD = 3600.0
 """Seconds between two looks through all that the catalogue has."""
 USES_PERIOD = 30.0
@@ -103,12 +103,12 @@ class Housekeeping:
         """Find values that symd did not write before somebody meets them; a start looks at those only that it goes by."""
         path = self._catalogue.path
         with self._catalogue.translated(), closing(existing(path)) as connection:
-            if soundness.faults(connection, rest=self._rest):
+            if soundness.faults(connection, pause=self._pause):
                 self._catalogue.damaged = path
 
-    def _rest(self) -> None:
+    def _pause(self) -> None:
         """Let others have the processor. Raises ``Unavailable`` at the end."""
-        if self._ended.wait(_REST):
+        if self._ended.wait(_PAUSE_SECONDS):
             raise Unavailable("the store is closed")
 
     def _replace_damaged(self) -> None:

@@ -101,16 +101,16 @@ def consistent(table: str, row: Mapping[str, Any]) -> bool:
 
 
 def faults(
-    connection: sqlite3.Connection, tables: Sequence[str] = ALL, rest: Callable[[], None] = lambda: None
+    connection: sqlite3.Connection, tables: Sequence[str] = ALL, pause: Callable[[], None] = lambda: None
 ) -> list[str]:
-    """What cannot be as symd wrote it, in lines for a person: tables, indexes and triggers, and then the values of ``tables``; ``rest``
-    is called now and then meanwhile. Raises ``sqlite3.Error``."""
+    """What cannot be as symd wrote it, in lines for a person: tables, indexes and triggers, and then the values of ``tables``; ``pause``
+    is called between pieces of a table. Raises ``sqlite3.Error``."""
     before, connection.text_factory = connection.text_factory, text
     connection.execute("BEGIN")  # others may write meanwhile: all is seen as it is at one moment
     try:
         wrong = _wrong_schema(connection)
         if not wrong:
-            wrong = [fault for table in tables for fault in _wrong_values(connection, table, rest)]
+            wrong = [fault for table in tables for fault in _wrong_values(connection, table, pause)]
         if not wrong and tables is ALL:
             wrong = _wrong_links(connection)
         return wrong or _wrong_sums(connection)
@@ -148,14 +148,14 @@ def _described(connection: sqlite3.Connection) -> dict[str, object]:
     return found
 
 
-def _wrong_values(connection: sqlite3.Connection, table: str, rest: Callable[[], None]) -> Iterator[str]:
+def _wrong_values(connection: sqlite3.Connection, table: str, pause: Callable[[], None]) -> Iterator[str]:
     described = columns(connection, table)
     names = [column.name for column in described]
     wrong = 0
     example = ""
     rows = connection.execute(f"SELECT {', '.join(names)} FROM {table}")  # noqa: S608 - names of our own schema
     while piece := rows.fetchmany(_PIECE):
-        rest()
+        pause()
         for row in piece:
             problem = _problem(table, described, row)
             if problem:

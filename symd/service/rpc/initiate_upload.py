@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 
-from symd.errors import LimitExceeded
 from symd.service.call import Call
+from symd.service.limit_errors import module_too_large
 from symd.service.service_context import ServiceContext
 from symd.service.uploaded_debug_data import checked_build_id
 from symd.v1.parca_debuginfo_pb2 import InitiateUploadRequest, InitiateUploadResponse, UploadInstructions
@@ -15,11 +15,7 @@ def handle(service: ServiceContext, request: InitiateUploadRequest, call: Call) 
     call.subject = f"build-id/{checked_build_id(request.build_id)}"
     largest = service.config.limits.module_size
     if request.size > largest:
-        raise LimitExceeded(
-            f"the debug data has {request.size} bytes, at most {largest} are taken",
-            hint="raise module_size where the daemon is started",
-            metadata={"limit": "module_size", "value": str(largest)},
-        )
+        raise module_too_large(f"the debug data has {request.size} bytes, at most {largest} are taken", largest)
     instructions = UploadInstructions(
         build_id=request.build_id,
         upload_id=secrets.token_hex(16),

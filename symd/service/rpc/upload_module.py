@@ -12,6 +12,7 @@ from symd.model.identities import checked_digest
 from symd.service.call import Call
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
+from symd.service.limit_errors import module_too_large
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
 from symd.wire.fields import wrong_field
@@ -39,11 +40,8 @@ def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHe
         raise wrong_field("header", "an upload begins with its header", "send UploadHeader first")
     checked_digest(first.header.sha256)
     if first.header.size_bytes > limits.module_size:
-        raise LimitExceeded(
-            f"the module has {first.header.size_bytes} bytes, at most {limits.module_size} are taken",
-            hint="raise module_size where the daemon is started",
-            metadata={"limit": "module_size", "value": str(limits.module_size)},
-        )
+        size, most = first.header.size_bytes, limits.module_size
+        raise module_too_large(f"the module has {size} bytes, at most {most} are taken", most)
     return first.header
 
 

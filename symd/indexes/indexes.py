@@ -1,4 +1,4 @@
-"""Indexes as a daemon has them: ``symd.indexes`` says which layers there are."""
+"""The indexes of the modules in a store, from the first layer that has them (``symd.indexes`` says which layers there are)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Indexes:
         with self._store.usage.held(digest):
             state = self._store.state(digest, VERSION)
             if not state.present:
-                self._refuse(state.failure)
+                self._raise_remembered(state.failure)
                 self._store.put(data, label)
             return self._admitted(digest, data, new=not state.present)
 
@@ -103,12 +103,12 @@ class Indexes:
             if state.present or upload.digest != digest:
                 upload.commit(digest, label)
                 return self._admitted(digest, None, new=not state.present)
-            self._refuse(state.failure)
-            with self._begun(upload, digest) as ahead:
+            self._raise_remembered(state.failure)
+            with self._begin_index(upload, digest) as ahead:
                 upload.commit(digest, label)
                 return self._admitted(digest, None, new=True, ahead=ahead)
 
-    def _begun(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
+    def _begin_index(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
         """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes it, and all of it is
         made at once."""
         descriptor = upload.opened()
@@ -212,7 +212,7 @@ class Indexes:
 
     def _built(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         if fresh is None:
-            self._refuse(self._store.failure(digest, VERSION))
+            self._raise_remembered(self._store.failure(digest, VERSION))
         with self._attempts.one(digest, partial(self._made_meanwhile, digest)) as attempt:
             if attempt.made is not None:
                 return attempt.made
@@ -230,7 +230,7 @@ class Indexes:
         return found
 
     def _made_meanwhile(self, digest: str) -> Index | None:
-        self._refuse(self._store.failure(digest, VERSION))
+        self._raise_remembered(self._store.failure(digest, VERSION))
         return self._readable(digest, self._store.index(digest, VERSION))
 
     def _outline(self, digest: str, fresh: bytes | None) -> Outlined | None:
@@ -244,7 +244,7 @@ class Indexes:
         if len(data) <= _SMALL_MODULE_BYTES or data[:4] == MAGIC:
             return None
         if fresh is None:
-            self._refuse(self._store.failure(digest, VERSION))
+            self._raise_remembered(self._store.failure(digest, VERSION))
         summary = self.ask(digest, Outline(), fresh)
         if summary is None:
             return None
@@ -269,13 +269,13 @@ class Indexes:
         with suppress(SymdError):
             self.whole(digest)
 
-    def _refuse(self, failure: SymdError | None) -> None:
-        """Raises what is remembered of a module, but for a limit that has been raised since."""
-        if failure is not None and not _allowed_now(failure, self._limits):
+    def _raise_remembered(self, failure: SymdError | None) -> None:
+        """Raise the failure, where one is remembered, unless the limit that it names has been raised since."""
+        if failure is not None and not _was_raised(failure, self._limits):
             raise failure
 
 
-def _allowed_now(failure: SymdError, limits: Limits) -> bool:
+def _was_raised(failure: SymdError, limits: Limits) -> bool:
     """Whether a failure names a limit and the value that it had, and the limit is higher by now."""
     name, value = failure.metadata.get("limit", ""), failure.metadata.get("value", "")
     try:

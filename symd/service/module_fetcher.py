@@ -14,29 +14,29 @@ from symd.api import Host
 from symd.debug_ids import checked_name, other_build_ids
 from symd.errors import LimitExceeded, ServerUnavailable, SymdError
 from symd.model.summaries import ModuleSummary
-from symd.service.uploaded_debug_data import tell
+from symd.service.uploaded_debug_data import alias_build_id
 
 log = logging.getLogger("symd.service")
 
-PATIENCE_SECONDS: Final = 600.0
-"""So long a build ID is not asked for again that no server had."""
-REMEMBERED: Final = 4096
-"""Build IDs that are remembered as such."""
-WHOLE_ID: Final = 16
-"""Digits that a build ID has at least, here: a beginning of one is nothing that a server knows."""
+MISSING_SECONDS: Final = 600.0
+"""How long a build ID that no server had is not asked for again."""
+MAX_MISSING: Final = 4096
+"""Build IDs of which that is remembered."""
+MIN_DIGITS: Final = 16
+"""Hexadecimal digits that a build ID has at least, here: servers know nothing by the beginning of one."""
 
 
 Result = TypeVar("Result")
 
 
 class Servers(Protocol):
-    """``symd.upstream.Upstream``."""
+    """Debuginfod's servers, as ``symd.upstream.Upstream`` asks them."""
 
     def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None: ...
 
 
-class Fetching:
-    """Brings a module by its build ID into the store. Safe to use from several threads."""
+class ModuleFetcher:
+    """Fetches modules by build ID into the store. Safe to use from several threads."""
 
     def __init__(self, engine: Host, servers: Servers) -> None:
         self._engine, self._servers = engine, servers
@@ -44,9 +44,10 @@ class Fetching:
         self._lock = threading.Lock()
 
     def __call__(self, build_id: str) -> bool:
-        """Whether the module is here now. Raises BadQuery, and ServerUnavailable and LimitExceeded of the servers."""
+        """Fetch a module; whether the store has it now. Raises BadQuery for what is no build ID, ServerUnavailable where no server answers, and
+        LimitExceeded for a file that is too large."""
         name = checked_name(build_id)
-        if len(name) < WHOLE_ID or self._is_missing(name):
+        if len(name) < MIN_DIGITS or self._is_missing(name):
             return False
         try:
             module = self._servers.executable_kept(name, partial(self._kept, name))
@@ -61,7 +62,7 @@ class Fetching:
         if module is None or self._is_another(name, module):
             self._note_missing(name)
             return False
-        tell(self._engine, name, module.sha256)
+        alias_build_id(self._engine, name, module.sha256)
         return True
 
     def _kept(self, name: str, pieces: Iterator[bytes]) -> ModuleSummary:
@@ -83,10 +84,10 @@ class Fetching:
     def _is_missing(self, name: str) -> bool:
         with self._lock:
             noted = self._missing.get(name)
-        return noted is not None and time.monotonic() - noted < PATIENCE_SECONDS
+        return noted is not None and time.monotonic() - noted < MISSING_SECONDS
 
     def _note_missing(self, name: str) -> None:
         with self._lock:
-            if len(self._missing) >= REMEMBERED:
+            if len(self._missing) >= MAX_MISSING:
                 self._missing.clear()
             self._missing[name] = time.monotonic()
