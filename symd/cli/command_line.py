@@ -18,6 +18,7 @@ from symd.cli.documents import documented
 from symd.cli.ending import end
 from symd.cli.garbage import gc_frozen
 from symd.cli.output import MISUSED
+from symd.cli.termination import cleaned_up
 from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -165,7 +166,9 @@ def main() -> NoReturn:
         from click.shell_completion import shell_complete  # noqa: PLC0415 - a command does without
 
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
-    end(invoke(sys.argv[1:]), at_once=sys.argv[1:2] == ["symbolize"])
+    with cleaned_up():
+        code = invoke(sys.argv[1:])
+    end(code, at_once=sys.argv[1:2] == ["symbolize"])
 
 
 def invoke(arguments: Sequence[str]) -> int:

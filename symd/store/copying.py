@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sqlite3
-import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ from symd.store.files import disk, make_folder, open_file, sync_folder
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.store import Store
+from symd.store.temporary_folder import make_temporary_folder
 
 PIECE: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -51,13 +50,13 @@ def copy(root: Path, target: Path) -> Copied:
         source.check_store()
     with disk(target):
         _check_target(root, target)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent))
+        partial = make_temporary_folder(target.parent, f".{target.name[:100]}.symd-copy-")
         try:
-            done = _copied(source, partial)
-            partial.replace(target)
+            done = _copied(source, partial.path)
+            partial.path.replace(target)
             sync_folder(target.parent)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)  # it is gone where it has become the copy
+            partial.remove()  # it is gone where it has become the copy
     return done
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 import time
 import weakref
@@ -47,6 +46,7 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, finish_rebuild, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.removals import Removals
+from symd.store.temporary_folder import make_temporary_folder
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -93,17 +93,21 @@ class Store(CataloguedModules):
 
     @classmethod
     def temporary(cls, limits: Limits | None = None) -> Store:
-        """A store of its own for one run, removed at ``close``, collection or a normal end of the process."""
+        """A store of its own for one run, removed at ``close``, collection or a normal end of the process; by the next one where the
+        process is killed."""
         place = Path(tempfile.gettempdir())
         with disk(place):
-            root = Path(tempfile.mkdtemp(prefix="symd-"))
-        store = cls(root, limits, durable=False)
-        weakref.finalize(store, shutil.rmtree, root, ignore_errors=True)
-        store._removed_at_close = True
+            folder = make_temporary_folder(place, "symd-store-")
+        try:
+            store = cls(folder.path, limits, durable=False)
+        except BaseException:
+            folder.remove()
+            raise
+        store._remove = weakref.finalize(store, folder.remove)
         return store
 
     _catalogue: Catalogue
-    _removed_at_close = False
+    _remove: Callable[[], object] | None = None
 
     @property
     def root(self) -> Path:
@@ -151,8 +155,8 @@ class Store(CataloguedModules):
         if self._housekeeping is not None:
             self._housekeeping.end()
         self._catalogue.close()
-        if self._removed_at_close:
-            shutil.rmtree(self.root, ignore_errors=True)
+        if self._remove is not None:
+            self._remove()
 
     def __enter__(self) -> Self:
         return self

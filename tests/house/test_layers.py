@@ -87,7 +87,7 @@ ONLY_IN = {
     "subprocess": {"child", "debuggers"},
     "resource": {"child"},
     "multiprocessing": set(),
-    "signal": {"child", "service", "output_file"},
+    "signal": {"child", "service", "output_file", "cli"},
     "click": {"cli"},
     "pandas": {"model"},
     "pyarrow": {"model", "sample_tables", "batch"},

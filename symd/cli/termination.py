@@ -1,0 +1,44 @@
+"""A signal that asks a command to end ends it as Ctrl-C does: what the command made for itself goes first."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Terminated(SystemExit):
+    """The signal of this number came. Event loops let a ``SystemExit`` through."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Raises ``Terminated`` inside where such a signal comes that nobody else handles, and ends the process of that signal then. A second one
+    ends it at once. For the main thread."""
+    process = os.getpid()
+
+    def end(number: int, _frame: object) -> None:
+        for each in taken:
+            signal.signal(each, signal.SIG_DFL)
+        if os.getpid() == process:
+            raise Terminated(number)
+        os.kill(os.getpid(), number)  # a process that was forked meanwhile has made nothing
+
+    taken = [number for number in _ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    except Terminated as terminated:
+        atexit._run_exitfuncs()  # noqa: SLF001 - a signal runs none
+        os.kill(process, terminated.number)
+        raise

@@ -1,0 +1,67 @@
+"""Folders for a while: locked (flock(2)) while their maker lives, however that ends. What a killed one left is removed by the next maker."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from symd.store.files import FOLDER_MODE
+
+_OPENING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_RANDOM_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryFolder:
+    """Private, and empty when it is made; ``lock`` is an open descriptor."""
+
+    path: Path
+    lock: int
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, if it has no other name by now. Once only."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self.lock)
+
+
+def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
+    """A new one in ``parent``; those with that prefix whose makers are dead go. Raises OSError."""
+    _remove_abandoned(parent, prefix)
+    while True:
+        path = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}"
+        path.mkdir(mode=FOLDER_MODE)
+        with suppress(FileNotFoundError):  # it was taken for an abandoned one before it was locked
+            lock = os.open(path, _OPENING)
+            with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.is_dir():
+                return TemporaryFolder(path, lock)
+            os.close(lock)
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Only this user's own."""
+    name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
+    found: list[Path] = []
+    with suppress(OSError), os.scandir(parent) as entries:  # a folder that cannot be listed can be written to
+        found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
+    for each in found:
+        with suppress(OSError):  # it is in use, gone, or no folder
+            _remove_unlocked(each)
+
+
+def _remove_unlocked(path: Path) -> None:
+    handle = os.open(path, _OPENING)
+    try:
+        if os.fstat(handle).st_uid == os.geteuid():
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(handle)

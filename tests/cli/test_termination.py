@@ -1,0 +1,150 @@
+"""A command that a signal ends leaves nothing behind, and what a killed one left goes with the next."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.store import Store
+from symd.store.temporary_folder import make_temporary_folder
+from tests.cli.conftest import ROOT
+
+AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+LONG = 60.0
+"""Seconds after which a command counts as hung."""
+ENDINGS = {signal.SIGTERM: -signal.SIGTERM, signal.SIGHUP: -signal.SIGHUP, signal.SIGINT: 130}
+"""What each signal ends a command with."""
+
+
+@contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command whose temporary files go to the folder, and whose input stays open."""
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "symd", *arguments]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LONG
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> list[str]:
+    """A command that waits for a module in the middle of its work: nobody writes into the pipe."""
+    pytest.importorskip("pyarrow")
+    os.mkfifo(tmp_path / "pipe")
+    return ["batch", "-m", str(tmp_path / "pipe"), str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet")]
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_batch_that_a_signal_ends_leaves_no_store(
+    temporary: Path, waiting: list[str], number: signal.Signals
+) -> None:
+    with started(temporary, *waiting) as process:
+        eventually(lambda: list(temporary.glob("symd-store-*/catalogue.sqlite")))
+        process.send_signal(number)
+        assert process.wait(LONG) == ENDINGS[number]
+    assert not list(temporary.iterdir())
+
+
+def test_what_a_killed_batch_left_goes_with_the_next_command(temporary: Path, waiting: list[str]) -> None:
+    with started(temporary, *waiting) as killed, started(temporary, *waiting) as living:
+        eventually(lambda: len(list(temporary.glob("symd-store-*/catalogue.sqlite"))) == 2)
+        killed.kill()
+        killed.wait(LONG)
+        with started(temporary, "names", str(AMD), "*") as other:
+            other.communicate(timeout=LONG)
+        assert other.returncode == 0
+        assert len(list(temporary.iterdir())) == 1
+        living.terminate()
+        living.wait(LONG)
+    assert not list(temporary.iterdir())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store whose copy takes a while."""
+    root = tmp_path_factory.mktemp("source") / "store"
+    with Store(root, Limits(), durable=False) as store:
+        for number in range(300):
+            with store.writer() as upload:
+                upload.write(b"%d" % number + bytes(1 << 18))
+                upload.commit()
+    return root
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_a_copy_of_a_store_that_a_signal_ends_leaves_nothing(
+    source: Path, tmp_path: Path, temporary: Path, number: signal.Signals
+) -> None:
+    place = tmp_path / "copies"
+    place.mkdir()
+    with started(temporary, "store", "copy", str(source), str(place / "copy")) as process:
+        eventually(lambda: any(place.iterdir()))
+        process.send_signal(number)
+        assert process.wait(LONG) == ENDINGS[number]
+    assert not list(place.iterdir())
+
+
+def test_what_a_killed_copy_left_goes_with_the_next_to_the_same_place(
+    source: Path, tmp_path: Path, temporary: Path
+) -> None:
+    place = tmp_path / "copies"
+    place.mkdir()
+    with started(temporary, "store", "copy", str(source), str(place / "copy")) as process:
+        eventually(lambda: any(place.iterdir()))
+        process.kill()
+    assert [each.name.startswith(".copy.symd-copy-") for each in place.iterdir()] == [True]
+    with started(temporary, "store", "copy", str(source), str(place / "copy")) as process:
+        assert process.wait(LONG) == 0
+    assert [each.name for each in place.iterdir()] == ["copy"]
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_a_signal_ends_leaves_no_folder(tmp_path: Path, temporary: Path, number: signal.Signals) -> None:
+    said = tmp_path / "said"
+    program = ["sh", "-c", f"touch {said}; exec sleep 60"]
+    with started(temporary, "run", "--out", str(tmp_path / "out"), "--", *program) as process:
+        eventually(said.exists)
+        process.send_signal(number)
+        assert process.wait(LONG) == -number
+    assert not list(temporary.iterdir())
+
+
+def test_what_is_not_a_dead_makers_folder_stays(tmp_path: Path, temporary: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (temporary / f"x-{'0' * 16}").symlink_to(kept)
+    (temporary / f"x-{'1' * 16}").write_text("a file")
+    (temporary / "x-notes").mkdir()
+    living, dead = make_temporary_folder(temporary, "x-"), make_temporary_folder(temporary, "x-")
+    os.close(dead.lock)
+    make_temporary_folder(temporary, "x-").remove()
+    assert len(list(temporary.iterdir())) == 4
+    assert living.path.is_dir()
+    assert kept.is_dir()
