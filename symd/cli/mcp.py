@@ -14,7 +14,7 @@ import click
 
 from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders, source_texts
-from symd.cli.mcp_lines import read_whole_characters
+from symd.cli.mcp_lines import whole_lines
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import example, limit_option, rules_option, server_option, source_root_option
 from symd.config import Limits
@@ -59,8 +59,7 @@ def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, 
         def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
             return source_texts(module.symbolizer, module.digest, files, allowed, limits)
 
-        read_whole_characters()
-        serve(Tools(opened, sources, profile, limits))
+        serve(Tools(opened, sources, profile, limits), whole_lines)
 
 
 def _check_regular(file: str) -> None:

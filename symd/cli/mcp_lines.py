@@ -5,8 +5,11 @@ wrote it waits for ever. Half a character becomes U+FFFD here, so that the quest
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from threading import Thread
 from typing import Final
@@ -17,13 +20,14 @@ _ESCAPE: Final = re.compile(
 """What a backslash begins: a whole character of two escapes; half a character, which is the group; or anything else."""
 
 
-def read_whole_characters() -> None:
-    """From now on standard input has lines whose characters are whole."""
-    source = os.dup(0)
-    read_end, write_end = os.pipe()
-    os.dup2(read_end, 0)
-    os.close(read_end)
-    Thread(target=_copy, args=(source, write_end), name="symd-mcp-lines", daemon=True).start()
+async def whole_lines() -> AsyncIterator[str]:
+    """The lines of standard input, which nobody else reads then. They are read by a thread that nobody waits for, so that a signal ends the command
+    while the input is open."""
+    read: asyncio.Queue[bytes] = asyncio.Queue(1)
+    thread = Thread(target=_read, args=(_taken(), read, asyncio.get_running_loop()), name="symd-mcp-lines", daemon=True)
+    thread.start()
+    while line := await read.get():
+        yield with_whole_characters(line).decode("utf-8", "replace")
 
 
 def with_whole_characters(line: bytes) -> bytes:
@@ -31,8 +35,17 @@ def with_whole_characters(line: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], line)
 
 
-def _copy(source: int, target: int) -> None:
-    with suppress(OSError), os.fdopen(source, "rb") as lines, os.fdopen(target, "wb") as repaired:
+def _taken() -> int:
+    """Standard input under another number; what is run meanwhile finds none."""
+    source = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return source
+
+
+def _read(source: int, read: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    with suppress(OSError, RuntimeError, CancelledError), os.fdopen(source, "rb") as lines:  # the loop has ended
         for line in lines:
-            repaired.write(with_whole_characters(line))
-            repaired.flush()
+            asyncio.run_coroutine_threadsafe(read.put(line), loop).result()
+        asyncio.run_coroutine_threadsafe(read.put(b""), loop).result()

@@ -1,11 +1,12 @@
-"""The tools as the package ``mcp`` serves them, on standard input and output. The one module that imports it."""
+"""The tools as the package ``mcp`` serves them, on standard input and output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import Annotated, Any, ParamSpec
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
@@ -13,6 +14,7 @@ from pydantic import Field
 
 from symd import __version__
 from symd.errors import SymdError
+from symd.mcp.conversation import converse
 from symd.mcp.tools import LISTED_INSTRUCTIONS, LISTED_NAMES, QUERIES, Tools
 
 INSTRUCTIONS_TEXT = """symd knows which source line a GPU instruction comes from. A FILE is the path of a module: an Intel zebin or debug
@@ -30,9 +32,13 @@ Arguments = ParamSpec("Arguments")
 Tool = Callable[Arguments, dict[str, Any]]
 
 
-def serve(tools: Tools) -> None:
-    """Answer on standard input and output until the input ends."""
-    server(tools).run("stdio")
+def serve(tools: Tools, lines: Callable[[], AsyncIterator[str]]) -> None:
+    """Answer the lines of standard input on standard output until the input ends and everything is answered. ``lines`` begins them."""
+
+    async def served() -> None:
+        await converse(server(tools), lines())
+
+    anyio.run(served)
 
 
 def server(tools: Tools) -> MCPServer[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -157,6 +158,56 @@ def test_a_message_with_half_a_character_is_answered() -> None:
         assert process.wait(PATIENCE) == 0
     assert answers[1]["id"] == 2
     assert "half \ufffd: cannot read the file" in answers[1]["result"]["content"][0]["text"]
+
+
+HELLO: list[dict[str, Any]] = [
+    {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}},
+    {"method": "notifications/initialized"},
+]  # fmt: skip
+"""How a conversation begins."""
+
+
+def as_lines(messages: Sequence[dict[str, Any]]) -> str:
+    return "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
+
+
+def test_what_was_asked_before_the_input_ended_is_answered() -> None:
+    info = {"name": "info", "arguments": {"file": str(SHADE)}}
+    questions = [{"id": number, "method": "tools/call", "params": info} for number in range(2, 12)]
+    given_up = [
+        {"id": "late", "method": "tools/call", "params": info},
+        {"method": "notifications/cancelled", "params": {"requestId": "late"}},
+    ]
+    command = [sys.executable, "-m", "symd", "mcp"]
+    said = as_lines([*HELLO, *questions, *given_up])
+    done = subprocess.run(
+        command, input=said, stdout=subprocess.PIPE, cwd=ROOT, text=True, timeout=PATIENCE, check=True
+    )
+    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert set(range(1, 12)) <= answers.keys()
+    assert all("result" in answers[number] for number in range(1, 12))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_conversation_whose_input_is_open(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "symd", "mcp"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, cwd=ROOT, env=environment, text=True) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdin.write(as_lines(HELLO))
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == 1
+            assert list(tmp_path.iterdir())
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == {signal.SIGINT: 130, signal.SIGTERM: -signal.SIGTERM}[number]
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+    assert not list(tmp_path.iterdir())
 
 
 def test_standard_input_is_the_protocols() -> None:
