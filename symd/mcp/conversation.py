@@ -24,22 +24,22 @@ async def converse(server: MCPServer[Any], lines: AsyncIterator[str]) -> None:
     inner = server._lowlevel_server  # noqa: SLF001 - what its own ``run_stdio_async`` runs
     to_server, heard = anyio.create_memory_object_stream[Heard]()
     answers, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    questions = _Questions()
+    requests = _OpenRequests()
     async with stdio_server(stdin=cast(Any, lines)) as (reading, writing), anyio.create_task_group() as tasks:
-        tasks.start_soon(questions.hand_on, reading, to_server)
-        tasks.start_soon(questions.hand_back, from_server, writing)
+        tasks.start_soon(requests.forward, reading, to_server)
+        tasks.start_soon(requests.write, from_server, writing)
         async with answers:
             await inner.run(heard, answers, inner.create_initialization_options())
 
 
-class _Questions:
+class _OpenRequests:
     """The requests that have no answer yet."""
 
     def __init__(self) -> None:
         self._open: set[str | int] = set()
         self._changed = anyio.Event()
 
-    async def hand_on(self, reading: Any, to_server: MemoryObjectSendStream[Heard]) -> None:
+    async def forward(self, reading: Any, to_server: MemoryObjectSendStream[Heard]) -> None:
         """What is read goes to the server, and its end once everything is answered."""
         async with to_server:
             async for message in reading:
@@ -50,7 +50,7 @@ class _Questions:
                 while self._open:
                     await self._changed.wait()
 
-    async def hand_back(self, from_server: MemoryObjectReceiveStream[SessionMessage], writing: Any) -> None:
+    async def write(self, from_server: MemoryObjectReceiveStream[SessionMessage], writing: Any) -> None:
         """What the server says is written."""
         async with writing:
             async for message in from_server:

@@ -17,7 +17,7 @@ from tests.house.test_layers import ROOT
 PROJECT = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     "otel": {"service/spans.py"},
-    "mcp": {"mcp/server.py"},
+    "mcp": {"mcp/server.py", "mcp/conversation.py"},
     "data": {
         "model/data_frames.py",
         "batch.py",
