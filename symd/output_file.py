@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.symbolic_links import resolved
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
@@ -30,11 +31,11 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
     The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that fails
     or is interrupted leaves the old file whole and no temporary one. The permissions of an old file stay.
 
-    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is; not so without
+    A symbolic link is followed, unless another user put it where everybody may write (``FailedPrecondition``), and what is no regular file (a pipe, /dev/stdout) is written to as it is; not so without
     ``follow_links``: whatever has the name is then replaced.
     """
     with writing(path, hint):
-        target = Path(os.path.realpath(path)) if follow_links else path
+        target = resolved(path) if follow_links else path
         if follow_links and target.exists() and not target.is_file():
             target.write_bytes(data)
         else:
@@ -63,9 +64,12 @@ def writing(path: Path, hint: str) -> Iterator[None]:
 @contextmanager
 def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
     """For each of ``paths`` a temporary file in the same folder, to be written meanwhile by name; each takes the place of its path at the
-    end, the last one last, or is gone after an error. What a killed process left of earlier ones goes. Links are followed, the permissions of old files stay. Raises ``StoreUnavailable``
+    end, the last one last, or is gone after an error. What a killed process left of earlier ones goes. Links are followed as by ``write_file``, the permissions of old files stay. Raises ``StoreUnavailable``
     with ``hint`` where that fails, and ``InvalidInput`` for a path of what is no regular file."""
-    targets = [Path(os.path.realpath(path)) for path in paths]
+    targets = []
+    for path in paths:
+        with writing(path, hint):
+            targets.append(resolved(path))
     for path, target in zip(paths, targets, strict=True):
         if target.exists() and not target.is_file():
             raise InvalidInput("this is no regular file, and cannot be replaced", where=str(path), hint=hint)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from symd.errors import FailedPrecondition
+from symd.symbolic_links import passed
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_MOST_LINKS = 40
-"""Symbolic links that the system follows on one way (path_resolution(7))."""
 
 
 def check_owner(folder: Path) -> None:
@@ -51,34 +48,13 @@ def check_private(folder: Path) -> None:
 def replaceable(folder: Path) -> Path | None:
     """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all may write in, without the
     sticky bit, so that every user may rename what is another's there; or a symbolic link of another user than this one and root. Raises OSError."""
-    for above, link in _passed(folder):
+    for above, link in passed(folder):
         mode = above.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             return above
         if link is not None and link.lstat().st_uid not in (0, os.geteuid()):
             return link
     return None
-
-
-def _passed(folder: Path) -> Iterator[tuple[Path, Path | None]]:
-    """The folders in which the system looks up a name on the way to ``folder``, each with the symbolic link that it found there or None
-    (path_resolution(7)). Raises OSError."""
-    at, links = Path("/"), 0
-    names = [*reversed(folder.absolute().parts[1:])]
-    while names:
-        name = names.pop()
-        found = at / name
-        link = found if name != ".." and found.is_symlink() else None
-        yield at, link
-        if link is None:
-            at = at.parent if name == ".." else found
-            continue
-        links += 1
-        if links > _MOST_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
-        target = link.readlink()
-        at = Path("/") if target.is_absolute() else at
-        names += reversed(target.parts[target.is_absolute() :])
 
 
 def _kept_from_others(above: Path) -> str:

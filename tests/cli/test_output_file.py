@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from symd.errors import InvalidInput, StoreUnavailable
+from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.output_file import replacing, write_file
 from tests.cli.conftest import ROOT, Run
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 CSV = ROOT / "samples" / "profiles" / "stalls.csv"
 ZEBIN = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
+
+
+NOBODY = 65534
 
 
 def let_fail(monkeypatch: pytest.MonkeyPatch, folder: Path, step: str, error: BaseException) -> None:
@@ -103,6 +106,42 @@ def test_a_link_is_followed_or_replaced(tmp_path: Path) -> None:
     write_file(tmp_path / "link", b"newer", hint="", follow_links=False)
     assert ((tmp_path / "link").is_symlink(), (tmp_path / "link").read_bytes()) == (False, b"newer")
     assert (tmp_path / "real").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+@pytest.mark.parametrize("beyond", ["", "below"], ids=["the file", "a folder on the way"])
+def test_another_users_link_is_not_followed_where_everybody_may_write(tmp_path: Path, beyond: str) -> None:
+    shared, mine = tmp_path / "shared", tmp_path / "mine"
+    shared.mkdir()
+    mine.mkdir()
+    victim = mine / beyond / "victim" if beyond else mine / "victim"
+    victim.parent.mkdir(exist_ok=True)
+    victim.write_bytes(b"old")
+    link = shared / "link"
+    link.symlink_to(mine if beyond else victim)
+    out = link / beyond / "victim" if beyond else link
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    shared.chmod(0o1777)
+    with pytest.raises(FailedPrecondition, match="another user's symbolic link") as refused:
+        write_file(out, b"new", hint="")
+    assert refused.value.where == str(link)
+    with pytest.raises(FailedPrecondition), replacing(out, hint=""):
+        pass
+    assert victim.read_bytes() == b"old"
+    os.chown(link, 0, 0, follow_symlinks=False)
+    write_file(out, b"new", hint="")
+    assert victim.read_bytes() == b"new"
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    shared.chmod(0o755)
+    write_file(out, b"newer", hint="")
+    assert victim.read_bytes() == b"newer"
+
+
+def test_links_that_lead_in_a_circle_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(StoreUnavailable, match="too many levels"):
+        write_file(tmp_path / "a", b"x", hint="")
 
 
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ ORDER = (
     "daemon_config",
     "budget",
     "credential_file",
+    "symbolic_links",
     "output_file",
     "api",
     "elf",
