@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from symd.errors import Busy
 
+HEAD_BYTES: Final = 16 << 10
+"""The longest head of a request: its line and its headers."""
 SILENT_SECONDS: Final = 15.0
 """How long a connection may take to send the head of a request, encryption included, and then that of the next one."""
 STALLED_SECONDS: Final = 30.0
@@ -68,6 +71,19 @@ class Connections:
         self._visitors.discard(connection)
 
 
+class _Reading(h11.Connection):
+    """What comes on a connection. h11 by itself bounds a head only while it is incomplete: one that came at once could have any length."""
+
+    def next_event(self) -> Any:
+        if self.their_state is not h11.IDLE:
+            return super().next_event()
+        before = len(self.trailing_data[0])
+        event = super().next_event()
+        if isinstance(event, h11.Request) and before - len(self.trailing_data[0]) > HEAD_BYTES:
+            raise h11.RemoteProtocolError(f"the head of the request is longer than {HEAD_BYTES} bytes")
+        return event
+
+
 class Connection(H11Protocol):
     """One of them. Between the end of an answer and the head of the next request it has ``SILENT_SECONDS``, however many bytes come."""
 
@@ -80,6 +96,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.conn = _Reading(h11.SERVER, HEAD_BYTES)
         self.address = str(self.client[0]) if self.client else ""
         self.app_state = {**self.app_state, "peercert": transport.get_extra_info("peercert"), "connection": self}
         self.bounds.came(self)

@@ -15,10 +15,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from symd.errors import FailedPrecondition, InvalidInput
-from symd.web.connections import SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
+from symd.web.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
 
-HEAD_BYTES: Final = 16 << 10
-"""The longest head of a request: its line and its headers."""
 BACKLOG: Final = 128
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""

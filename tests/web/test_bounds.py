@@ -21,6 +21,7 @@ from symd.service.metrics import Metrics
 from symd.service.server import build_daemon
 from symd.service.web_door import web_served
 from symd.store import Store
+from symd.web.connections import HEAD_BYTES
 from symd.web.json_members import BEYOND_ASCII, VALUES, parsed
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_operations import told
@@ -117,6 +118,15 @@ def test_of_too_many_connections_on_which_somebody_was_let_in_further_ones_are_r
         assert (status, json.loads(body)["error"]["metadata"]["limit"]) == (429, "http_connections")
     with served(tmp_path) as page:
         assert page.asked("api/about")[0] == 200
+
+
+@pytest.mark.parametrize("size", [15_000, 17_000, 70_000])
+def test_a_head_is_bounded_also_where_it_comes_at_once(tmp_path, size):
+    with served(tmp_path) as page:
+        head = f"GET {page.path}api/modules HTTP/1.1\r\nHost: localhost\r\nX-Long: {'x' * size}\r\nConnection: close\r\n\r\n"
+        with page.connected(head) as connection, connection.makefile("rb") as answer:
+            assert answer.readline().split()[1] == (b"200" if size < HEAD_BYTES else b"400")
+        assert page.asked("api/modules")[0] == 200
 
 
 @pytest.mark.parametrize("who", ["stranger", "visitor"])
