@@ -102,6 +102,20 @@ _WRITE_FAILURES = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBI
 class Verbs(click.Group):
     """A group that knows its commands from the table."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``symd help VERB`` is ``symd VERB --help``."""
+        if args[:1] == ["help"]:
+            args = [*(verb for verb in args[1:2] if verb != "help"), "--help"]
+        has_verb = any(verb in args for verb, _ in VERBS)  # click takes words out of args
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities and not has_verb:
+                raise
+            option = error.option_name
+            said = f"symd itself has no option {option}; a verb's options stand behind the verb: symd VERB {option}"
+            raise click.UsageError(said, ctx) from error
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

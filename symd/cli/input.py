@@ -17,6 +17,8 @@ GZIP_SUFFIX = ".gz"
 _GZIP = b"\x1f\x8b"
 _HEAD = 64
 """Bytes from which a format may be known."""
+_SHORTEST_DIGITS = 8
+"""Hexadecimal digits from which the name of no file may be meant as a module of a daemon."""
 _MODULE_NAME = (
     "to name a module of a daemon write modules/ with its SHA-256 or the beginning of it, and --server ADDRESS"
 )
@@ -37,6 +39,17 @@ def module_beginning(file: str) -> str | None:
     if digits == file or not digits or len(digits) > 64 or digits.strip("0123456789abcdef"):
         return None
     return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
+
+
+def check_no_bare_digest(file: str) -> None:
+    """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256 without ``modules/``."""
+    may_be_one = _SHORTEST_DIGITS <= len(file) <= 64 and not file.strip("0123456789abcdef")
+    if may_be_one and not os.path.lexists(file):
+        raise InvalidInput(
+            "cannot read the file: no such file or directory",
+            where=file,
+            hint=f"modules/{file} names a module of the daemon; symd modules lists them",
+        )
 
 
 def read_input(
@@ -80,10 +93,22 @@ def _read(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None) -
             return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        hint = _MODULE_NAME if isinstance(error, FileNotFoundError) and file.startswith("modules/") else ""
         raise InvalidInput(
-            f"cannot read the file: {(reason or 'unknown reason').lower()}", where=file, hint=hint
+            f"cannot read the file: {(reason or 'unknown reason').lower()}",
+            where=file,
+            hint=_hint(error, place.path, file),
         ) from error
+
+
+def _hint(error: Exception, path: str, name: str) -> str:
+    """What to do where a file cannot be read, if anything is known."""
+    if isinstance(error, FileNotFoundError) and name.startswith("modules/"):
+        return _MODULE_NAME
+    if isinstance(error, IsADirectoryError):
+        from shlex import quote  # noqa: PLC0415 - few name a folder
+
+        return f"`symd collect --once {quote(path)}` gives the modules in a folder to a daemon"
+    return ""
 
 
 def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from symd.api import Symbolizer
 from symd.budget import Budget
 from symd.cli.dwo_files import with_dwo_files
-from symd.cli.input import module_beginning, module_digest, read_input
+from symd.cli.input import check_no_bare_digest, module_beginning, module_digest, read_input
 from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.module_name import chosen_module
 from symd.cli.output import printable
@@ -78,6 +78,8 @@ def add_module(
         return chosen_module(symbolizer, beginning)
     if named and not Path(file).exists():
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
+    if server:
+        check_no_bare_digest(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
         return _add_file(symbolizer, file, server, limits, folder, beside=apart)

@@ -9,7 +9,7 @@ import click
 from symd.answers_json.summaries import record_json
 from symd.cli.module_name import SHORT
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import NO, write_json, write_line
+from symd.cli.output import NO, printable, write_json, write_line
 from symd.model.summaries import ModuleRecord
 
 
@@ -34,7 +34,11 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
                 write_json(record_json(record)) if as_json else write_line(record_text(record))
     if not shown and pattern is None:
         click.echo("symd: the daemon has no modules yet; symd info --server default FILE adds one", err=True)
-    return 0 if shown or pattern is None else NO
+    if shown or pattern is None:
+        return 0
+    said = f"no module's SHA-256 begins with {pattern!r}, and no label fits it; symd modules lists what there is"
+    click.echo(f"symd: {printable(said)}", err=True)
+    return NO
 
 
 def _fits(record: ModuleRecord, pattern: str) -> bool:

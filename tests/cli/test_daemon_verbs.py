@@ -49,6 +49,13 @@ def test_the_modules_of_a_daemon_are_listed_counted_and_removed(run: Run, filled
         0,
     )
 
+    none = run("modules", "--server", filled, "99")
+    assert (none.code, none.out) == (1, "")
+    assert (
+        none.err
+        == "symd: no module's SHA-256 begins with '99', and no label fits it; symd modules lists what there is\n"
+    )
+
     (status,) = run("status", "--server", filled, "--json").json
     assert (status["modules"], status["module_bytes"], status["health"]) == (2, sum(sizes), "SERVING")
     assert status["limits"]["module_size"] == 2 << 30
@@ -87,6 +94,12 @@ def test_a_beginning_that_none_has_or_that_is_none(run: Run, filled: str) -> Non
         outcome = run("info", "--server", filled, name)
         assert (outcome.code, outcome.out) == (code, "")
         assert says in outcome.err
+    for digits in (digest(FILES[0])[:16], "feedfeed"):
+        outcome = run("info", "--server", filled, digits)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert f"no such file or directory (modules/{digits} names a module of the daemon;" in outcome.err
+    for name in ("feedfee", "feed" * 17, "xeedfeed"):
+        assert "modules/" not in run("info", "--server", filled, name).err
     for name in ("", "modules/", "xyz"):
         outcome = run("rm", "--server", filled, name)
         assert (outcome.code, outcome.out) == (2, "")

@@ -115,6 +115,14 @@ def test_a_file_that_is_empty(run: Run, verb: str, tmp_path: Path) -> None:
     assert one_line(outcome.err)
 
 
+@pytest.mark.parametrize("verb", [verb for verb in FILE_VERBS if verb != "batch"])
+def test_a_folder(run: Run, verb: str, tmp_path: Path) -> None:
+    outcome = run(verb, *filled(FILE_VERBS[verb], SAMPLES, tmp_path))
+    assert (outcome.code, outcome.out) == (WRONG, "")
+    assert f"cannot read the file: is a directory (`symd collect --once {SAMPLES}` gives" in outcome.err
+    assert one_line(outcome.err)
+
+
 @pytest.mark.parametrize("verb", [verb for verb, _ in VERBS if verb not in DROP_INS])
 def test_an_option_that_is_none(run: Run, verb: str) -> None:
     outcome = run(verb, "--nonsense")
@@ -156,6 +164,25 @@ def test_a_mistyped_verb_is_told_which_is_like_it(run: Run, typed: str, meant: s
     assert re.fullmatch(
         rf"symd: no verb '{typed}'; did you mean {meant}( or [\w-]+)*\? \(see symd --help\)\n", outcome.err
     )
+
+
+@pytest.mark.parametrize("asked", [["help"], ["help", "help"], ["help", "info"]])
+def test_help_may_be_asked_for_as_a_verb(run: Run, asked: list[str]) -> None:
+    outcome = run(*asked)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == run(*(verb for verb in asked if verb != "help"), "--help").out
+
+
+@pytest.mark.parametrize("option", ["--server", "--json", "-C"])
+def test_a_verb_s_option_in_front_of_the_verb_is_told_where_it_stands(run: Run, option: str) -> None:
+    outcome = run(option, "default", "info", ZEBIN)
+    assert (outcome.code, outcome.out) == (WRONG, "")
+    assert f"a verb's options stand behind the verb: symd VERB {option}" in outcome.err
+    assert one_line(outcome.err)
+
+
+def test_a_mistyped_option_of_symd_itself_is_told_which_is_like_it(run: Run) -> None:
+    assert "Did you mean '--version'?" in run("--versoin").err
 
 
 def test_a_mistyped_option_is_told_which_is_like_it(run: Run) -> None:
