@@ -34,7 +34,7 @@ from symd.client import (
     undecodable,
     upload_requests,
 )
-from symd.config import default_server
+from symd.config import server_address
 from symd.errors import AliasNotFound, BadQuery, BuildFailed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answer, Answers
@@ -310,7 +310,7 @@ class AsyncClient:
     def __init__(
         self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
     ) -> None:
-        self.address = address or default_server()
+        self.address = server_address(address)
         self._tables = KeptTables()
         self._calls = _Calls(self.address, timeout, default_credentials() if credentials is None else credentials)
 

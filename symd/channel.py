@@ -16,7 +16,7 @@ import grpc.aio
 
 from symd.credential_file import read_credentials
 from symd.errors import InvalidInput, SymdError
-from symd.replicas import KEEPALIVE, OPTIONS, SCHEMES, are_several, hosts
+from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
@@ -35,6 +35,7 @@ _PLAIN_OPTIONS: Final = (
 _FULL: Final = ", as a daemon does that has as many as it takes (its limit connections)"
 _LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
 _WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
+_SHUT_OUT: Final = "a daemon that has shut this address out, for many refused calls, answers nothing for some seconds: its log says so (refused_calls)"
 _EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
 _LET_IN: Final = "symd serve --allow-uid lets further users in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
@@ -58,11 +59,15 @@ class Credentials:
 def default_credentials() -> Credentials:
     """$SYMD_TOKEN, or the content of the file $SYMD_TOKEN_FILE; $SYMD_TLS_CA, $SYMD_TLS_CERT and $SYMD_TLS_KEY.
 
-    Raises InvalidInput for a token file that cannot be read.
+    Raises InvalidInput for a token file that cannot be read or is empty.
     """
     token, file = os.environ.get("SYMD_TOKEN"), os.environ.get("SYMD_TOKEN_FILE")
     if not token and file:
         token = _read(file, "$SYMD_TOKEN_FILE names it").decode("utf-8", "replace").strip()
+        if not token:
+            raise InvalidInput(
+                "the file of a token is empty", where=file, hint="$SYMD_TOKEN_FILE names it; `symd token` prints tokens"
+            )
     names = ("SYMD_TLS_CA", "SYMD_TLS_CERT", "SYMD_TLS_KEY")
     return Credentials(token or None, *(os.environ.get(name) or None for name in names))
 
@@ -97,7 +102,7 @@ def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Chan
 def _options(address: str) -> tuple[tuple[str, Any], ...]:
     plain = _OPTIONS if address.startswith(TLS) else _PLAIN_OPTIONS
     if not are_several(address):
-        return (*plain, *KEEPALIVE)
+        return (*plain, *RECONNECTING, *KEEPALIVE)
     if address.startswith(TLS) and len(hosts(address)) > 1:  # gRPC would look for the whole list in the certificates
         plain = (*plain, ("grpc.default_authority", hosts(address)[0]))
     return (*plain, *OPTIONS)
@@ -151,11 +156,16 @@ def _is_loopback(text: str) -> bool:
 def unreachable(address: str, details: str) -> tuple[str, str]:
     """What is wrong and what to do, for gRPC's words about a connection that did not come about, or broke."""
     if _closed(details) and _CONNECTING not in details:
-        return _LOST, _WHY
+        return _LOST, _WHY if address.startswith(UNIX) else f"{_WHY}; {_SHUT_OUT}"
     if are_several(address):
         return _none_of_several(address, details)
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
     return way(address, details) or ("no daemon answers", _START)
+
+
+def late(address: str) -> str:
+    """What to do where no answer came in time."""
+    return "allow more time" if address.startswith(UNIX) else f"allow more time; {_SHUT_OUT}"
 
 
 def _none_of_several(address: str, details: str) -> tuple[str, str]:

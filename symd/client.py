@@ -18,8 +18,8 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
-from symd.channel import Credentials, connect, default_credentials, is_untrusted, unreachable
-from symd.config import MIB, default_server
+from symd.channel import Credentials, connect, default_credentials, is_untrusted, late, unreachable
+from symd.config import MIB, server_address
 from symd.errors import (
     AliasNotFound,
     BadQuery,
@@ -179,7 +179,7 @@ class Client:
     def __init__(
         self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
     ) -> None:
-        self.address = address or default_server()
+        self.address = server_address(address)
         self._timeout = timeout
         self._tables = KeptTables()
         shown = default_credentials() if credentials is None else credentials
@@ -603,7 +603,7 @@ def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: f
         what, hint = unreachable(address, details)
         return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint="allow more time")
+        return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint=late(address))
     if code is grpc.StatusCode.CANCELLED:
         return Unavailable("the daemon has ended the call without saying why", where=address, hint=_ENDED)
     if details == _NOT_DECODED:

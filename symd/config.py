@@ -242,6 +242,11 @@ def default_server() -> str:
     return f"unix:{_MACHINE_SOCKET if not own.exists() and os.path.exists(_MACHINE_SOCKET) else own}"  # noqa: PTH110 - as above
 
 
+def server_address(text: str | None) -> str:
+    """The address of the daemon that ``text`` names: "default", nothing and None name ``default_server``."""
+    return default_server() if text in (None, "", "default") else text
+
+
 def default_store() -> Path:
     """$SYMD_STORE, or symd's folder below the user's cache."""
     chosen = os.environ.get("SYMD_STORE")

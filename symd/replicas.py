@@ -73,13 +73,18 @@ KEEPALIVE: Final = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 """Options of a channel to whatever daemon (grpc/impl/channel_arg_names.h)."""
+RECONNECTING: Final = (
+    # A daemon that is started again is found within a second; gRPC by itself would look for it once in two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds connecting, and delays nothing after a refusal (gRPC core)
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+"""The same."""
 OPTIONS: Final = (
     ("grpc.service_config", SERVICE_CONFIG),
     ("grpc.service_config_disable_resolution", 1),
     ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is sent once only
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # which bounds connecting, and delays nothing after a refusal (gRPC core)
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    *RECONNECTING,
     *KEEPALIVE,
 )
 """The same of a channel to several daemons."""

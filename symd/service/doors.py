@@ -164,7 +164,9 @@ class Doorkeeper:
                 if there
             ]
             raise Unauthenticated(
-                "this daemon asks who you are", hint=f"show {' or '.join(ways) or 'a token'}: $SYMD_TOKEN holds one"
+                "this daemon asks who you are",
+                hint=f"show {' or '.join(ways) or 'a token'}: put the token into $SYMD_TOKEN, or the name of its file into $SYMD_TOKEN_FILE; "
+                "the daemon's operator makes them (symd token)",
             )
         return Principal(ANONYMOUS, self.doors.anonymous_rights)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import symd
 from symd import Client
 from symd.cli.module_name import chosen_module
 from symd.config import default_server
@@ -155,6 +156,9 @@ def test_the_daemon_that_runs_is_meant_by_default(
     (tmp_path / "run" / "symd" / "symd.sock").symlink_to(filled.removeprefix("unix:"))
     assert default_server() == f"unix:{tmp_path}/run/symd/symd.sock"
     assert run("info", "--server", "default", f"modules/{digest(FILES[0])[:8]}").code == 0
+    with Client("default") as client:
+        assert client.address == default_server()
+    assert symd.open(FILES[0], server="default").sha256 == digest(FILES[0])
     assert run("health").out == "SERVING\n"
     monkeypatch.setenv("SYMD_SERVER", "default")
     assert run("info", f"modules/{digest(FILES[0])[:8]}").code == 0

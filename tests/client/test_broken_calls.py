@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
 from contextlib import ExitStack
@@ -34,6 +35,20 @@ HEADER = 9
 HEADERS, RST_STREAM, SETTINGS, PING = 1, 3, 4, 6
 ACK = 1
 """Of HTTP/2 (RFC 9113): bytes of a client's preface and of a frame's header, types of frames, and a flag."""
+
+
+def test_a_daemon_that_is_started_again_is_looked_for_each_second(tmp_path: Path) -> None:
+    """gRPC's own pauses between attempts to connect grow to two minutes."""
+    address = f"unix:{tmp_path}/daemon"
+    with socket.socket(socket.AF_UNIX) as refusing, Client(address, timeout=5) as client:
+        refusing.bind(str(tmp_path / "daemon"))
+        for _ in range(22):  # five and a half seconds: the next of gRPC's own attempts would be four away
+            with pytest.raises(ServerUnavailable):
+                client.health()
+            time.sleep(0.25)
+        refusing.listen()
+        refusing.settimeout(2.5)
+        refusing.accept()[0].close()
 
 
 class _Nonsense(grpc.GenericRpcHandler):

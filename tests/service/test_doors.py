@@ -375,7 +375,7 @@ def test_a_client_that_is_nobody_hears_what_to_do(access) -> None:
     with served("127.0.0.1:0", access=access("read")) as address, client(address) as it:
         with pytest.raises(Unauthenticated, match="this daemon asks who you are") as caught:
             it.server_info()
-        assert "a bearer token: $SYMD_TOKEN" in caught.value.hint
+        assert "a bearer token: put the token into $SYMD_TOKEN" in caught.value.hint
         assert caught.value.exit_code == 3
 
 
@@ -391,6 +391,9 @@ def test_a_client_has_its_token_from_the_environment(access, monkeypatch: pytest
             assert it.server_info()
         monkeypatch.setenv("SYMD_TOKEN_FILE", str(tmp_path / "nothing"))
         with pytest.raises(InvalidInput, match="cannot be read"):
+            Client(address)
+        (tmp_path / "nothing").write_text("\n")
+        with pytest.raises(InvalidInput, match="the file of a token is empty"):
             Client(address)
 
 
