@@ -207,6 +207,9 @@ class Limits(NamedTuple):
     """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
     unknown_seconds: float = 20.0
     """How long a connection over TCP may be open before a call is let in on it."""
+    unknown_bytes: int = MIB
+    """Bytes that come in four seconds from one address over TCP (of IPv6: from one /64) on gRPC's connections on which no call has been let in yet; sixteen calls that begin at
+    once bring no more, with 64 KiB each before they are let in. Beyond, the address is shut out."""
     refused_calls: int = 200
     """Calls in a second from one address over TCP (of IPv6: from one /64) that are refused for want of a token or a right, or made by nobody: of unknown methods, for
     open health. Beyond, the address is shut out. On a connection on which a call was let in none counts."""

@@ -1,6 +1,6 @@
 """Connections over TCP: whoever reaches the port may open one, so those on which nobody has been let in yet are few and live
 briefly, and one client has no more than its share. Strangers cannot keep users out by connecting, nor by calls without end: an
-address of which too many calls were refused is shut out for a while (``service/shut_out.py``).
+address of which too many calls were refused, or too many bytes came, is shut out for a while (``service/shut_out.py``).
 
 gRPC closes no single connection and names none before a call comes. So the process's own sockets are looked through (proc(5),
 /proc/self/fd): one whose other end has made no call that was let in is shut down, and gRPC sees that it has ended. Where there
@@ -10,6 +10,7 @@ that listen; where the kernel has none, their connections are closed as they com
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
 import os
 import socket
@@ -17,7 +18,7 @@ import stat
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -28,6 +29,7 @@ from symd.service import packet_filter
 from symd.service.peer_names import Remote, remote, tcp_remote
 from symd.service.quiet_log import QuietLog
 from symd.service.shut_out import Network, ShutOut, network_of
+from symd.service.unknown_bytes import Stranger, UnknownBytes, received
 
 log = logging.getLogger("symd.service")
 
@@ -39,6 +41,8 @@ _OPEN: Final = "/proc/self/fd"
 _C: Final = ctypes.CDLL(None)
 _NOWHERE: Final = bytes(16)
 """A struct sockaddr of the family AF_UNSPEC, which socket.connect takes of nobody."""
+_FLOODS: Final = ("refused_calls", "unknown_bytes")
+"""Limits for which an address is shut out."""
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -59,6 +63,10 @@ class _LetIn:
     remote: Remote | None
 
 
+def _nobody(_reason: str, _limit: str) -> None:
+    """The default: nobody is told."""
+
+
 class Connections:
     """To be told of calls on one event loop; looks from a thread of its own, while it watches a port."""
 
@@ -67,6 +75,9 @@ class Connections:
         self._closings = closings
         self._shutting_out = shut_out
         self._shut_out = ShutOut(limits)
+        self._unknown_bytes = UnknownBytes(limits)
+        self.refusing: Callable[[str, str], None] = _nobody
+        """Told the reason and the limit when an address is shut out and no call of it was refused for that."""
         self._filtered: Sequence[Network] = ()
         """Networks from which the sockets that listen take no packets."""
         self._can_filter = True
@@ -78,6 +89,7 @@ class Connections:
         self._seen: dict[int, Seen] = {}
         """By inode."""
         self._ports: set[int] = set()
+        self._counted_ports: set[int] = set()
         self._lock = threading.Lock()
         self._over = threading.Event()
 
@@ -112,16 +124,18 @@ class Connections:
             return
         network = network_of(where.address)
         if self._shut_out.count(network, time.monotonic()):
-            limits = self._limits
-            self._shutting_out.warn(
-                f"{network} for {limits.refused_seconds:g} s: more than {limits.refused_calls} calls in a second were refused (refused_calls)"
+            self._tell(
+                network, f"more than {self._limits.refused_calls} calls in a second were refused (refused_calls)"
             )
             raise self._too_many_refused(network)
 
-    def is_shut_out(self, peer: str) -> bool:
-        """Whether nobody may be let in there: its address is shut out, and nobody was let in on the connection before."""
+    def shut_out_for(self, peer: str) -> str:
+        """The limit for which nobody may be let in there: its address has passed it, and nobody was let in on the connection before."""
         where = None if peer in self._let_in else tcp_remote(peer)
-        return where is not None and self._shut_out.holds(network_of(where.address), time.monotonic())
+        return "" if where is None else self._shut_out.limit(network_of(where.address), time.monotonic())
+
+    def _tell(self, network: Network, why: str) -> None:
+        self._shutting_out.warn(f"{network} for {self._limits.refused_seconds:g} s: {why}")
 
     def _too_many_refused(self, network: Network) -> Busy:
         most, seconds = self._limits.refused_calls, self._limits.refused_seconds
@@ -132,10 +146,13 @@ class Connections:
         )
 
     @contextmanager
-    def watching(self, port: int) -> Iterator[None]:
-        """Bound the connections to a port of this machine while it lasts."""
+    def watching(self, port: int, *, counts_bytes: bool = True) -> Iterator[None]:
+        """Bound the connections to a port of this machine while it lasts. ``counts_bytes``: also what comes on them before somebody is let in,
+        which is little where clients wait for windows, and as much as the kernel takes where they do not (HTTP/1)."""
         first = not self._ports
         self._ports.add(port)
+        if counts_bytes:
+            self._counted_ports.add(port)
         if first:
             self._over.clear()
             threading.Thread(target=self._watch, args=(self._over,), name="symd-connections", daemon=True).start()
@@ -143,6 +160,7 @@ class Connections:
             yield
         finally:
             self._ports.discard(port)
+            self._counted_ports.discard(port)
             if not self._ports:
                 self._over.set()
                 self._over = threading.Event()
@@ -166,12 +184,13 @@ class Connections:
             self._known -= {peer for peer in known if tcp_remote(peer) not in live}
         own = {entry.remote for entry in before.values()}
         strangers = [seen for seen in self._seen.values() if seen.remote not in own]
+        self._count_bytes(own, now)
         shut_out = self._shut_out.networks(now)
         if shut_out != self._filtered:
             self._filter(shut_out)
         ended = [seen for seen in strangers if seen.network in shut_out]
         for seen in ended:
-            self._close(seen, "refused_calls")
+            self._close(seen, self._shut_out.limit(seen.network, now))
             strangers.remove(seen)
         staying = {tcp_remote(peer) for peer in known}
         for seen in _too_many(strangers, self._limits.unknown_connections):
@@ -181,6 +200,20 @@ class Connections:
             if now - seen.since > self._limits.unknown_seconds and seen.remote not in staying:
                 self._close(seen, "unknown_seconds")
         return bool(ended)
+
+    def _count_bytes(self, own: Collection[Remote | None], now: float) -> None:
+        brought = {}
+        for inode, seen in self._seen.items():
+            if seen.remote not in own and seen.port in self._counted_ports:
+                with suppress(OSError), _still(seen) as connection:
+                    brought[inode] = Stranger(seen.remote, seen.network, received(connection))
+        with self._lock:  # who was let in meanwhile may have brought much at once
+            let_in = {*own, *(entry.remote for entry in self._let_in.values())}
+        for network in self._unknown_bytes.beyond(brought, let_in, now):
+            if self._shut_out.begin(network, "unknown_bytes", now):
+                most = self._limits.unknown_bytes
+                self._tell(network, f"more than {most} bytes came where nobody was let in (unknown_bytes)")
+                self.refusing(Busy.reason, "unknown_bytes")
 
     def _filter(self, networks: Sequence[Network]) -> None:
         self._filtered = networks
@@ -209,10 +242,8 @@ class Connections:
 
     def _close(self, seen: Seen, limit: str) -> None:
         self._closings.warn(f"nobody was let in on that of {seen.remote.address} ({limit})")
-        with suppress(OSError), _borrowed(seen.descriptor) as connection:
-            if remote(connection.getpeername()) != seen.remote:
-                return
-            if limit != "refused_calls" or not _reset(connection):
+        with suppress(OSError), _still(seen) as connection:
+            if limit not in _FLOODS or not _reset(connection):
                 connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -287,3 +318,12 @@ def _borrowed(descriptor: int) -> Iterator[socket.socket]:
         yield borrowed
     finally:
         borrowed.detach()
+
+
+@contextmanager
+def _still(seen: Seen) -> Iterator[socket.socket]:
+    """The connection's socket. Raises OSError where it was closed meanwhile, also when its descriptor has become something else's."""
+    with _borrowed(seen.descriptor) as connection:
+        if connection.family not in _TCP or remote(connection.getpeername()) != seen.remote:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        yield connection

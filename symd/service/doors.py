@@ -76,8 +76,8 @@ class Doorkeeper:
         if peer.startswith(_UNIX) and not (self.doors.users and peer.startswith(self.relay)):
             call.caller, call.is_owner = OWNER.name, True
             return
-        if not peer.startswith(_UNIX) and self.connections.is_shut_out(peer):
-            call.ending = Busy.reason, {"limit": "refused_calls"}
+        if not peer.startswith(_UNIX) and (limit := self.connections.shut_out_for(peer)):
+            call.ending = Busy.reason, {"limit": limit}
             raise CallEnded
         if self.doors.open_health and call.method in HEALTH_METHODS:
             self.connections.refused(peer)
@@ -96,7 +96,7 @@ class Doorkeeper:
 
     def admit_unknown(self, peer: str) -> None:
         """Note a call of a method that is not served, whoever makes it. Raises Busy for one too many."""
-        if self.connections.is_shut_out(peer):
+        if self.connections.shut_out_for(peer):
             raise CallEnded
         self.connections.refused(peer)
 

@@ -127,6 +127,7 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
     )
     if metrics is not None:
         metrics.watch(daemon)
+        doors.connections.refusing = metrics.refused
     return daemon
 
 

@@ -1,4 +1,5 @@
-"""Addresses that are shut out for a while, because more calls of theirs were refused in a second than anybody makes by mistake.
+"""Addresses that are shut out for a while, because more calls of theirs were refused in a second than anybody makes by mistake, or
+they brought more bytes without being let in (``service/unknown_bytes.py``).
 
 To refuse a call costs its sender less than the daemon: gRPC has read it before any code of ours is asked. So whoever goes on
 and on is not refused call by call; ``service/connections.py`` closes the address's connections and takes no new ones."""
@@ -8,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from ipaddress import IPv4Address, IPv6Network, ip_address
-from typing import Final
+from typing import Final, NamedTuple
 
 from symd.config import Limits
 
@@ -20,6 +21,12 @@ _SECOND: Final = 1.0
 _IPV6_PREFIX: Final = 64
 
 
+class _Term(NamedTuple):
+    until: float
+    limit: str
+    """The one that the network passed."""
+
+
 class ShutOut:
     """Counts refused calls by the network that they come from. Safe to use from several threads."""
 
@@ -29,8 +36,8 @@ class ShutOut:
         self._since = float("-inf")
         self._refused: Counter[Network] = Counter()
         """Calls that were refused since then, for a second."""
-        self._until: dict[Network, float] = {}
-        """Networks and the end of their time, in the order in which they were shut out."""
+        self._terms: dict[Network, _Term] = {}
+        """In the order in which they were shut out."""
 
     def count(self, network: Network, now: float) -> bool:
         """Count a call that was refused. True: that was one too many, and from now on the network is shut out."""
@@ -39,28 +46,41 @@ class ShutOut:
                 self._refused.clear()
                 self._since = now
             self._refused[network] += 1
-            if self._refused[network] <= self._limits.refused_calls or self._holds(network, now):
-                return False
-            self._until.pop(network, None)
-            self._until[network] = now + self._limits.refused_seconds
-            if len(self._until) > NETWORKS:
-                del self._until[next(iter(self._until))]
-            return True
+            return self._refused[network] > self._limits.refused_calls and self._begin(network, "refused_calls", now)
+
+    def begin(self, network: Network, limit: str, now: float) -> bool:
+        """Shut a network out that has passed ``limit``. False: it is already."""
+        with self._lock:
+            return self._begin(network, limit, now)
 
     def holds(self, network: Network, now: float) -> bool:
         """Whether the network is shut out."""
+        return self.limit(network, now) != ""
+
+    def limit(self, network: Network, now: float) -> str:
+        """The limit for which the network is shut out; "" where it is not."""
         with self._lock:
-            return self._holds(network, now)
+            return self._limit(network, now)
 
     def networks(self, now: float) -> tuple[Network, ...]:
         """All that are shut out, in the order in which they were."""
         with self._lock:
-            for network in [network for network, until in self._until.items() if until <= now]:
-                del self._until[network]
-            return tuple(self._until)
+            for network in [network for network, term in self._terms.items() if term.until <= now]:
+                del self._terms[network]
+            return tuple(self._terms)
 
-    def _holds(self, network: Network, now: float) -> bool:
-        return self._until.get(network, now) > now
+    def _begin(self, network: Network, limit: str, now: float) -> bool:
+        if self._limit(network, now):
+            return False
+        self._terms.pop(network, None)
+        self._terms[network] = _Term(now + self._limits.refused_seconds, limit)
+        if len(self._terms) > NETWORKS:
+            del self._terms[next(iter(self._terms))]
+        return True
+
+    def _limit(self, network: Network, now: float) -> str:
+        term = self._terms.get(network)
+        return term.limit if term is not None and term.until > now else ""
 
 
 def network_of(address: str) -> Network:

@@ -7,14 +7,14 @@ import socket
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from symd.daemon_config import Config
-from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
+from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import SourceText
 from symd.service.addresses import is_local
@@ -75,17 +75,18 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
         counted = metrics.http() if metrics is not None else None
         connections = Connections(partial(_closed, doors, counted))
+        refused = doors.connections.refused if secret is None else None
         if counted is not None:
             counted.watch(connections.__len__)
         sources = partial(_sources, daemon, config)
         colour = stack.enter_context(closing(ColouredApart()))
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted))
+        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted, refused))
         tls = doors.certificates.context if doors.certificates is not None else None
         stack.enter_context(serving(app, listener, tls, connections))
         if secret is None:
-            stack.enter_context(doors.connections.watching(port))
+            stack.enter_context(doors.connections.watching(port, counts_bytes=False))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
         yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
 
@@ -210,8 +211,14 @@ def _closed(doors: Doorkeeper, counted: HttpMetrics | None, bound: str, address:
         counted.closed(bound)
 
 
-def _ended(daemon: Daemon, counted: HttpMetrics | None, exchange: Exchange) -> None:
+def _ended(
+    daemon: Daemon, counted: HttpMetrics | None, refused: Callable[[str], None] | None, exchange: Exchange
+) -> None:
+    """``refused`` is told where strangers' requests come from."""
     route, visitor = exchange.route, exchange.visitor
+    if refused is not None and visitor is None and exchange.outcome != Busy.reason:
+        with suppress(Busy):  # this one has its answer already
+            refused(_peer(exchange.connection))
     what = f"{route.method} {route.path}" if route is not None else "HTTP"
     call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
     call.begun, call.received, call.sent = exchange.begun, exchange.received, exchange.sent

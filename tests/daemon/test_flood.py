@@ -1,4 +1,4 @@
-"""A stranger that sends calls to a daemon's TCP port without end: its owner is answered all the time."""
+"""A stranger that sends calls and other frames to a daemon's TCP port without end: its owner is answered all the time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import pytest
 from symd.model.rights import parse_rights
 from symd.service.access_file import new_token, token_line
 from tests.daemon.processes import serving
-from tests.service.http2 import PREFACE, SETTINGS, frame
+from tests.service.http2 import PING, PREFACE, SETTINGS, frame
 from tests.service.test_budgets import SYMBOLIZE, eventually
 from tests.service.test_shut_out import calls, connects
 
 ANSWERS = 30
 CALLS = range(5000)
 """Of one connection of the flood."""
+PINGS = 300_000
+"""The same for frames that are no calls."""
 
 
 @contextmanager
@@ -32,12 +34,12 @@ def guarded(folder):
 
 
 class Flood:
-    """Connections one after the other, each with as many calls as it takes, until it is left."""
+    """Connections one after the other, each with as much of the data as it takes, until it is left."""
 
-    def __init__(self, address, ending):
+    def __init__(self, address, data):
         host, _, port = address.rpartition(":")
         self._where = host, int(port)
-        self._calls = PREFACE + frame(SETTINGS, 0, 0) + calls(SYMBOLIZE, ending, CALLS)
+        self._data = PREFACE + frame(SETTINGS, 0, 0) + data
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on)
 
@@ -52,22 +54,31 @@ class Flood:
     def _go_on(self):
         while not self._over.is_set():
             with suppress(OSError), closing(socket.create_connection(self._where, 1)) as connection:
-                connection.sendall(self._calls)
+                connection.sendall(self._data)
                 while connection.recv(1 << 16):
                     pass
 
 
-@pytest.mark.parametrize("ending", ["reset", "ended"])
-def test_the_owner_is_answered_while_a_stranger_calls_without_end(tmp_path, ending):
+@pytest.mark.parametrize(
+    ("data", "limit"),
+    [
+        (calls(SYMBOLIZE, "reset", CALLS), "refused_calls"),
+        (calls(SYMBOLIZE, "ended", CALLS), "refused_calls"),
+        (frame(PING, 0, 0, bytes(8)) * PINGS, "unknown_bytes"),
+        (frame(SETTINGS, 0, 0) * PINGS, "unknown_bytes"),
+    ],
+    ids=["calls that are reset", "calls that end", "pings", "settings"],
+)
+def test_the_owner_is_answered_while_a_stranger_goes_on_without_end(tmp_path, data, limit):
     with guarded(tmp_path) as (daemon, address), daemon.client() as owner:
         owner.server_info()
-        with Flood(address, ending):
+        with Flood(address, data):
             for _ in range(ANSWERS):
                 owner.server_info()
             assert eventually(lambda: not connects(address))
             for _ in range(ANSWERS):
                 owner.server_info()
-        assert 'symd_refusals_total{limit="refused_calls",reason="BUSY"}' in metrics(f"{tmp_path}/metrics")
+        assert f'symd_refusals_total{{limit="{limit}",reason="BUSY"}}' in metrics(f"{tmp_path}/metrics")
 
 
 def metrics(path):

@@ -35,13 +35,13 @@ TOKEN, OTHER = new_token(), new_token()
 
 
 @contextmanager
-def served(tmp_path, address="127.0.0.1:0", *, open_health=False, **limits):
-    """The address of a daemon over TCP that knows two tokens."""
+def served(tmp_path, address="127.0.0.1:0", *, open_health=False, rights="read", tls=None, **limits):
+    """The address of a daemon over TCP that knows two tokens. ``tls``: the doors' options for it."""
     access = tmp_path / "access"
     access.touch(0o600)
-    rights = parse_rights("read")
-    access.write_text(f"{token_line('user', rights, TOKEN)}\n{token_line('other', rights, OTHER)}\n")
-    doors = Doors(access=access, open_health=open_health)
+    may = parse_rights(rights)
+    access.write_text(f"{token_line('user', may, TOKEN)}\n{token_line('other', may, OTHER)}\n")
+    doors = Doors(access=access, open_health=open_health, **(tls or {}))
     config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=doors, limits=Limits(**limits))
     engine = FakeEngine()
     engine.add(GOOD)

@@ -6,10 +6,11 @@ import base64
 import http.client
 import json
 import ssl
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.daemon_config import Config, Doors
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.model.rights import parse_rights
@@ -18,16 +19,18 @@ from symd.service.server import build_daemon
 from symd.service.web_door import web_served
 from tests.service.authority import Authority
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
+from tests.service.test_budgets import eventually
+from tests.service.test_shut_out import connects
 
 MODULES = "api/modules"
 
 
 @contextmanager
-def served(tmp_path, http_address="127.0.0.1:0", **doors):
+def served(tmp_path, http_address="127.0.0.1:0", limits=DEFAULT_LIMITS, **doors):
     """The page's address, of a daemon that knows ``GOOD``."""
     engine = FakeEngine()
     engine.add(GOOD)
-    config = Config(store=tmp_path, http=http_address, doors=Doors(**doors), grace=0.2)
+    config = Config(store=tmp_path, http=http_address, doors=Doors(**doors), grace=0.2, limits=limits)
     daemon = build_daemon(engine, config)
     try:
         with web_served(daemon, config) as page:
@@ -78,6 +81,32 @@ def test_our_own_names_are_answered(tmp_path, host):
     with served(tmp_path, insecure=True) as page:
         assert page.is_open
         assert asked(page.url, MODULES, {"Host": host})[0] == 200
+
+
+def test_a_stranger_that_asks_without_end_is_shut_out_and_a_user_is_not(tmp_path):
+    token, access = new_token(), tmp_path / "access"
+    access.touch(mode=0o600)
+    access.write_text(f"{token_line('ci', parse_rights('read'), token)}\n")
+    limits = Limits(refused_calls=20, refused_seconds=600.0)
+    with served(tmp_path, access=access, limits=limits) as page:
+        address = page.address.removeprefix("http://")
+        user = http.client.HTTPConnection(address, timeout=30)
+        with closing(user):
+            shown(user, token)
+            for _ in range(50):
+                with suppress(OSError, http.client.HTTPException):
+                    asked(page.url, MODULES)
+            assert eventually(lambda: not connects(address))
+            assert connects(address, "127.0.0.2")
+            shown(user, token)
+
+
+def shown(connection, token):
+    """The user is answered on this connection."""
+    connection.request("GET", f"/{MODULES}", headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    assert answer.read()
+    assert answer.status == 200
 
 
 def test_a_token_opens_and_nothing_else_does(tmp_path):
