@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from symd import containers
 from symd.config import Limits
 from symd.contexts.placement import placed
+from symd.debuginfo.variables import VariableReader
 from symd.errors import BadQuery, Malformed, SymdError
 from symd.index import Index
 from symd.index.module import build_index
@@ -101,3 +103,11 @@ def test_text_that_passes_the_end_of_the_address_space_is_malformed(address: int
     image = build_elf(machine=224, osabi=64, type=3, sections=[text], segments=[segment])
     with pytest.raises(Malformed, match="end of the 64-bit address space"):
         containers.unpack(image)
+
+
+def test_variables_are_asked_at_the_last_address_of_all() -> None:
+    """An empty section may begin there; found by a million changed inputs."""
+    code = containers.unpack((SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes()).objects[0]
+    text = next(each for each in code.sections if each.executable)
+    sections = tuple(replace(each, address=TOP, size=0) if each is text else each for each in code.sections)
+    assert VariableReader(replace(code, sections=sections)).at(text.index, 0).variables == ()

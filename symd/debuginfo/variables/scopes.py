@@ -101,15 +101,15 @@ class ScopeFinder:
         """The rows of function ranges that hold the address, overlap one that does, and so on; in the order of the
         tree."""
         start, end = self._scopes.start, self._scopes.end
-        low, high = np.uint64(address), np.uint64(address + 1)
+        first = last = np.uint64(address)
         while True:
-            near = np.flatnonzero(self._of_functions & (start < high) & (end > low))
+            near = np.flatnonzero(self._of_functions & (start <= last) & (end > first))
             if not len(near):
                 return near
-            reach = start[near].min(), end[near].max()
-            if reach[0] >= low and reach[1] <= high:
+            reach = start[near].min(), end[near].max() - np.uint64(1)
+            if reach[0] >= first and reach[1] <= last:
                 return near[np.argsort(self._scopes.which[near], kind="stable")]
-            low, high = min(low, reach[0]), max(high, reach[1])
+            first, last = min(first, reach[0]), max(last, reach[1])
 
     def _function_at(self, address: int) -> Die | None:
         """The function or inlined call that the rule gives the address to."""
