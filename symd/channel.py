@@ -9,11 +9,13 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
 
+from symd.config import default_socket
 from symd.credential_file import read_credentials
 from symd.errors import InvalidInput, SymdError
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
@@ -22,7 +24,7 @@ UNIX: Final = "unix:"
 TLS: Final = "tls:"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _LOOPBACK_NETWORK: Final = re.compile(r"127(\.\d{1,3}){3}", re.ASCII)
-_START: Final = "start one with `symd serve`"
+_TCP_TAKES: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -37,6 +39,7 @@ _LOST: Final = "the daemon ended, or closed the connection, in the middle of the
 _WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
 _SHUT_OUT: Final = "a daemon that has shut this address out, for many refused calls, answers nothing for some seconds: its log says so (refused_calls)"
 _EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
+_RIGHT_NAME: Final = "write a name that the domain name system knows"
 _LET_IN: Final = "symd serve --allow-uid lets further users in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
 _NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
@@ -159,8 +162,22 @@ def unreachable(address: str, details: str) -> tuple[str, str]:
         return _LOST, _WHY if address.startswith(UNIX) else f"{_WHY}; {_SHUT_OUT}"
     if are_several(address):
         return _none_of_several(address, details)
+    if not address.startswith(UNIX) and _is_unresolved(details):
+        return f"the name {hosts(address)[0].rpartition(':')[0]} cannot be resolved", _RIGHT_NAME
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
-    return way(address, details) or ("no daemon answers", _START)
+    return way(address, details) or ("no daemon answers", _start(address))
+
+
+def _start(address: str) -> str:
+    """How a daemon is started that listens there."""
+    if address == f"{UNIX}{default_socket()}":
+        return "start one with `symd serve`"
+    command = f"`symd serve --address {quote(address.removeprefix(TLS))}`"
+    return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_TAKES}")
+
+
+def _is_unresolved(details: str) -> bool:
+    return any(words in details for words in ("DNS resolution failed", "errors resolving"))
 
 
 def late(address: str) -> str:
@@ -170,8 +187,8 @@ def late(address: str) -> str:
 
 def _none_of_several(address: str, details: str) -> tuple[str, str]:
     """What gRPC says is of the last that it tried. Of that only the certificate's faults are told: those of one name share them."""
-    if any(words in details for words in ("DNS resolution failed", "errors resolving")):
-        return f"the name {hosts(address)[0]} has no address", "write a name that the domain name system knows"
+    if _is_unresolved(details):
+        return f"the name {hosts(address)[0]} has no address", _RIGHT_NAME
     said = _no_tls(address, details) if address.startswith(TLS) and not _closed(details) else None
     closed = "the connection was closed, and none of these daemons took the call"
     return said or (closed if _closed(details) else "none of these daemons answers", _EACH)
@@ -225,7 +242,7 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
     if "Permission denied" in details or _is_forbidden(path):
         return "the daemon's user has not let you use this socket", _LET_IN
     if not _closed(details):
-        return None if path.exists() else ("no daemon answers: there is no such socket", _START)
+        return None if path.exists() else ("no daemon answers: there is no such socket", _start(address))
     if _may_open(address.removeprefix(UNIX)):
         return f"the daemon closed the connection{_FULL}", _WAIT
     return f"the daemon's user has not let you use this socket, or the connection was closed{_FULL}", _LET_IN

@@ -144,7 +144,7 @@ def _whence(source: SourceText) -> str:
         return f"  (read from {source.path}{'' if source.verified else ', which nothing verifies'})"
     if source.origin is Origin.MODULE:
         return "  (text in the module)"
-    return f"  ({source.problem})" if source.problem else ""
+    return f"  ({source.problem}; --source-root and --map name folders)" if source.problem else ""
 
 
 def _source_line(number: int, text: Sequence[str]) -> str:

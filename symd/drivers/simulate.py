@@ -79,9 +79,21 @@ _SYSTEM_LIBRARIES: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib
 def check_product(product: str, root: str | None) -> None:
     """Raises InvalidInput for a product that no driver generation simulates, or not the one in the driver folder."""
     newer = root is not None and (Path(root) / _LIBRARIES / _NEWER_COMPILER).exists()
-    known = NEWER_PRODUCTS if newer else tuple(_GEOMETRY)
+    known = NEWER_PRODUCTS if newer else SIMULATED_PRODUCTS
     if product not in known:
-        raise InvalidInput(f"there is no product {product!r} to simulate", hint=f"one of {', '.join(known)}")
+        hint = f"one of {', '.join(known)}" if newer else _by_version()
+        raise InvalidInput(f"there is no product {product!r} to simulate", hint=hint)
+
+
+def _by_version() -> str:
+    """Which products are simulated by every driver, and which by one generation only."""
+    always = ", ".join(product for product in PRODUCTS if product in NEWER_PRODUCTS)
+    old = ", ".join(product for product in PRODUCTS if product not in NEWER_PRODUCTS)
+    new = ", ".join(product for product in NEWER_PRODUCTS if product not in PRODUCTS)
+    return (
+        f"every driver simulates {always}; one whose version ends in less than {_FIRST_NEWER_BUILD}, as 1.3.24595, also {old}; "
+        f"a newer one also {new}"
+    )
 
 
 def check_driver(product: str, driver: str) -> None:

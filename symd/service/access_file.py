@@ -19,6 +19,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from symd.errors import FailedPrecondition, InvalidInput, Unauthenticated
@@ -93,7 +94,7 @@ def read_access(path: Path) -> Access:
 def read_text(path: Path) -> str:
     """The text of an access file. Raises as ``read_access``."""
     try:
-        return read_private(path, _OTHERS).decode()
+        return read_private(path, _OTHERS, missing=f"`symd token NAME --access {quote(str(path))}` makes one").decode()
     except UnicodeDecodeError:
         raise InvalidInput("it is no text in UTF-8", where=str(path)) from None
 

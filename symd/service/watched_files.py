@@ -55,15 +55,17 @@ class WatchedFiles(Generic[Value]):
         return tuple(_version(path) for path in self._paths)
 
 
-def read_private(path: Path, others: int) -> bytes:
+def read_private(path: Path, others: int, *, missing: str = "") -> bytes:
     """The content of a file that others may do nothing with of the mode bits ``others``.
 
-    Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so.
+    Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so. ``missing`` is what to do where it is
+    not there.
     """
     try:
         data, status = read_credentials(path)
     except OSError as error:
-        raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path)) from error
+        hint = missing if isinstance(error, FileNotFoundError) else ""
+        raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path), hint=hint) from error
     if status.st_uid not in (0, os.geteuid()):
         hint = f"chown {os.geteuid()} {path}" if os.geteuid() else f"run this as its owner, user {status.st_uid}"
         raise FailedPrecondition("it belongs to another user", where=str(path), hint=hint)

@@ -72,7 +72,7 @@ kernel vadd  .text.vadd
      9  nine
     10  ten
         0x000020  op2
-  /src/inc.h  (nobody has it, and no allowed folder holds it)
+  /src/inc.h  (nobody has it, and no allowed folder holds it; --source-root and --map name folders)
      2
           inlined into vadd at vadd.cl:10
         0x000010  op1
@@ -88,7 +88,7 @@ no function
 functions outside kernels  .text.vadd
 
 function _Z6helperf
-  /src/inc.h  (nobody has it, and no allowed folder holds it)
+  /src/inc.h  (nobody has it, and no allowed folder holds it; --source-root and --map name folders)
      1
         0x000060  op6
 """

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from symd import Client
-from symd.config import Limits
+from symd.config import Limits, default_socket
 from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
@@ -164,7 +164,24 @@ def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
     assert "there is no such socket" in reason(f"unix:{tmp_path}/x.sock")
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "y.sock"))
-    assert "no daemon answers (start one" in reason(f"unix:{tmp_path}/y.sock")
+    address = f"unix:{tmp_path}/y.sock"
+    assert f"no daemon answers (start one with `symd serve --address {address}`)" in reason(address)
+
+
+def test_where_the_daemon_that_needs_no_address_is_missing_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert reason(f"unix:{default_socket()}").endswith("there is no such socket (start one with `symd serve`)")
+
+
+@pytest.mark.parametrize("scheme", ["", "tls:"])
+def test_a_name_that_has_no_address_and_a_port_that_nobody_listens_at(scheme):
+    said = reason(f"{scheme}nobody.invalid:5")
+    assert "the name nobody.invalid cannot be resolved (write a name that" in said
+    assert "serve" not in said
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    said = reason(f"{scheme}127.0.0.1:{port}")
+    assert f"no daemon answers (start one with `symd serve --address 127.0.0.1:{port}`; TCP takes --access," in said
 
 
 def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,15 @@ def test_a_product_of_the_other_generation_is_refused_before_a_wrong_device_answ
         simulate.check_driver("bmg", "Level Zero driver 1.3.24595")
     assert "skl, tgllp, dg2, pvc" in caught.value.hint
     simulate.check_driver("bmg", "Level Zero driver 1.3.39122")
+
+
+def test_a_product_that_none_simulates_is_told_which_driver_simulates_which() -> None:
+    with pytest.raises(InvalidInput, match="'foo'") as caught:
+        simulate.check_product("foo", None)
+    every, older, newer = caught.value.hint.split("; ")
+    assert every == "every driver simulates tgllp, dg2, pvc"
+    assert re.search(r"less than 31000, as [\d.]+, also skl$", older)
+    assert newer == "a newer one also bmg, ptl, lnl, mtl, dg1, adl-s"
 
 
 def test_a_folder_with_the_newer_compiler_refuses_an_old_product(tmp_path: Path) -> None:

@@ -37,6 +37,14 @@ def test_a_token_is_known_by_its_digest(file):
     assert access.of_certificate("ci") == frozenset()
 
 
+def test_a_file_that_is_not_there_is_told_with_what_makes_one(tmp_path):
+    path = tmp_path / "an access"
+    for read in (read_access, lambda path: edit(path, str)):
+        with pytest.raises(FailedPrecondition, match="it cannot be read: No such file") as caught:
+            read(path)
+        assert caught.value.hint == f"`symd token NAME --access '{path}'` makes one"
+
+
 def test_a_line_that_was_written_is_read(file):
     token = new_token()
     access = read_access(file(token_line("a.b-c@d", ALL_RIGHTS, token)))
