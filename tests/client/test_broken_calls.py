@@ -32,9 +32,9 @@ from symd.v1 import (
 DIGEST = "0" * 64
 PREFACE = 24
 HEADER = 9
-HEADERS, RST_STREAM, SETTINGS, PING = 1, 3, 4, 6
-ACK = 1
-"""Of HTTP/2 (RFC 9113): bytes of a client's preface and of a frame's header, types of frames, and a flag."""
+DATA, HEADERS, RST_STREAM, SETTINGS, PING = 0, 1, 3, 4, 6
+ACK = END_STREAM = 1
+"""Of HTTP/2 (RFC 9113): bytes of a client's preface and of a frame's header, types of frames, and flags."""
 
 
 def test_a_daemon_that_is_started_again_is_looked_for_each_second(tmp_path: Path) -> None:
@@ -126,14 +126,17 @@ def dying(tmp_path: Path) -> Iterator[Callable[[str], str]]:
 
 
 def _die(listener: socket.socket) -> None:
+    """Not before all of a request has come: one that gRPC has not sent yet it sends again, to whoever listens then."""
     taken, _ = listener.accept()
     with taken, taken.makefile("rb") as read:
         taken.sendall(_frame(SETTINGS) + _frame(SETTINGS, flags=ACK))
         read.read(PREFACE)
-        while (header := read.read(HEADER)) and header[3] != HEADERS:
+        while header := read.read(HEADER):
             body = read.read(int.from_bytes(header[:3], "big"))
             if header[3] == PING and not header[4] & ACK:
                 taken.sendall(_frame(PING, body, flags=ACK))
+            if header[3] == DATA and header[4] & END_STREAM:
+                break
         listener.close()
 
 
