@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.leftovers import remove_leftovers
 from symd.symbolic_links import resolved
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
 """So much of a file's name stands in that of the temporary one beside it."""
-_READING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
@@ -134,26 +134,9 @@ def _created(temporary: Path) -> BinaryIO:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the temporary files beside ``path`` whose writers are dead; only this user's own, in a folder that this user may list."""
+    """Remove the temporary files beside ``path`` whose writers are dead."""
     name = re.compile(rf"\.{re.escape(path.name[:_NAME_CHARACTERS])}\.[0-9a-f]{{8}}\.symd")
-    found: list[Path] = []
-    with suppress(OSError), os.scandir(path.parent) as entries:
-        found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
-    for each in found:
-        with suppress(OSError):  # it is in use, gone, or no file
-            _remove_unlocked(each)
-
-
-def _remove_unlocked(path: Path) -> None:
-    """Remove a file of this user that nobody has locked. Raises OSError."""
-    handle = os.open(path, _READING)
-    try:
-        status = os.fstat(handle)
-        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
+    remove_leftovers(path.parent, name, stat.S_ISREG, Path.unlink)
 
 
 def _put(temporary: Path, path: Path) -> None:

@@ -47,7 +47,9 @@ class Attempt:
 
     def seconds(self) -> float | None:
         """How long it may take where there is one answer to one message."""
-        return min((each for each in (self.timeout, self.silence) if each is not None), default=None)
+        if self.silence is None or self.timeout is None:
+            return self.timeout if self.silence is None else self.silence
+        return min(self.timeout, self.silence)
 
     def ran_out(self) -> None:
         """The time of ``seconds`` is over, or the daemon says so."""

@@ -114,6 +114,8 @@ class Persistence:
 
     def called(self, call: Callable[[Attempt], T], seconds: float | None) -> T:
         """The answer to a call that may be made twice."""
+        if not self._patience.several:
+            return call(Attempt(seconds))
         attempts = self._patience.attempts(seconds)
         while True:
             try:
@@ -136,6 +138,8 @@ class Persistence:
 
     async def called_async(self, call: Callable[[Attempt], Awaitable[T]], seconds: float | None) -> T:
         """``called``, awaited."""
+        if not self._patience.several:
+            return await call(Attempt(seconds))
         attempts = self._patience.attempts(seconds)
         while True:
             try:

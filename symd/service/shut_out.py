@@ -53,10 +53,6 @@ class ShutOut:
         with self._lock:
             return self._begin(network, limit, now)
 
-    def holds(self, network: Network, now: float) -> bool:
-        """Whether the network is shut out."""
-        return self.limit(network, now) != ""
-
     def limit(self, network: Network, now: float) -> str:
         """The limit for which the network is shut out; "" where it is not."""
         with self._lock:

@@ -7,11 +7,14 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from symd.leftovers import remove_leftovers
 from symd.store.files import FOLDER_MODE
 
 _OPENING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,8 +35,9 @@ class TemporaryFolder:
 
 
 def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
-    """A new one in ``parent``; those with that prefix whose makers are dead go. Raises OSError."""
-    _remove_abandoned(parent, prefix)
+    """A new one in ``parent``; this user's with that prefix whose makers are dead go. Raises OSError."""
+    name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
+    remove_leftovers(parent, name, stat.S_ISDIR, partial(shutil.rmtree, ignore_errors=True))
     while True:
         path = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}"
         path.mkdir(mode=FOLDER_MODE)
@@ -44,24 +48,3 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
             if path.is_dir():
                 return TemporaryFolder(path, lock)
             os.close(lock)
-
-
-def _remove_abandoned(parent: Path, prefix: str) -> None:
-    """Only this user's own."""
-    name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
-    found: list[Path] = []
-    with suppress(OSError), os.scandir(parent) as entries:  # a folder that cannot be listed can be written to
-        found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
-    for each in found:
-        with suppress(OSError):  # it is in use, gone, or no folder
-            _remove_unlocked(each)
-
-
-def _remove_unlocked(path: Path) -> None:
-    handle = os.open(path, _OPENING)
-    try:
-        if os.fstat(handle).st_uid == os.geteuid():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(handle)

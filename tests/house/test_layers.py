@@ -18,6 +18,7 @@ ORDER = (
     "budget",
     "credential_file",
     "symbolic_links",
+    "leftovers",
     "output_file",
     "api",
     "elf",

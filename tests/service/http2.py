@@ -114,7 +114,7 @@ class Connection:
             self.frame(PING, ACK, 0, payload)
         return kind, flags, stream, payload
 
-    def endings(self, count, seconds=20):
+    def endings(self, count, seconds=60):
         """What ``count`` calls end with: the last headers' raw bytes by stream."""
         found = {}
         while len(found) < count:

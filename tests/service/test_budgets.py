@@ -39,11 +39,15 @@ SYMBOLIZE, STREAM = "symd.v1.SymbolService.Symbolize", "symd.v1.SymbolService.Sy
 UPLOAD, LINES = "symd.v1.ModuleService.UploadModule", "symd.v1.SymbolService.GetLineTable"
 
 
+ENOUGH = {"daemon_memory": 1 << 40}
+"""The daemon shares this process with whatever other tests have left in its memory."""
+
+
 @contextmanager
 def served(tmp_path, **limits):
     """(address, daemon) over the fake engine."""
     config = Config(
-        limits=Limits(**limits), store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=3, grace=1.0
+        limits=Limits(**ENOUGH | limits), store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=3, grace=1.0
     )
     engine = FakeEngine()
     engine.add(GOOD)

@@ -27,7 +27,7 @@ from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.http2 import ACK, PING, PREFACE, Connection
-from tests.service.test_budgets import ANSWERED_WITHIN, ONE, STREAM, SYMBOLIZE, eventually, neighbour
+from tests.service.test_budgets import ANSWERED_WITHIN, ENOUGH, ONE, STREAM, SYMBOLIZE, eventually, neighbour
 from tests.service.test_budgets import served as served_unix
 from tests.service.test_calls import refusal
 
@@ -42,6 +42,7 @@ def served(tmp_path, address="127.0.0.1:0", *, open_health=False, rights="read",
     may = parse_rights(rights)
     access.write_text(f"{token_line('user', may, TOKEN)}\n{token_line('other', may, OTHER)}\n")
     doors = Doors(access=access, open_health=open_health, **(tls or {}))
+    limits = ENOUGH | limits
     config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=doors, limits=Limits(**limits))
     engine = FakeEngine()
     engine.add(GOOD)

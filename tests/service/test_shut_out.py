@@ -37,16 +37,16 @@ def test_the_call_beyond_as_many_as_a_second_may_have_shuts_out():
     assert [account.count(here, 5.0) for _ in range(3)] == [False] * 3
     assert not account.count(here, 6.0)
     assert [account.count(here, 6.5) for _ in range(4)] == [False, False, True, False]
-    assert account.holds(here, 7.0)
-    assert not account.holds(there, 7.0)
+    assert account.limit(here, 7.0) != ""
+    assert account.limit(there, 7.0) == ""
     assert account.networks(7.0) == (here,)
 
 
 def test_it_ends():
     account, here = ShutOut(Limits(refused_calls=1, refused_seconds=10.0)), network_of("10.0.0.7")
     assert [account.count(here, 5.0) for _ in range(2)] == [False, True]
-    assert account.holds(here, 14.9)
-    assert not account.holds(here, 15.0)
+    assert account.limit(here, 14.9) != ""
+    assert account.limit(here, 15.0) == ""
     assert account.networks(15.0) == ()
     assert [account.count(here, 15.0) for _ in range(2)] == [False, True]
 
