@@ -1,5 +1,5 @@
 """`python -m tests.fuzz [--seconds N] [--seed N] [--only NAME ...] [--plain | --grown] [--out FOLDER]`, or with `--replay TARGET FILE`
-one input again. NAME is a target, the beginning of several, `wire` or `through`. Exit code 1 when something was found; the inputs are then below
+one input again. NAME is a target, the beginning of several, `everything.` and the kind of its seeds, `wire` or `through`. Exit code 1 when something was found; the inputs are then below
 the folder, and `counts.json` there counts all that were ever tried."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.fuzz import counts, through, watchdog
 from tests.fuzz.target import Refused
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, is_of_kind, target_of
 from tests.fuzz.trial import State
 from tests.fuzz.watchdog import Defect
 from tests.fuzz.wire import WireFuzzer
@@ -53,8 +53,10 @@ def told(defects: list[Defect]) -> int:
 
 
 def named(chosen: Sequence[str]) -> list[str]:
-    """The targets that are called so, or begin so where none is."""
-    every = (*TARGETS, *DAEMONS)
+    """The targets that are called so, or begin so where none is; of one that counts by kind those of the kinds that are named. Raises
+    KeyError for a kind without seeds."""
+    of_kinds = [name for name in chosen if is_of_kind(name) and target_of(name)]
+    every = (*TARGETS, *DAEMONS, *of_kinds)
     return [name for name in every if name in chosen or name.startswith(tuple(set(chosen).difference(every)))]
 
 
@@ -92,7 +94,7 @@ def main() -> int:
     names = named(chosen.only)
     print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {how or 'plain'}", flush=True)
     share = chosen.seconds / (len(names) + _THROUGH_SHARES * ("through" in names))
-    targets = [name for name in names if name in TARGETS]
+    targets = [name for name in names if name not in DAEMONS]
 
     def count(name: str, state: State) -> None:
         counts.added(chosen.out / "counts.json", {name: state})

@@ -18,9 +18,9 @@ from tests.fuzz.trial import StateFile, Trial, bound_memory
 
 def seeded(name: str, seed: str, state: StateFile, out: Path, corpus: Path | None = None) -> None:
     """Inputs that seed and number make again, with what else is in ``corpus``."""
-    from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - after the instrumentation, where there is one
+    from tests.fuzz import targets  # noqa: PLC0415 - after the instrumentation, where there is one
 
-    target = with_corpus(distilled(TARGETS[name]), corpus)
+    target = with_corpus(distilled(targets.target_of(name)), corpus)
     bound_memory(target.memory)
     trial = Trial(target, state, out)
     for number in count():
@@ -50,8 +50,8 @@ def guided(name: str, seed: str, state: StateFile, out: Path, corpus: Path) -> N
     import atheris  # noqa: PLC0415 - only here
 
     with atheris.instrument_imports(include=["symd"]):
-        from tests.fuzz.targets import TARGETS  # noqa: PLC0415
-    target = TARGETS[name]
+        from tests.fuzz import targets  # noqa: PLC0415
+    target = targets.target_of(name)
     corpus.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(target.seeds()):
         (corpus / f"seed-{number}").write_bytes(data)

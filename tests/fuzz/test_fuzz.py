@@ -26,7 +26,7 @@ from tests.fuzz.elf_sections import section_of
 from tests.fuzz.kinds import kind
 from tests.fuzz.mutations import SAMPLES
 from tests.fuzz.target import Target, fitting
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, target_of
 from tests.fuzz.trial import State, StateFile, Trial, keep
 from tests.fuzz.wire import WireFuzzer
 from tests.soak.daemon import serving
@@ -189,6 +189,14 @@ def test_a_target_is_chosen_by_its_name_and_several_by_how_they_begin() -> None:
     assert named(["spirv"]) == ["spirv"]
     assert {"dwarf.lines", "dwarf.units", "wire"} <= set(named(["dwarf.", "wire"]))
     assert set(named([""])) > set(TARGETS)
+
+
+def test_of_a_target_that_counts_by_kind_one_kind_is_chosen_by_its_name() -> None:
+    assert named(["everything.zebin", "elf"]) == ["elf", "everything.zebin"]
+    assert {kind(data) for data in target_of("everything.zebin").seeds()} == {"zebin"}
+    assert not any("." in name for name, each in TARGETS.items() if each.kind)
+    with pytest.raises(KeyError):
+        named(["everything.no-such-kind"])
 
 
 def test_a_bundle_is_taken_apart_again() -> None:

@@ -134,12 +134,13 @@ class Child:
         self._log().unlink(missing_ok=True)
         if not kinds:
             return {self.name: State().with_(state)}
-        found = {f"{self.name}.{kind}": of_kind for kind, of_kind in kinds.items()}
+        name = self.name.partition(".")[0]  # one that counts by kind may have been named with the kind of its seeds
+        found = {f"{name}.{kind}": of_kind for kind, of_kind in kinds.items()}
         counted = State()
         for each in kinds.values():
             counted = counted.with_(each)
         rest = State(*(whole - part for whole, part in zip(state[:3], counted[:3], strict=True)))
-        return found | ({self.name: rest} if rest.tried else {})
+        return found | ({name: rest} if rest.tried else {})
 
 
 def run(
