@@ -100,7 +100,10 @@ def _content(pieces: tuple[LocationPiece, ...], size: int, wave: _Wave, position
     """The bytes of a variable in the lane at ``position`` among the wave's."""
     found, filled = 0, 0
     for piece in pieces:
-        bits = piece.bit_size if piece.bit_size is not None else 8 * size
+        missing = 8 * size - filled
+        if not missing:
+            break
+        bits = missing if piece.bit_size is None else min(piece.bit_size, missing)
         value = _piece(piece, bits, wave, position)
         if value is None or piece.per_lane:
             return None

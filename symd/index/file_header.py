@@ -21,4 +21,6 @@ COLUMN = struct.Struct("<36s4sQQQ")
 COLUMN_NAME = 36
 """Bytes of a column's name."""
 LARGEST = 1 << 33
-"""Entries of which a column stores one for all, and bytes of a compressed column when it is opened: what states more is not believed."""
+"""Bytes of a compressed column when it is opened: what states more is not believed."""
+LARGEST_PAGE = 1 << 20
+"""Bytes that a page of ranges may take when it is opened: more than one of the widest numbers does."""

@@ -6,7 +6,8 @@
     u32           CRC-32 of everything after the header, as zlib computes it
     u32           0
     per column    64 bytes: name (36, NUL-padded), dtype (4, as NumPy writes it, NUL-padded), u64 offset, u64 entries,
-                  u64 stored: entries that are in the file, which is 1 where all are equal
+                  u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than one
+                  of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
 
 ``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
@@ -142,7 +143,7 @@ class Stored:
     def _sound(self, name: str, kind: bytes, offset: int, entries: int, stored: int) -> np.dtype[Any]:
         """The type of a column that is described so."""
         dtype = _DTYPES.get(kind)
-        if dtype is None or (stored != entries and (stored != 1 or entries >= LARGEST)):
+        if dtype is None or (stored != entries and (stored != 1 or entries > len(self._buffer))):
             raise DataLoss(f"gives column {name!r} an unknown type or an impossible size", where="index file")
         if offset + stored * dtype.itemsize > len(self._buffer) or offset % dtype.itemsize:
             raise DataLoss(f"ends inside column {name!r}", where="index file")
@@ -194,14 +195,14 @@ def compress_parts(size: int, parts: Iterable[Column | bytes]) -> Column:
     return np.frombuffer(b"".join(Compressor().pieces(size, parts)), np.uint8)
 
 
-def decompress(column: Column) -> bytes:
-    """The bytes of a compressed column. Raises DataLoss."""
+def decompress(column: Column, largest: int = LARGEST) -> bytes:
+    """The bytes of a compressed column, at most ``largest``. Raises DataLoss."""
     import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
 
     data = column.tobytes()
     try:
         size = zstandard.frame_content_size(data)
-        if not 0 <= size <= LARGEST:
+        if not 0 <= size <= largest:
             raise DataLoss("has a compressed column of no believable size", where="index file")
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except (zstandard.ZstdError, MemoryError) as error:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symd.errors import DataLoss
+from symd.index.file_header import LARGEST_PAGE
 from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
 from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns, FunctionTable
@@ -236,12 +237,12 @@ class RangePages:
     def _page(self, page: int) -> list[memoryview]:
         """Its planes: bits, steps, lines, columns, reasons."""
         begin, size = int(self._ends[page - 1]) if page else 0, self._stop(page) - (page << PAGE)
-        data = memoryview(decompress(self._data[begin : int(self._ends[page])]))
+        data = memoryview(decompress(self._data[begin : int(self._ends[page])], LARGEST_PAGE))
         bits = size + 7 >> 3
         widths = [dtype.itemsize for dtype in (*self._widths, _BYTE)]
         sizes = [bits, int.from_bytes(data[:bits]).bit_count() * widths[0], *(size * width for width in widths[1:])]
         stops = list(accumulate(sizes))
-        if stops[-1] != len(data) or not data[0] & 1:
+        if stops[-1] != len(data) or not data[0] & 1 or data[bits - 1] >> ((size - 1) % 8 + 1):
             raise DataLoss("has a page of ranges that is not whole", where="index file")
         return [data[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 
-from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, MAGIC, VERSION
+from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST_PAGE, MAGIC, VERSION
 from symd.model.plain_answers import REASONS, NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
@@ -26,8 +26,6 @@ _ITEMS: Mapping[bytes, Literal["B", "H", "I", "Q"]] = {b"|u1\0": "B", b"<u2\0": 
 _BYTES = {"B": 1, "H": 2, "I": 4, "Q": 8}
 _SIGNED: Mapping[int, Literal["b", "h", "i", "q"]] = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED: Mapping[int, Literal["B", "H", "I"]] = {1: "B", 2: "H", 4: "I"}
-_LARGEST_PAGE = 1 << 20
-"""Bytes that a page may take: more than one of the widest numbers does."""
 _MOST_SECTIONS = 1 << 16
 """Text sections that are gone through one by one."""
 
@@ -79,7 +77,7 @@ class _PlainIndex:
         kind, offset, entries, stored = self._described(name)
         item = _ITEMS[kind]
         numbers = self._file[offset : offset + stored * _BYTES[item]].cast(item)
-        if len(numbers) != stored or (stored != entries and (stored != 1 or entries >= LARGEST)):
+        if len(numbers) != stored or (stored != entries and (stored != 1 or entries > len(self._file))):
             raise NotPlain
         return numbers if stored == entries else _Equal(numbers[0], entries)
 
@@ -159,7 +157,7 @@ class _PlainIndex:
         stops = [held + 7 >> 3]
         for size in (runs * step_width, held * line_width, held * column_width, held):
             stops.append(stops[-1] + size)
-        if stops[-1] != len(data) or not flags & 1:
+        if stops[-1] != len(data) or not flags & 1 or flags >> held:
             raise NotPlain
         steps = data[stops[0] : stops[1]].cast(_SIGNED[step_width])
         above = data[stops[1] : stops[2]].cast(_UNSIGNED[line_width])[here]
@@ -180,7 +178,7 @@ class _PlainIndex:
         if len(packed) != stop - first:
             raise NotPlain
         try:
-            if not 0 <= frame_content_size(packed) <= _LARGEST_PAGE:
+            if not 0 <= frame_content_size(packed) <= LARGEST_PAGE:
                 raise NotPlain
             return ZstdDecompressor().decompress(packed)
         except ZstdError as error:

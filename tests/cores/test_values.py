@@ -53,6 +53,14 @@ def values(*pieces: LocationPiece, types: tuple[TypeInfo, ...]) -> tuple[str, ..
 INT, UNSIGNED, FLOAT = base("int", 4, "signed"), base("unsigned int", 4, "unsigned"), base("float", 4, "float")
 
 
+@pytest.mark.parametrize("size", [40, 1 << 43])
+def test_of_a_piece_that_is_larger_than_its_variable_the_lowest_bits_count(size: int):
+    """Debug data states sizes as it likes."""
+    large = LocationPiece(PieceKind.IMPLICIT, bit_size=size, data=bytes(range(1, 9)))
+    assert values(large, types=(UNSIGNED,)) == (str(0x04030201),)
+    assert values(large, large, types=(UNSIGNED,)) == (str(0x04030201),)
+
+
 @pytest.mark.parametrize(
     ("pieces", "kind", "said"),
     [

@@ -153,7 +153,7 @@ def mutate_index(dice: random.Random, data: bytes, change: Change) -> bytes:
     content = change(data[offset : offset + width * stored])[: max(width * stored, 0) or None]
     image[offset : offset + len(content)] = content
     if dice.random() < 1 / 4:
-        entries = dice.choice((0, 1, entries + 1, 1 << 20))
+        entries = dice.choice((0, 1, min(entries + 1, (1 << 64) - 1), 1 << 20))
         image[at : at + _COLUMN.size] = _COLUMN.pack(name, kind, offset, entries, dice.choice((1, entries, stored)))
     return _summed(bytes(image))
 

@@ -4,6 +4,7 @@ or in circles."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,13 +14,16 @@ import pytest
 from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.format import Column, decode, encode
+from symd.index.file_header import COLUMN, HEADER
+from symd.index.format import Column, compress, decode, decompress, encode
 from symd.index.module import build_index
 from symd.index.packing import pack_table
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.model.addresses import ByKernel, KernelOffset
 from tests.builders.elf import AX, Section, Symbol, build_elf
 
+CHECKSUM = slice(16, 20)
+"""Bytes of the header."""
 SAMPLE = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"
 
 
@@ -113,6 +117,33 @@ def test_a_row_of_larger_numbers_than_rows_have_is_damage(
     index = Index.checked(file)
     with pytest.raises(DataLoss, match="not there"):
         assert index.rows
+
+
+def test_a_column_of_more_entries_than_the_file_has_bytes_is_damage(columns: Mapping[str, Column]) -> None:
+    """One entry stands for all that are equal: a few bytes could tell of billions."""
+    file = bytearray(encode(columns))
+    for at in range(HEADER.size, HEADER.size + COLUMN.size * len(columns), COLUMN.size):
+        name, kind, offset, _, _ = COLUMN.unpack_from(file, at)
+        changed = bytearray(file)
+        changed[at : at + COLUMN.size] = COLUMN.pack(name, kind, min(offset, len(file) - 8), len(file) + 1, 1)
+        changed[CHECKSUM] = zlib.crc32(changed[HEADER.size :]).to_bytes(4, "little")
+        with pytest.raises(DataLoss, match="impossible size"):
+            Index.checked(bytes(changed))
+
+
+def test_a_bit_behind_the_last_range_of_a_page_is_damage(columns: Mapping[str, Column]) -> None:
+    """A page begins with a bit for each range, in whole bytes."""
+    count = int(columns["range_count"][0])
+    assert count % 8
+    page = bytearray(decompress(columns["page_data"]))
+    page[count >> 3] |= 0x80
+    steps = int(columns["page_width"][0])
+    end = (count + 7 >> 3) + steps * int.from_bytes(page[: count + 7 >> 3], "little").bit_count()
+    page[end - steps : end - steps] = bytes(steps)  # the step of the run that the bit begins
+    packed = compress(bytes(page))
+    file = encode({**columns, "page_data": packed, "page_end": np.array([len(packed)], np.uint32)})
+    with pytest.raises(DataLoss, match="not whole"):
+        Index.checked(file).answer(ByKernel("raycast", KernelOffset(0x368)))
 
 
 def test_the_word_of_the_header_that_says_nothing_is_zero(columns: Mapping[str, Column]) -> None:

@@ -154,7 +154,7 @@ class Locator:
             return LocationAt(f"constant {text!r}", _alone(piece), everywhere=True)
         data = value.data
         if data is None:
-            size = max(names.reading.size or 8, (value.number.bit_length() + 7) // 8, 1)
+            size = max(min(names.reading.size or 8, MOST_BYTES), (value.number.bit_length() + 7) // 8, 1)
             data = (value.number % (1 << 8 * size)).to_bytes(size, "little")
         return LocationAt(f"constant {names.reading.text(data)}", _alone(constant(data, names)), everywhere=True)
 

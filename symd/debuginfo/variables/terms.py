@@ -149,11 +149,14 @@ def binary(sign: str, left: Term, right: Term, size: int) -> Term:
         result = _compute(sign, left, right, size)
         if result is not None:
             return wrapped(result, size)
-    if sign == "&" and isinstance(left, Bits) and isinstance(right, Constant):
-        mask = (1 << left.size) - 1
-        if right.value & mask == mask:
-            return left
+    if sign == "&" and isinstance(left, Bits) and isinstance(right, Constant) and _has_lowest(right.value, left.size):
+        return left
     return Operation(sign, (left, right))
+
+
+def _has_lowest(value: int, bits: int) -> bool:
+    """Whether so many of the lowest bits are set. Debug data may state any number of them."""
+    return bits <= value.bit_length() and ~value & (1 << bits) - 1 == 0
 
 
 def _compute(sign: str, left: Constant, right: Constant, size: int) -> int | None:

@@ -10,11 +10,14 @@ import pytest
 
 from symd import containers
 from symd.debuginfo.variables import visible_at
+from symd.debuginfo.variables.location_records import MOST_BYTES
 from symd.debuginfo.variables.visible import MOST_VARIABLES
+from symd.dwarf.variable_constants import Op
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Vendor
 from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref
+from tests.builders.leb128 import uleb
 from tests.containers.amd import objects
 from tests.debuginfo.variables.build import BASE, code, function, span, unit, variable, visible
 from tests.golden.cuda import samples as cuda
@@ -126,3 +129,25 @@ def test_thousands_of_types_in_a_row_are_cut_off() -> None:
     )
     assert len(found.types) == 4096
     assert found.notes == ("there are more types than are shown",)
+
+
+@pytest.mark.parametrize("size", [1 << 20, 1 << 40, (1 << 63) - 1])
+def test_a_constant_of_a_type_of_any_size_is_shown_by_its_first_bytes(size: int) -> None:
+    huge = Die("base_type", [At("encoding", "data1", 5), At("byte_size", "udata", size)], label="huge")
+    held = variable("x", At("type", "ref4", Ref("huge")), At("const_value", "sdata", -3))
+    [found] = visible(code(unit(function("f", held), huge))).variables
+    assert found.location is not None
+    assert found.location.startswith("constant bytes fd ff ff ff")
+    assert len(found.locations[0].pieces[0].data or b"") == MOST_BYTES
+
+
+@pytest.mark.parametrize("bits", [65, 1 << 40, (1 << 63) - 1])
+def test_any_number_of_bits_of_a_register_may_be_masked(bits: int) -> None:
+    """Intel's operation takes the number from the stack."""
+    first, size = [Op.DW_OP_constu, *uleb(3)], [Op.DW_OP_constu, *uleb(bits)]
+    masked = [Op.DW_OP_lit31, Op.DW_OP_and, Op.DW_OP_stack_value]
+    place = bytes([Op.DW_OP_reg0, *first, *size, Op.DW_OP_INTEL_push_bit_piece_stack, *masked])
+    held = variable("x", At("location", "exprloc", place))
+    [found] = visible(code(unit(function("f", held)), vendor=Vendor.INTEL)).variables
+    assert found.location is not None
+    assert "& 31" in found.location
