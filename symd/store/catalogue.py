@@ -6,6 +6,7 @@ Writers of several processes exclude one another (WAL, busy timeout); readers ne
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sqlite3
@@ -16,8 +17,11 @@ from threading import Lock
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
+from symd.store.catalogue_copy import CatalogueCopy
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
 from symd.store.files import FILE_MODE, disk, locked
+
+log = logging.getLogger("symd.store")
 
 MIGRATIONS: tuple[str, ...] = (
     # 1: modules, failures, aliases
@@ -228,7 +232,10 @@ class Catalogue(CatalogueQueries):
     LAST_ENTRY = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
 
     def __init__(self, root: Path, *, durable: bool = True, lock_seconds: float | None = None) -> None:
+        self._root = root
         self.path = newest(root)
+        """The file that is read: the newest, or a copy."""
+        self._copy: CatalogueCopy | None = None
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
         self.refused: Callable[[StoreUnavailable], None] = lambda _error: None
@@ -237,21 +244,55 @@ class Catalogue(CatalogueQueries):
         self._durable = durable
         self._idle: list[sqlite3.Connection] = []
         self._write_lock = Lock()
-        with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
-            self.renew()
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
-            with closing(self.connect()) as connection:
-                migrate(connection, self.path)
+        try:
+            with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
+                self.renew()
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+                with closing(self.connect()) as connection:
+                    migrate(connection, self.path)
+        except StoreUnavailable as error:
+            self._read_copy(error)
 
     def close(self) -> None:
+        self._close_idle()
+        if self._copy is not None:
+            self._copy.remove()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
 
+    @property
+    def refusal(self) -> StoreUnavailable | None:
+        """Why a copy is read and nothing can be written; None where that is not so."""
+        return None if self._copy is None else self._copy.refusal
+
+    def _read_copy(self, refusal: StoreUnavailable) -> None:
+        """Go on with a copy of the file until it can be opened: on a disk without any room SQLite cannot even read it in its
+        place. Raises ``refusal`` where that is not why, or there is nothing to be copied that can be read as it is."""
+        original = newest(self._root)
+        if not _size(original) or older_schema(original) or opens_in_place(original):
+            raise refusal
+        try:
+            self._copy = CatalogueCopy(original, refusal)
+        except StoreUnavailable:
+            raise refusal from None
+        self.path = self._copy.path
+        log.error("%s cannot be opened where it is: a copy is read, and nothing is written until it can", original)
+
     def renew(self) -> None:
-        """Turn to the file that has replaced this one, if one has."""
-        if successor(self.path).exists():
-            self.path = newest(self.path.parent)
-            self.close()
+        """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be opened again."""
+        if self._copy is None and not successor(self.path).exists():
+            return
+        newer = newest(self._root)
+        if self._copy is not None:
+            if not opens_in_place(newer):
+                return
+            self._copy.remove()
+            self._copy = None
+            log.warning("%s can be opened again", newer)
+        self.path = newer
+        self._close_idle()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -292,12 +333,17 @@ class Catalogue(CatalogueQueries):
             with disk(self._lock):
                 stack.enter_context(locked(self._lock, shared=True))
                 self.renew()
+            if (refusal := self.refusal) is not None:
+                self.refused(refusal)
+                raise refusal.with_traceback(None)
             yield
 
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
         """One of the idle connections or a new one; after a database error, and when the file was replaced meanwhile, it
         is closed instead of reused."""
+        if self._copy is not None:
+            self.renew()
         path = self.path
         try:
             connection = self._idle.pop()
@@ -394,6 +440,14 @@ def opens_in_place(path: Path) -> bool:
     except sqlite3.Error as error:
         return not error.sqlite_errorname.startswith(("SQLITE_IOERR", "SQLITE_FULL"))
     return True
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
 
 
 def older_schema(path: Path) -> int:

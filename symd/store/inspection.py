@@ -6,10 +6,9 @@ while nobody writes."""
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +21,7 @@ from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
 from symd.store.catalogue import copy_of_catalogue, existing, migrate, newest, older_schema, opens_in_place, translated
+from symd.store.catalogue_copy import copy_with_log
 from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
@@ -139,15 +139,9 @@ def _readable(path: Path) -> Iterator[_Readable]:
         if schema:
             copy_of_catalogue(path, copied)
         else:
-            _copy_files(path, copied)
+            copy_with_log(path, copied)
             schema = older_schema(copied)
         yield _Readable(copied, schema, _migrated(copied) if schema else ())
-
-
-def _copy_files(path: Path, to: Path) -> None:
-    for suffix in ("", "-wal"):
-        with suppress(FileNotFoundError):
-            shutil.copyfile(f"{path}{suffix}", f"{to}{suffix}")
 
 
 def _migrated(path: Path) -> Sequence[str]:

@@ -16,7 +16,7 @@ from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.catalogue import Catalogue
-from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of, sweep
+from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
 from symd.store.tree import Tree, check_links, check_no_others, look
@@ -80,10 +80,9 @@ def put_right(tree: Tree, paths: StorePaths) -> bool:
 
 
 def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree) -> Recovery:
-    """Drop rows without a file, remove everything that has neither, forget attempts to index what is gone, and name the files
+    """Drop rows without a file, remove indexes of nothing, forget attempts to index what is gone, and name the files
     that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
     stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened."""
-    leftovers = sweep(paths.incoming)
     known = catalogue.all_sizes()
     uncatalogued = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
     gone = known.keys() - tree.modules.keys() - paths.all_damaged()
@@ -93,7 +92,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
     _reconcile_indexes(paths, catalogue, limits, tree, uncatalogued)
     with catalogue.writing(survives_power_cut=False) as connection:
         rows.forget_attempts_of_nothing(connection)
-    return Recovery(leftovers, dropped, uncatalogued=tuple(sorted(uncatalogued)))
+    return Recovery(dropped=dropped, uncatalogued=tuple(sorted(uncatalogued)))
 
 
 def adopt(

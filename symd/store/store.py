@@ -36,6 +36,7 @@ from symd.store.files import (
     set_aside,
     sha256_of,
     size_of,
+    sweep,
     turn,
 )
 from symd.store.folder_writability import FolderWritability
@@ -87,6 +88,8 @@ class Store(CataloguedModules):
         self.writability = FolderWritability(self._paths, self._limits)
         """Whether the disk has room for what is written."""
         self._catalogue.refused = self.writability.refused
+        if self._catalogue.refusal is not None:
+            self.writability.refused(self._catalogue.refusal)
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -120,6 +123,8 @@ class Store(CataloguedModules):
             return self._in_step(None)
         except DataLoss as error:
             damaged = Path(error.metadata["file"])
+            if damaged.parent != self.root:  # a copy is read, for the disk has no room for another catalogue
+                raise
             seconds = self._limits.lock_seconds
             fault = error.metadata["fault"]
             rebuilt = rebuild(self._paths, damaged, fault, durable=self._durable, lock_seconds=seconds)
@@ -132,8 +137,14 @@ class Store(CataloguedModules):
         if found:
             raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
         with disk(self.root):
+            leftovers = sweep(self._paths.incoming)
+            if catalogue.refusal is not None:
+                catalogue.renew()  # what was left may have been the room that lacked
+            if catalogue.refusal is not None:
+                return catalogue, Recovery(leftovers)
             finish_rebuild(self._paths, self._limits.lock_seconds)
-            return catalogue, replace(recover(self._paths, catalogue, self._limits, self._tree), rebuilt=rebuilt)
+            recovery = recover(self._paths, catalogue, self._limits, self._tree)
+            return catalogue, replace(recovery, leftovers=leftovers, rebuilt=rebuilt)
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""

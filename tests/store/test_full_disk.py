@@ -1,22 +1,24 @@
 """A disk that refuses: one clear error, and the store as it was."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from symd.config import Limits
-from symd.errors import StoreUnavailable
+from symd.errors import DataLoss, StoreUnavailable
 from symd.store import Store
 from tests.small_disk import small_disk
 
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from symd.errors import StoreUnavailable
+from symd.errors import DataLoss, StoreUnavailable
 from symd.store import Store
 
 limit = int(sys.argv[2])
@@ -105,6 +107,66 @@ def test_a_catalogue_without_room_takes_its_file_back(small_disk: Path):
         assert refused
         known = {record.sha256 for record in store.records(limit=10_000)}
         assert {Path(name).name for name in files(root)} == known
+
+
+def fill(disk: Path) -> Path:
+    """Write a file until there is no byte left."""
+    path = disk / "fill"
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    assert os.statvfs(disk).f_bavail == 0
+    return path
+
+
+def test_a_store_is_opened_and_read_where_no_byte_is_free_and_takes_modules_once_there_is_room(small_disk: Path):
+    """SQLite cannot even read a catalogue where it cannot make its own files beside it."""
+    root = small_disk / "store"
+    with Store(root) as store:
+        old = store.put(b"old")
+        store.put_index(old, 1, b"index")
+        position = store.module_log.end()
+    filled = fill(small_disk)
+    with Store(root) as store:
+        assert (store.data(old), store.index(old, 1)) == (b"old", b"index")
+        assert [record.sha256 for record in store.records()] == [old]
+        assert store.module_log.end() == position
+        with pytest.raises(StoreUnavailable, match="free some space"):
+            store.put(b"new")
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.remove(old)
+        filled.unlink()
+        new = store.put(b"new")
+        assert {record.sha256 for record in store.records()} == {old, new}
+    with Store(root) as store:
+        assert store.data(new) == b"new"
+
+
+def test_what_an_upload_left_that_was_killed_is_room(small_disk: Path):
+    root = small_disk / "store"
+    with Store(root) as store:
+        old = store.put(b"old")
+    (root / "incoming" / "incoming-0123456789abcdef").write_bytes(bytes(200_000))
+    fill(small_disk)
+    with Store(root) as store:
+        assert store.recovery.leftovers == 1
+        new = store.put(b"new")
+        assert {record.sha256 for record in store.records()} == {old, new}
+
+
+def test_a_copy_that_is_damaged_is_not_made_anew(small_disk: Path):
+    root = small_disk / "store"
+    with Store(root) as store:
+        store.put(b"old")
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        connection.execute("PRAGMA ignore_check_constraints=ON")
+        connection.execute("UPDATE modules SET sha256 = 'nothing'")
+        connection.commit()
+    kept = (root / "catalogue.sqlite").read_bytes()
+    fill(small_disk)
+    with pytest.raises(DataLoss, match="damaged"):
+        Store(root)
+    assert (root / "catalogue.sqlite").read_bytes() == kept
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -1,0 +1,41 @@
+"""A copy of a catalogue on another disk, for as long as its own has no room for the files that SQLite makes beside one it reads."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from symd.errors import StoreUnavailable
+from symd.store.files import disk
+from symd.store.temporary_folder import make_temporary_folder
+
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
+_PREFIX = "symd-catalogue-"
+
+
+class CatalogueCopy:
+    """``path`` is the copy, ``refusal`` why it was made. It goes with this object."""
+
+    def __init__(self, original: Path, refusal: StoreUnavailable) -> None:
+        """Nobody has ``original`` open. Raises ``StoreUnavailable``."""
+        self.refusal = refusal
+        place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+        with disk(place):
+            folder = make_temporary_folder(place, _PREFIX)
+            self._remove = weakref.finalize(self, folder.remove)
+            self.path = folder.path / original.name
+            copy_with_log(original, self.path)
+
+    def remove(self) -> None:
+        """Harmless when repeated. Who has it open goes on reading."""
+        self._remove()
+
+
+def copy_with_log(original: Path, to: Path) -> None:
+    """Copy a catalogue's file and its log of writes, byte by byte. Raises OSError."""
+    for suffix in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{original}{suffix}", f"{to}{suffix}")
