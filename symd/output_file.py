@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from symd.errors import InvalidInput, StoreUnavailable
+from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.leftovers import remove_leftovers
 from symd.symbolic_links import resolved
 
@@ -31,15 +31,30 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
     The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that fails
     or is interrupted leaves the old file whole and no temporary one. The permissions of an old file stay.
 
-    A symbolic link is followed, unless another user put it where everybody may write (``FailedPrecondition``), and what is no regular file (a pipe, /dev/stdout) is written to as it is; not so without
-    ``follow_links``: whatever has the name is then replaced.
+    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is, unless another user put it where everybody may write
+    (``FailedPrecondition``); not so without ``follow_links``: whatever has the name is then replaced.
     """
     with writing(path, hint):
         target = resolved(path) if follow_links else path
         if follow_links and target.exists() and not target.is_file():
-            target.write_bytes(data)
+            _write_as_it_is(target, data)
         else:
             _replace(target, data)
+
+
+def _write_as_it_is(path: Path, data: bytes) -> None:
+    """To a pipe or a device. Another user's pipe is refused in a folder that everybody may write in, unless it is the folder's owner's: that
+    user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5))."""
+    with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as stream:
+        status, folder = os.fstat(stream.fileno()), path.parent.stat()
+        strangers = folder.st_mode & stat.S_IWOTH and status.st_uid not in (os.geteuid(), folder.st_uid)
+        if stat.S_ISFIFO(status.st_mode) and strangers:
+            raise FailedPrecondition(
+                "this is another user's pipe in a folder that everybody may write in",
+                where=str(path),
+                hint="name another file",
+            )
+        stream.write(data)
 
 
 def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:

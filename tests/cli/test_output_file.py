@@ -155,6 +155,25 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert (read, pipe.is_fifo()) == ([b"data"], True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's pipe")
+def test_another_users_pipe_gets_nothing_where_everybody_may_write(tmp_path: Path) -> None:
+    pipe = tmp_path / "out"
+    os.mkfifo(pipe)
+    os.chown(pipe, NOBODY, NOBODY)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        tmp_path.chmod(0o1777)
+        with pytest.raises(FailedPrecondition, match="another user's pipe"):
+            write_file(pipe, b"secret", hint="")
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+        tmp_path.chmod(0o755)
+        write_file(pipe, b"data", hint="")
+        assert os.read(reader, 9) == b"data"
+    finally:
+        os.close(reader)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
