@@ -45,7 +45,7 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
 def _write_as_it_is(path: Path, data: bytes) -> None:
     """To a pipe or a device. Another user's pipe is refused in a folder that everybody may write in, unless it is the folder's owner's: that
     user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5))."""
-    with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as stream:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as stream:
         status, folder = os.fstat(stream.fileno()), path.parent.stat()
         strangers = folder.st_mode & stat.S_IWOTH and status.st_uid not in (os.geteuid(), folder.st_uid)
         if stat.S_ISFIFO(status.st_mode) and strangers:
