@@ -155,6 +155,19 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert (read, pipe.is_fifo()) == ([b"data"], True)
 
 
+def test_a_pipe_without_a_name_is_written_to(tmp_path: Path) -> None:
+    """As /dev/stdout may be one."""
+    link = tmp_path / "stdout"
+    read, write = os.pipe()
+    link.symlink_to(f"/proc/self/fd/{write}")
+    try:
+        write_file(link, b"data", hint="")
+        assert os.read(read, 9) == b"data"
+    finally:
+        os.close(read)
+        os.close(write)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's pipe")
 def test_another_users_pipe_gets_nothing_where_everybody_may_write(tmp_path: Path) -> None:
     pipe = tmp_path / "out"
