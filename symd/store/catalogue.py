@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
@@ -19,7 +20,7 @@ from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdErro
 from symd.model.identities import Digest
 from symd.store.catalogue_copy import CatalogueCopy
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
-from symd.store.files import FILE_MODE, disk, locked
+from symd.store.files import FILE_MODE, disk, locked, size_of
 
 log = logging.getLogger("symd.store")
 
@@ -226,6 +227,29 @@ def _numbered(root: Path, number: int) -> Path:
     return root / ("catalogue.sqlite" if number == 1 else f"catalogue-{number}.sqlite")
 
 
+@dataclass(eq=False, slots=True)
+class _Pool:
+    """A file, and connections to it that nobody uses. Of one that was left what is given back goes with it."""
+
+    path: Path
+    copy: CatalogueCopy | None = None
+    idle: list[sqlite3.Connection] = field(default_factory=list)
+    is_left: bool = False
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        if self.is_left:
+            connection.close()
+        else:
+            self.idle.append(connection)
+
+    def close(self) -> None:
+        self.is_left = True
+        while self.idle:
+            self.idle.pop().close()
+        if self.copy is not None:
+            self.copy.remove()
+
+
 class Catalogue(CatalogueQueries):
     """Connections to the newest catalogue in the folder ``root``; safe to use from several threads."""
 
@@ -233,16 +257,16 @@ class Catalogue(CatalogueQueries):
 
     def __init__(self, root: Path, *, durable: bool = True, lock_seconds: float | None = None) -> None:
         self._root = root
-        self.path = newest(root)
-        """The file that is read: the newest, or a copy."""
-        self._copy: CatalogueCopy | None = None
+        self._pool = _Pool(newest(root))
+        self._renewing = Lock()
+        self.is_recovered = True
+        """False from when a copy was read until somebody has brought files and rows in step (``recovery``)."""
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
         self.refused: Callable[[StoreUnavailable], None] = lambda _error: None
         """Told each error of a disk that does not take what is written."""
         self._lock = root / LOCK
         self._durable = durable
-        self._idle: list[sqlite3.Connection] = []
         self._write_lock = Lock()
         try:
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
@@ -253,46 +277,49 @@ class Catalogue(CatalogueQueries):
         except StoreUnavailable as error:
             self._read_copy(error)
 
-    def close(self) -> None:
-        self._close_idle()
-        if self._copy is not None:
-            self._copy.remove()
+    @property
+    def path(self) -> Path:
+        """The file that is read: the newest, or a copy."""
+        return self._pool.path
 
-    def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+    def close(self) -> None:
+        self._pool.close()
 
     @property
-    def refusal(self) -> StoreUnavailable | None:
+    def unwritable(self) -> StoreUnavailable | None:
         """Why a copy is read and nothing can be written; None where that is not so."""
-        return None if self._copy is None else self._copy.refusal
+        copy = self._pool.copy
+        return None if copy is None else copy.unwritable()
 
-    def _read_copy(self, refusal: StoreUnavailable) -> None:
+    def _read_copy(self, error: StoreUnavailable) -> None:
         """Go on with a copy of the file until it can be opened: on a disk without any room SQLite cannot even read it in its
-        place. Raises ``refusal`` where that is not why, or there is nothing to be copied that can be read as it is."""
+        place. Raises ``error`` where that is not why, or there is nothing to be copied that can be read as it is."""
         original = newest(self._root)
-        if not _size(original) or older_schema(original) or opens_in_place(original):
-            raise refusal
+        if not size_of(original) or opens_in_place(original):
+            raise error
         try:
-            self._copy = CatalogueCopy(original, refusal)
+            copy = CatalogueCopy(original, error)
         except StoreUnavailable:
-            raise refusal from None
-        self.path = self._copy.path
+            raise error from None
+        if older_schema(copy.path):
+            copy.remove()
+            raise error
+        self._pool, self.is_recovered = _Pool(copy.path, copy), False
         log.error("%s cannot be opened where it is: a copy is read, and nothing is written until it can", original)
 
     def renew(self) -> None:
         """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be opened again."""
-        if self._copy is None and not successor(self.path).exists():
+        pool = self._pool
+        if pool.copy is None and not successor(pool.path).exists():
             return
-        newer = newest(self._root)
-        if self._copy is not None:
-            if not opens_in_place(newer):
+        with self._renewing:
+            pool, newer = self._pool, newest(self._root)
+            if newer == pool.path or (pool.copy is not None and not opens_in_place(newer)):
                 return
-            self._copy.remove()
-            self._copy = None
+            self._pool = _Pool(newer)
+        if pool.copy is not None:
             log.warning("%s can be opened again", newer)
-        self.path = newer
-        self._close_idle()
+        pool.close()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -324,7 +351,8 @@ class Catalogue(CatalogueQueries):
             try:
                 yield connection
             finally:
-                connection.execute("COMMIT")
+                if connection.in_transaction:  # an error of the disk has ended it
+                    connection.execute("COMMIT")
 
     @contextmanager
     def _not_replaced(self) -> Iterator[None]:
@@ -333,42 +361,49 @@ class Catalogue(CatalogueQueries):
             with disk(self._lock):
                 stack.enter_context(locked(self._lock, shared=True))
                 self.renew()
-            if (refusal := self.refusal) is not None:
-                self.refused(refusal)
-                raise refusal.with_traceback(None)
+            if (error := self.unwritable) is not None:
+                self.refused(error)
+                raise error
             yield
 
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
         """One of the idle connections or a new one; after a database error, and when the file was replaced meanwhile, it
         is closed instead of reused."""
-        if self._copy is not None:
+        if self._pool.copy is not None:
             self.renew()
-        path = self.path
+        pool = self._pool
         try:
-            connection = self._idle.pop()
+            connection = pool.idle.pop()
         except IndexError:
-            connection = self.connect()
+            pool, connection = self._connected()
         try:
             yield connection
         except sqlite3.Error:
             connection.close()
             raise
         except BaseException:
-            self._give_back(connection, path)
+            pool.give_back(connection)
             raise
-        self._give_back(connection, path)
-
-    def _give_back(self, connection: sqlite3.Connection, path: Path) -> None:
-        if path == self.path:
-            self._idle.append(connection)
-        else:
-            connection.close()
+        pool.give_back(connection)
 
     def connect(self) -> sqlite3.Connection:
         """A connection of the caller's own, to be closed by it; what goes wrong with it is ``translated``."""
-        self.renew()
-        connection = existing(self.path)
+        return self._connected()[1]
+
+    def _connected(self) -> tuple[_Pool, sqlite3.Connection]:
+        """A new connection, and where it belongs."""
+        while True:
+            self.renew()
+            pool = self._pool
+            try:
+                return pool, self._opened(pool.path)
+            except sqlite3.OperationalError:
+                if pool is self._pool:
+                    raise  # else a copy that is gone
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        connection = existing(path)
         mode = "WAL" if self._durable else "MEMORY"
         connection.execute(f"PRAGMA journal_mode={mode}")
         connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'OFF'}")
@@ -440,14 +475,6 @@ def opens_in_place(path: Path) -> bool:
     except sqlite3.Error as error:
         return not error.sqlite_errorname.startswith(("SQLITE_IOERR", "SQLITE_FULL"))
     return True
-
-
-def _size(path: Path) -> int:
-    """Bytes of a file; 0 where there is none."""
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return 0
 
 
 def older_schema(path: Path) -> int:

@@ -17,17 +17,22 @@ _PREFIX = "symd-catalogue-"
 
 
 class CatalogueCopy:
-    """``path`` is the copy, ``refusal`` why it was made. It goes with this object."""
+    """``path`` is the copy. It goes with this object."""
 
-    def __init__(self, original: Path, refusal: StoreUnavailable) -> None:
-        """Nobody has ``original`` open. Raises ``StoreUnavailable``."""
-        self.refusal = refusal
+    def __init__(self, original: Path, error: StoreUnavailable) -> None:
+        """``original`` must be open nowhere; ``error`` is why it cannot be. Raises ``StoreUnavailable``."""
+        self._error = error
         place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
         with disk(place):
             folder = make_temporary_folder(place, _PREFIX)
             self._remove = weakref.finalize(self, folder.remove)
             self.path = folder.path / original.name
             copy_with_log(original, self.path)
+
+    def unwritable(self) -> StoreUnavailable:
+        """Why nothing can be written, for one caller."""
+        error = self._error
+        return StoreUnavailable(error.message, where=error.where, hint=error.hint, metadata=error.metadata)
 
     def remove(self) -> None:
         """Harmless when repeated. Who has it open goes on reading."""

@@ -19,7 +19,7 @@ from symd.store.files import disk
 from symd.store.folder_writability import FolderWritability
 from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
-from symd.store.rebuild import faults, rebuild
+from symd.store.rebuild import faults, finish_rebuild, rebuild
 from symd.store.recovery import adopt, recover
 from symd.store.removals import Removals
 from symd.store.tree import look
@@ -112,18 +112,22 @@ class Housekeeping:
             raise Unavailable("the store is closed")
 
     def _replace_damaged(self) -> None:
-        """A catalogue that turned out to be damaged is made anew, or was by another process."""
+        """A catalogue that turned out to be damaged is made anew, or was by another process; one of which a copy was read, and which can be
+        opened again, is brought in step with the files."""
         damaged = self._catalogue.damaged
         if damaged is not None:
             found = faults(damaged) if damaged == newest(self._paths.root) else []
             rebuilt = rebuild(self._paths, damaged, "; ".join(found)) if found else None
             self._catalogue.damaged = None
             self._catalogue.renew()
-            if rebuilt is not None:
-                with disk(self._paths.root):
-                    recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
-                    adopt(self._paths, self._catalogue, self._limits, recovery)
+            self._catalogue.is_recovered = self._catalogue.is_recovered and rebuilt is None
         self._catalogue.renew()
+        if not self._catalogue.is_recovered and self._catalogue.unwritable is None:
+            with disk(self._paths.root):
+                finish_rebuild(self._paths, self._limits.lock_seconds)
+                recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
+                adopt(self._paths, self._catalogue, self._limits, recovery)
+            self._catalogue.is_recovered = True
 
     def _tell_changes(self) -> None:
         removed, lost, is_any = self._changes.read()

@@ -115,7 +115,8 @@ def faults(
             wrong = _wrong_links(connection)
         return wrong or _wrong_sums(connection)
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # an error of the disk has ended it
+            connection.execute("ROLLBACK")
         connection.text_factory = before
 
 

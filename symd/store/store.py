@@ -88,8 +88,8 @@ class Store(CataloguedModules):
         self.writability = FolderWritability(self._paths, self._limits)
         """Whether the disk has room for what is written."""
         self._catalogue.refused = self.writability.refused
-        if self._catalogue.refusal is not None:
-            self.writability.refused(self._catalogue.refusal)
+        if (error := self._catalogue.unwritable) is not None:
+            self.writability.refused(error)
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -138,12 +138,13 @@ class Store(CataloguedModules):
             raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
         with disk(self.root):
             leftovers = sweep(self._paths.incoming)
-            if catalogue.refusal is not None:
+            if not catalogue.is_recovered:
                 catalogue.renew()  # what was left may have been the room that lacked
-            if catalogue.refusal is not None:
-                return catalogue, Recovery(leftovers)
+                if catalogue.unwritable is not None:
+                    return catalogue, Recovery(leftovers)
             finish_rebuild(self._paths, self._limits.lock_seconds)
             recovery = recover(self._paths, catalogue, self._limits, self._tree)
+            catalogue.is_recovered = True
             return catalogue, replace(recovery, leftovers=leftovers, rebuilt=rebuilt)
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
@@ -213,14 +214,16 @@ class Store(CataloguedModules):
         """Where the module's bytes stand; while they are used the module is not evicted. Raises as ``data`` does; the
         bytes are not looked at."""
         size = self._size(digest)
-        path = self._paths.module(digest)
-        with disk(path):
-            actual = size_of(path)
-        if size is None or actual is None:
+        if size is None:
             raise self._not_found(digest)
-        if actual != size:
-            raise _damaged(digest, path, f"the file has {actual} bytes, the module had {size}")
+        path = self._paths.module(digest)
         with self.usage.held(digest):
+            with disk(path):
+                actual = size_of(path)
+            if actual is None:
+                raise self._not_found(digest)
+            if actual != size:
+                raise _damaged(digest, path, f"the file has {actual} bytes, the module had {size}")
             yield path
 
     def set_aside(self, digest: str) -> bool:

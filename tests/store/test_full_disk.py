@@ -1,10 +1,16 @@
 """A disk that refuses: one clear error, and the store as it was."""
 
+import hashlib
 import os
+import resource
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -13,12 +19,16 @@ import pytest
 from symd.config import Limits
 from symd.errors import DataLoss, StoreUnavailable
 from symd.store import Store
+from symd.store.catalogue import Catalogue, newest, opens_in_place
+from symd.store.paths import StorePaths
+from symd.store.rebuild import rebuild
+from symd.store.soundness import faults
 from tests.small_disk import small_disk
 
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from symd.errors import DataLoss, StoreUnavailable
+from symd.errors import StoreUnavailable
 from symd.store import Store
 
 limit = int(sys.argv[2])
@@ -167,6 +177,113 @@ def test_a_copy_that_is_damaged_is_not_made_anew(small_disk: Path):
     with pytest.raises(DataLoss, match="damaged"):
         Store(root)
     assert (root / "catalogue.sqlite").read_bytes() == kept
+
+
+def test_of_an_older_schema_no_copy_is_read(small_disk: Path):
+    """It would have to be taken to today's, which cannot be written."""
+    root = small_disk / "store"
+    with Store(root) as store:
+        store.put(b"old")
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        connection.executescript("DROP TABLE module_log; PRAGMA user_version = 5;")
+    fill(small_disk)
+    with pytest.raises(StoreUnavailable, match="disk is full"):
+        Store(root)
+
+
+def test_once_there_is_room_files_and_rows_are_brought_in_step(small_disk: Path):
+    root = small_disk / "store"
+    with Store(root) as store:
+        digest = store.put(b"old")
+    lost = hashlib.sha256(b"lost").hexdigest()
+    place = root / "modules" / lost[:2] / lost
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(b"lost")
+    filled = fill(small_disk)
+    with Store(root) as store:
+        assert [record.sha256 for record in store.records()] == [digest]
+        filled.unlink()
+        end = time.monotonic() + 20
+        while len(store.records()) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert store.data(lost) == b"lost"
+
+
+def test_two_who_read_a_copy_turn_back_to_the_file_together(small_disk: Path, monkeypatch: pytest.MonkeyPatch):
+    root = small_disk / "store"
+    Catalogue(root.mkdir(mode=0o700) or root).close()
+    filled = fill(small_disk)
+    catalogue = Catalogue(root)
+    assert catalogue.unwritable is not None
+    filled.unlink()
+    meeting, opens = threading.Barrier(2), opens_in_place
+
+    def together(path: Path) -> bool:
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait(0.5)
+        return opens(path)
+
+    monkeypatch.setattr("symd.store.catalogue.opens_in_place", together)
+
+    def counted() -> int:
+        with catalogue.reading() as connection:
+            return connection.execute("SELECT count(*) FROM modules").fetchone()[0]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [each.result() for each in [pool.submit(counted), pool.submit(counted)]] == [0, 0]
+    assert (catalogue.unwritable, catalogue.path.parent) == (None, root)
+    catalogue.close()
+
+
+def test_a_connection_to_a_file_that_was_replaced_is_used_no_more(tmp_path: Path):
+    """Also where it is given back while the catalogue turns to the new file."""
+    paths = StorePaths(tmp_path / "store")
+    paths.create(durable=False)
+    catalogue = Catalogue(paths.root)
+    with catalogue.reading():
+        pass
+    with catalogue.reading() as idle:
+        rebuild(paths, catalogue.path, "test")
+        catalogue.renew()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        idle.execute("SELECT 1")
+    with catalogue.reading() as connection:
+        assert connection.execute("PRAGMA database_list").fetchone()[2] == str(newest(paths.root))
+    catalogue.close()
+
+
+@pytest.mark.parametrize("begin", ["reading", "reading_at_once"])
+def test_an_error_of_the_disk_while_something_is_read_is_no_damage(tmp_path: Path, begin: str):
+    """SQLite has ended the transaction then, which no COMMIT can."""
+    catalogue = Catalogue(tmp_path)
+    with pytest.raises(StoreUnavailable), getattr(catalogue, begin)() as connection:
+        without_room_to_sort(connection)
+    assert catalogue.damaged is None
+    with (
+        closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection,
+        pytest.MonkeyPatch.context() as to,
+    ):
+        to.setattr("symd.store.soundness._wrong_schema", without_room_to_sort)
+        with pytest.raises(sqlite3.OperationalError, match="disk"):
+            faults(connection)
+    catalogue.close()
+
+
+def without_room_to_sort(connection: sqlite3.Connection) -> None:
+    """Raises what SQLite does where the disk refuses."""
+    connection.execute("PRAGMA cache_size=10")
+    connection.execute("PRAGMA temp_store=FILE")
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+    try:
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)"
+            " SELECT hex(randomblob(40)) AS h, (SELECT count(*) FROM modules) FROM n ORDER BY h"
+        ).fetchall()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
