@@ -17,8 +17,8 @@ TAG_WORDS: Mapping[int, str] = {
     Tag.DW_TAG_enumeration_type: "enumeration", Tag.DW_TAG_restrict_type: "restrict", Tag.DW_TAG_atomic_type: "atomic",
     Tag.DW_TAG_typedef: "typedef", Tag.DW_TAG_base_type: "base", Tag.DW_TAG_string_type: "string",
     Tag.DW_TAG_set_type: "set", Tag.DW_TAG_packed_type: "packed", Tag.DW_TAG_file_type: "file",
-    Tag.DW_TAG_interface_type: "interface", Tag.DW_TAG_shared_type: "shared", Tag.DW_TAG_dynamic_type: "coarray",
-    Tag.DW_TAG_immutable_type: "immutable", Tag.DW_TAG_coarray_type: "dynamic", Tag.DW_TAG_subrange_type: "subrange",
+    Tag.DW_TAG_interface_type: "interface", Tag.DW_TAG_shared_type: "shared", Tag.DW_TAG_dynamic_type: "dynamic",
+    Tag.DW_TAG_immutable_type: "immutable", Tag.DW_TAG_coarray_type: "coarray", Tag.DW_TAG_subrange_type: "subrange",
 }  # fmt: skip
 """What LLVM prints for a type without a name."""
 _SCOPED = frozenset(
