@@ -62,8 +62,8 @@ def _value(variable: Variable, visible: Visible, wave: _Wave) -> Iterator[CoreVa
     if len(variable.locations) != 1 or variable.type_number is None:
         return
     kind = _bare(visible, variable.type_number)
-    size = kind.size if kind is not None else None
-    if kind is None or not size or size > MOST_BYTES:
+    size = (kind.size or 0) if kind is not None else 0
+    if kind is None or not 0 < size <= MOST_BYTES:
         return
     pieces = variable.locations[0].pieces
     if variable.kind == "global" and pieces[0].kind is not PieceKind.MEMORY:

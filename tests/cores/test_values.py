@@ -127,7 +127,7 @@ def test_what_is_not_in_registers_has_no_value(piece: LocationPiece) -> None:
 
 
 def test_what_is_too_large_or_has_no_size_is_left_out() -> None:
-    for size in (MOST_BYTES + 1, 0, None):
+    for size in (MOST_BYTES + 1, 0, -1, None):
         assert values(constant(0), types=(TypeInfo("S", "structure", size),)) is None
     assert values_of(Visible((Variable("x", "T", "local", "f", False, False, None),)), WAVE) == ()
 

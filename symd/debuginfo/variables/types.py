@@ -90,12 +90,12 @@ class TypeTable:
         if die is None:
             return Reading("")
         if die.tag == Tag.DW_TAG_base_type:
-            return Reading(self._encoding(die) or "", _constant(die, At.DW_AT_byte_size))
+            return Reading(self._encoding(die) or "", _byte_size(die))
         if _KINDS.get(die.tag) in _POINTERS:
-            return Reading("address", _constant(die, At.DW_AT_byte_size))
+            return Reading("address", _byte_size(die))
         if die.tag == Tag.DW_TAG_enumeration_type:
-            return Reading("", _constant(die, At.DW_AT_byte_size))
-        return Reading("bytes", _constant(die, At.DW_AT_byte_size))
+            return Reading("", _byte_size(die))
+        return Reading("bytes", _byte_size(die))
 
     def _make(self, die: Die) -> TypeInfo:
         kind = _KINDS.get(die.tag, f"tag {die.tag:#x}")
@@ -111,7 +111,7 @@ class TypeTable:
             size=self._own_size(die, kind),
             encoding=self._encoding(die),
             target=self.number(self._dies.type_of(die)),
-            counts=tuple(bounds(one).elements(first) for one in parts.of(Tag.DW_TAG_subrange_type)) if parts else (),
+            counts=tuple(_count(one, first) for one in parts.of(Tag.DW_TAG_subrange_type)) if parts else (),
             members=tuple(map(self._member, parts.members())) if parts else (),
             parameters=tuple(self.number(self._dies.type_of(one)) for one in parts.of(Tag.DW_TAG_formal_parameter))
             if parts
@@ -121,7 +121,7 @@ class TypeTable:
         )
 
     def _own_size(self, die: Die, kind: str) -> int | None:
-        size = _constant(die, At.DW_AT_byte_size)
+        size = _byte_size(die)
         return die.unit.widths.address if size is None and kind in _POINTERS else size
 
     def _encoding(self, die: Die) -> str | None:
@@ -147,7 +147,7 @@ class TypeTable:
     def _old_bit_offset(self, die: Die, offset: int, bit_size: int) -> int | None:
         """DWARF 2 and 3 count a bit field from the highest bit of its storage (DWARF 3, 5.6.6)."""
         from_top = _constant(die, At.DW_AT_bit_offset)
-        storage = _constant(die, At.DW_AT_byte_size)
+        storage = _byte_size(die)
         if storage is None:
             storage = self.reading(self._dies.type_of(die)).size
         return None if from_top is None or storage is None else 8 * (offset + storage) - from_top - bit_size
@@ -198,6 +198,18 @@ class _Children:
 def _constant(die: Die, attribute: int) -> int | None:
     value = die.attributes.get(attribute)
     return value.number if value is not None and value.is_constant else None
+
+
+def _byte_size(die: Die) -> int | None:
+    """DW_AT_byte_size. A form with a sign can state one below 0, which is no size."""
+    size = _constant(die, At.DW_AT_byte_size)
+    return None if size is None or size < 0 else size
+
+
+def _count(dimension: Die, default_lower: int | None) -> int | None:
+    """The element count of a dimension: none where its last index is below its first one, as GDB has it."""
+    count = bounds(dimension).elements(default_lower)
+    return None if count is None else max(count, 0)
 
 
 def _offset(value: Value | None) -> int | None:

@@ -117,6 +117,8 @@ TYPES = [
     ),
     named("structure_type", "outer", Die(0x2F, [of("whole")])),
     Die("atomic_type", [of("int")], [], "atomic"),
+    Die("coarray_type", [of("int")], [], "coarray"),
+    Die("dynamic_type", [of("int")], [], "dynamic"),
 ]  # fmt: skip
 LABELS = [
     die.label for top in TYPES for die in (top, *(child for child in top.children if child.tag != "subrange_type"))
@@ -282,6 +284,22 @@ def test_vectors_functions_and_enumerations() -> None:
         (number["int"], number["float"]),
     )
     assert (colour.kind, colour.size, colour.enumerators) == ("enumeration", 4, (("RED", -1), ("BLUE", 7)))
+
+
+def test_a_size_below_0_is_none_and_an_array_that_ends_before_it_begins_has_no_elements() -> None:
+    """As LLVM, which takes no such DW_AT_byte_size, and GDB, for which the array has 0 bytes."""
+    backwards = dimension(At("lower_bound", "sdata", 5), At("upper_bound", "sdata", 3))
+    kinds = [
+        Die("base_type", [At("encoding", "data1", 5), At("byte_size", "sdata", -1)], [], "below"),
+        named("structure_type", "S", attributes=(At("byte_size", "sdata", -4),)),
+        made("pointer_type", "to S", "S", attributes=(At("byte_size", "sdata", -8),)),
+        made("array_type", "backwards", "int", backwards),
+        made("array_type", "counted below", "int", dimension(At("count", "sdata", -3))),
+    ]
+    held = [variable(kind.label, of(kind.label)) for kind in kinds]
+    found = visible(code(unit(function("f", *held), INT, *kinds)))
+    types = [found.types[one.type_number or 0] for one in found.variables]
+    assert [(one.size, one.counts) for one in types] == [(None, ()), (None, ()), (8, ()), (0, (0,)), (0, (0,))]
 
 
 def test_types_that_only_name_each_other_end() -> None:
