@@ -100,16 +100,23 @@ class ScopeFinder:
     def _overlapping(self, address: int) -> NDArray[np.int64]:
         """The rows of function ranges that hold the address, overlap one that does, and so on; in the order of the
         tree."""
-        start, end = self._scopes.start, self._scopes.end
-        first = last = np.uint64(address)
-        while True:
-            near = np.flatnonzero(self._of_functions & (start <= last) & (end > first))
-            if not len(near):
-                return near
-            reach = start[near].min(), end[near].max() - np.uint64(1)
-            if reach[0] >= first and reach[1] <= last:
-                return near[np.argsort(self._scopes.which[near], kind="stable")]
-            first, last = min(first, reach[0]), max(last, reach[1])
+        begins, ends = self._stretches
+        number = int(np.searchsorted(begins, np.uint64(address), side="right")) - 1
+        if number < 0 or ends[number] <= address:
+            return np.zeros(0, np.int64)
+        table = self._scopes
+        near = np.flatnonzero(self._of_functions & (table.start < ends[number]) & (table.end > begins[number]))
+        return near[np.argsort(table.which[near], kind="stable")]
+
+    @cached_property
+    def _stretches(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Where what function ranges cover begins and ends: one stretch for those that overlap one another in a row."""
+        rows = np.flatnonzero(self._of_functions & (self._scopes.start < self._scopes.end))
+        rows = rows[np.argsort(self._scopes.start[rows], kind="stable")]
+        start, reached = self._scopes.start[rows], np.maximum.accumulate(self._scopes.end[rows])
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = start[1:] >= reached[:-1]
+        return start[first], reached[np.roll(first, -1)]
 
     def _function_at(self, address: int) -> Die | None:
         """The function or inlined call that the rule gives the address to."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import struct
 import time
 from dataclasses import replace
 
 import pytest
 
 from symd import containers
-from symd.debuginfo.variables import visible_at
+from symd.debuginfo.variables import VariableReader, visible_at
 from symd.debuginfo.variables.location_records import MOST_BYTES
 from symd.debuginfo.variables.visible import MOST_VARIABLES
 from symd.dwarf.variable_constants import Op
@@ -19,7 +20,7 @@ from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref
 from tests.builders.leb128 import uleb
 from tests.containers.amd import objects
-from tests.debuginfo.variables.build import BASE, code, function, span, unit, variable, visible
+from tests.debuginfo.variables.build import BASE, TEXT, code, function, span, unit, variable, visible, with_sections
 from tests.golden.cuda import samples as cuda
 
 SECONDS = 20.0
@@ -87,6 +88,22 @@ def test_thousands_of_nested_blocks_are_followed_so_far() -> None:
     sections = tuple(replace(section, content=bytes(data)) if section is info else section for section in one.sections)
     began = time.monotonic()
     assert [found.name for found in visible(replace(one, sections=sections), 0).variables] == ["x"]
+    assert time.monotonic() - began < SECONDS
+
+
+def test_functions_that_overlap_in_a_long_row_take_bounded_time() -> None:
+    """Function number k has bytes 4k to 4k + 8, and a variable."""
+    count = 120_000
+    held = (b"\x02" + struct.pack("<QI", BASE + 4 * k, 8) + b"\x03v%d\0\0" % k for k in range(count))
+    dies = b"\x01" + b"".join(held) + b"\0"
+    header = struct.pack("<HIB", 4, 0, 8)
+    debug = {
+        ".debug_abbrev": b"\x01\x11\x01\0\0\x02\x2e\x01\x11\x01\x12\x06\0\0\x03\x34\x00\x03\x08\0\0\0",
+        ".debug_info": struct.pack("<I", len(header) + len(dies)) + header + dies,
+    }
+    began = time.monotonic()
+    reader = VariableReader(with_sections(debug))
+    assert [reader.at(TEXT, offset).variables[0].name for offset in (0, 4, 99)] == ["v0", "v1", "v24"]
     assert time.monotonic() - began < SECONDS
 
 
