@@ -92,6 +92,9 @@ class Connections:
         self._counted_ports: set[int] = set()
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self._trouble = ""
+        """Why the last look was left out."""
+        self._left_out = QuietLog(log, "connections are not looked through")
 
     def let_in(self, peer: str, client: str) -> None:
         """Note that a call of ``client`` may be made ("": nobody by name). Raises ``Busy`` where that is one connection too
@@ -168,10 +171,22 @@ class Connections:
     def _watch(self, over: threading.Event) -> None:
         pause = PERIOD
         while not over.wait(pause):
-            pause = SHORT_PERIOD if self._look(time.monotonic()) else PERIOD
+            pause = SHORT_PERIOD if self._attempt_look(time.monotonic()) else PERIOD
+
+    def _attempt_look(self, now: float) -> bool:
+        """As ``_look``. Where the system refuses it (no descriptor is free) the log is told once, and whoever was let in stays so."""
+        try:
+            is_shut_out_met = self._look(now)
+        except OSError as error:
+            if not self._trouble:
+                self._left_out.warn(error.strerror or str(error))
+            self._trouble = str(error)
+            return False
+        self._trouble = ""
+        return is_shut_out_met
 
     def _look(self, now: float) -> bool:
-        """Whether there were connections of addresses that are shut out."""
+        """Whether there were connections of addresses that are shut out. Raises OSError where the open descriptors cannot be listed."""
         with self._lock:
             before = dict(self._let_in)
             known = set(self._known)
@@ -216,11 +231,10 @@ class Connections:
                 self.refusing(Busy.reason, "unknown_bytes")
 
     def _filter(self, networks: Sequence[Network]) -> None:
+        listening = _listening(self._ports) if self._can_filter else ()
         self._filtered = networks
-        if not self._can_filter:
-            return
         try:
-            for descriptor in _listening(self._ports):
+            for descriptor in listening:
                 with _borrowed(descriptor) as listener:
                     packet_filter.drop(listener, networks)
         except OSError as error:
@@ -303,9 +317,10 @@ def _listens(number: int, ports: Collection[int]) -> bool:
 
 
 def _descriptors() -> Sequence[int]:
+    """None where the system has no such folder. Raises OSError where the folder cannot be read now."""
     try:
         return [int(name) for name in os.listdir(_OPEN)]  # noqa: PTH208 - a path for each would be made
-    except OSError:
+    except FileNotFoundError:
         return ()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 import socket
 import threading
 import time
@@ -21,7 +24,9 @@ from symd.model.addresses import ByAddress
 from symd.model.rights import parse_rights
 from symd.service.access_file import new_token, token_line
 from symd.service.addresses import listening
+from symd.service.connections import Connections
 from symd.service.peer_names import Remote, remote, tcp_remote
+from symd.service.quiet_log import QuietLog
 from symd.service.server import build_daemon
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
@@ -166,6 +171,33 @@ def test_a_user_whose_stream_is_quiet_is_not_closed(tmp_path):
         metadata = (("authorization", f"Bearer {TOKEN}"),)
         found = [each.id for each in SymbolServiceStub(channel).SymbolizeStream(batches(), metadata=metadata)]
         assert found == [1, 2]
+
+
+def test_while_no_descriptor_is_free_nobody_is_struck_and_the_log_says_so_once(monkeypatch, caplog):
+    log = logging.getLogger("tests")
+    connections = Connections(Limits(unknown_seconds=0.3), QuietLog(log, "closed"), QuietLog(log, "shut out"))
+    refused = []
+
+    def refuse(path):
+        refused.append(path)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        (host, port) = listener.getsockname()
+        (own,) = connected(stack, f"{host}:{port}", 1)
+        stack.enter_context(listener.accept()[0])
+        connections.let_in(f"ipv4:{host}:{own.getsockname()[1]}", "user")
+        stack.enter_context(connections.watching(port))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "listdir", refuse)
+            assert eventually(lambda: len(refused) > 3)
+        (stranger,) = connected(stack, f"{host}:{port}", 1)
+        stack.enter_context(listener.accept()[0])
+        assert eventually(lambda: is_closed(stranger))
+        assert not is_closed(own)
+    told = [each.getMessage() for each in caplog.records if each.name == "symd.service"]
+    assert told == ["connections are not looked through: Too many open files (1 so far)"]
 
 
 def test_who_asks_for_open_health_may_stay(tmp_path):
