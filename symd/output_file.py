@@ -23,13 +23,18 @@ from symd.symbolic_links import resolved
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
 """So much of a file's name stands in that of the temporary one beside it."""
+_CREATING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_USUAL_MODE: Final = 0o666
+"""From which the umask takes."""
+_PRIVATE_MODE: Final = 0o600
 
 
 def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
     """Make ``data`` the content of the file at ``path``. Raises ``StoreUnavailable`` with ``hint`` where that fails.
 
     The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that fails
-    or is interrupted leaves the old file whole and no temporary one. The permissions of an old file stay.
+    or is interrupted leaves the old file whole and no temporary one; that of a killed process goes with the next write. The permissions of
+    an old file stay.
 
     A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is, unless another user put it where everybody may write
     (``FailedPrecondition``); not so without ``follow_links``: whatever has the name is then replaced.
@@ -95,7 +100,7 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
                 _remove_abandoned(target)
-                opened.enter_context(_created(temporary))
+                opened.enter_context(_created(temporary, target))
         yield temporaries
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
@@ -104,7 +109,8 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = _beside(path)
-    with _removed_at_the_end([temporary]), _created(temporary) as stream:
+    _remove_abandoned(path)
+    with _removed_at_the_end([temporary]), _created(temporary, path) as stream:
         stream.write(data)
         stream.flush()
         _put(temporary, path)
@@ -139,10 +145,12 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}.symd")
 
 
-def _created(temporary: Path) -> BinaryIO:
-    """A new file, locked while it is open, so that others can tell it from what a killed process left."""
+def _created(temporary: Path, path: Path) -> BinaryIO:
+    """A new file, locked while it is open, so that others can tell it from what a killed process left. Where it shall replace a file nobody
+    else may read it before it has that file's permissions."""
+    mode = _USUAL_MODE if _kept_mode(path) is None else _PRIVATE_MODE
     while True:
-        stream = temporary.open("xb")
+        stream = os.fdopen(os.open(temporary, _CREATING, mode), "wb")
         with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
             fcntl.flock(stream.fileno(), fcntl.LOCK_EX)
         if os.fstat(stream.fileno()).st_nlink:
@@ -157,6 +165,12 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _put(temporary: Path, path: Path) -> None:
-    if path.is_file() and not path.is_symlink():
-        temporary.chmod(path.stat().st_mode & 0o777)
+    mode = _kept_mode(path)
+    if mode is not None:
+        temporary.chmod(mode)
     temporary.replace(path)
+
+
+def _kept_mode(path: Path) -> int | None:
+    """The permissions of the file that is to be replaced; None where there is no file, but at most a link."""
+    return path.stat().st_mode & 0o777 if path.is_file() and not path.is_symlink() else None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from symd import output_file
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.output_file import replacing, write_file
 from tests.cli.conftest import ROOT, Run
@@ -27,17 +28,17 @@ NOBODY = 65534
 
 def let_fail(monkeypatch: pytest.MonkeyPatch, folder: Path, step: str, error: BaseException) -> None:
     """One step of every write in the folder fails from now on."""
-    name = "open" if step == "write" else step
-    real = getattr(Path, name)
+    place, name = (output_file, "_created") if step == "write" else (Path, step)
+    real = getattr(place, name)
 
-    def failing(path: Path, *arguments: object, **more: object):
+    def failing(path: Path, *arguments: object):
         if path.parent != folder:
-            return real(path, *arguments, **more)
+            return real(path, *arguments)
         if step == "write":
-            return FullStream(real(path, *arguments, buffering=0, **more), error)
+            return FullStream(real(path, *arguments), error)
         raise error
 
-    monkeypatch.setattr(Path, name, failing)
+    monkeypatch.setattr(place, name, failing)
 
 
 class FullStream:
@@ -96,6 +97,21 @@ def test_permissions_of_an_old_file_stay_and_a_new_one_has_the_users(tmp_path: P
         write_file(path, b"x", hint="")
     assert old.stat().st_mode & 0o777 == 0o604
     assert new.stat().st_mode == usual.stat().st_mode
+
+
+def test_nobody_else_reads_what_replaces_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, modes = tmp_path / "out", []
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    chmod = Path.chmod
+    monkeypatch.setattr(
+        Path, "chmod", lambda self, mode: (modes.append(self.stat().st_mode & 0o777), chmod(self, mode))
+    )
+    write_file(path, b"secret", hint="")
+    with replacing(path, hint="") as (temporary,):
+        temporary.write_bytes(b"another")
+    assert modes == [0o600, 0o600]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_link_is_followed_or_replaced(tmp_path: Path) -> None:
@@ -318,6 +334,15 @@ def test_what_a_killed_process_left_goes_with_the_next_attempt(tmp_path: Path) -
     with replacing(path, hint="") as (temporary,):
         assert not left.exists()
         temporary.write_text("new")
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("out", "new")]
+
+
+def test_what_killed_processes_left_goes_with_the_next_whole_write(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with writer(path) as killed:
+        left = tmp_path / begun(killed)
+    assert left.exists()
+    write_file(path, b"new", hint="")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("out", "new")]
 
 
