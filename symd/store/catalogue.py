@@ -260,7 +260,8 @@ class Catalogue(CatalogueQueries):
         self._pool = _Pool(newest(root))
         self._renewing = Lock()
         self.is_recovered = True
-        """False from when a copy was read until somebody has brought files and rows in step (``recovery``)."""
+        """False from when a copy was read, or a transaction was refused in the middle, until somebody has brought files and rows in step
+        (``recovery``): of a COMMIT that the disk refuses nobody knows whether it holds, and its files went before it."""
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
         self.refused: Callable[[StoreUnavailable], None] = lambda _error: None
@@ -338,7 +339,8 @@ class Catalogue(CatalogueQueries):
             try:
                 yield connection
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
+                self.is_recovered = self.is_recovered and not isinstance(error, sqlite3.OperationalError)
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise

@@ -22,12 +22,21 @@ class CatalogueCopy:
     def __init__(self, original: Path, error: StoreUnavailable) -> None:
         """``original`` must be open nowhere; ``error`` is why it cannot be. Raises ``StoreUnavailable``."""
         self._error = error
-        place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+        try:
+            self._copy(original, _SHARED_MEMORY)
+        except StoreUnavailable:  # it is not there, or full
+            self._copy(original, Path(tempfile.gettempdir()))
+
+    def _copy(self, original: Path, place: Path) -> None:
         with disk(place):
             folder = make_temporary_folder(place, _PREFIX)
-            self._remove = weakref.finalize(self, folder.remove)
-            self.path = folder.path / original.name
-            copy_with_log(original, self.path)
+            try:
+                self.path = folder.path / original.name
+                copy_with_log(original, self.path)
+            except BaseException:
+                folder.remove()
+                raise
+        self._remove = weakref.finalize(self, folder.remove)
 
     def unwritable(self) -> StoreUnavailable:
         """Why nothing can be written, for one caller."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
 from symd.config import Limits
 from symd.model.identities import Digest
@@ -36,6 +37,10 @@ _BY_USE = """
 """
 
 
+RemoveFile = Callable[[Path], None]
+"""Removes a file that need not be there. Raises OSError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evicted:
     """What went: whole modules, and the indexes (digest, version) of replaced formats; how many bytes were to come in."""
@@ -52,14 +57,26 @@ class Evicted:
 NOTHING = Evicted()
 
 
+def unlink(path: Path) -> None:
+    """Remove a file, if it is there, whatever becomes of the transaction: its bytes may be the room that lacks. Raises OSError."""
+    path.unlink(missing_ok=True)
+
+
 def make_room(
-    connection: Connection, paths: StorePaths, usage: Usage, limits: Limits, needed: int, kept: str = ""
+    connection: Connection,
+    paths: StorePaths,
+    usage: Usage,
+    limits: Limits,
+    needed: int,
+    kept: str = "",
+    *,
+    remove_file: RemoveFile = unlink,
 ) -> Evicted:
     """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``. Files go
     before their rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``."""
     evicted = chosen(connection, usage, limits, needed, kept)
-    remove_indexes(connection, paths, evicted.indexes)
-    remove_modules(connection, paths, evicted.modules)
+    remove_indexes(connection, paths, evicted.indexes, remove_file)
+    remove_modules(connection, paths, evicted.modules, remove_file)
     note_evictions(connection, evicted)
     return evicted
 
@@ -87,20 +104,32 @@ def note_evictions(connection: Connection, evicted: Evicted) -> None:
         rows.note_eviction(connection, eviction)
 
 
-def remove_indexes(connection: Connection, paths: StorePaths, which: Sequence[tuple[Digest, int]]) -> None:
+def remove_indexes(
+    connection: Connection,
+    paths: StorePaths,
+    which: Sequence[tuple[Digest, int]],
+    remove_file: RemoveFile = unlink,
+) -> None:
     """Index files, then their rows."""
     for digest, version in which:
-        paths.index(digest, version).unlink(missing_ok=True)
+        remove_file(paths.index(digest, version))
     rows.forget_indexes(connection, which)
 
 
-def remove_modules(connection: Connection, paths: StorePaths, which: Sequence[Digest], *, durable: bool = True) -> None:
+def remove_modules(
+    connection: Connection,
+    paths: StorePaths,
+    which: Sequence[Digest],
+    remove_file: RemoveFile = unlink,
+    *,
+    durable: bool = True,
+) -> None:
     """Module files with their indexes, then their rows."""
     for digest in which:
         for index in paths.indexes(digest):
-            index.unlink(missing_ok=True)
+            remove_file(index)
         path = paths.module(digest)
-        path.unlink(missing_ok=True)
+        remove_file(path)
         for aside in paths.asides(digest):
             remove(aside)
         if durable and path.parent.is_dir():

@@ -151,12 +151,17 @@ class IncomingFile:
 def _create_locked(folder: Path) -> tuple[Path, int]:
     """A new file that this process holds the lock of; made again when a sweep came between creation and lock."""
     while True:
-        path = folder / f"{_PREFIX}{secrets.token_hex(8)}"
+        path = folder / incoming_name()
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return path, handle
         os.close(handle)
+
+
+def incoming_name() -> str:
+    """A new name of a file that ``sweep`` removes where nobody has it locked."""
+    return f"{_PREFIX}{secrets.token_hex(8)}"
 
 
 def sweep(folder: Path) -> int:

@@ -33,6 +33,8 @@ _PAUSE_SECONDS = 0.002
 """Between two pieces of the catalogue that are looked through."""
 LOOK_PERIOD = 3600.0
 """Seconds between two looks through all that the catalogue has."""
+RECOVERY_PERIOD = 2.0
+"""Seconds between two attempts to bring files and rows in step, where that is to be done."""
 USES_PERIOD = 30.0
 """Seconds between two writes of when modules were used."""
 
@@ -76,12 +78,15 @@ class Housekeeping:
         self._attempt(self._write_uses)
 
     def _run(self) -> None:
-        written, looked = time.monotonic(), float("-inf")
+        written, looked, recovered = time.monotonic(), float("-inf"), float("-inf")
         while not self._ended.wait(PERIOD):
             if time.monotonic() - looked >= LOOK_PERIOD:
                 self._attempt(self._look_through)
                 looked = time.monotonic()
             self._attempt(self._replace_damaged)
+            if time.monotonic() - recovered >= RECOVERY_PERIOD:
+                self._attempt(self._recover)
+                recovered = time.monotonic()
             self._attempt(self._tell_changes)
             self._attempt(self._check_disk)
             if time.monotonic() - written >= USES_PERIOD:
@@ -112,8 +117,8 @@ class Housekeeping:
             raise Unavailable("the store is closed")
 
     def _replace_damaged(self) -> None:
-        """A catalogue that turned out to be damaged is made anew, or was by another process; one of which a copy was read, and which can be
-        opened again, is brought in step with the files."""
+        """A catalogue that turned out to be damaged is made anew, or was by another process; one of which a copy was read is opened again
+        where it can be."""
         damaged = self._catalogue.damaged
         if damaged is not None:
             found = faults(damaged) if damaged == newest(self._paths.root) else []
@@ -122,12 +127,20 @@ class Housekeeping:
             self._catalogue.renew()
             self._catalogue.is_recovered = self._catalogue.is_recovered and rebuilt is None
         self._catalogue.renew()
-        if not self._catalogue.is_recovered and self._catalogue.unwritable is None:
+
+    def _recover(self) -> None:
+        """Bring files and rows in step, where they may not be."""
+        if self._catalogue.is_recovered or self._catalogue.unwritable is not None:
+            return
+        self._catalogue.is_recovered = True
+        try:
             with disk(self._paths.root):
                 finish_rebuild(self._paths, self._limits.lock_seconds)
                 recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
                 adopt(self._paths, self._catalogue, self._limits, recovery)
-            self._catalogue.is_recovered = True
+        except BaseException:
+            self._catalogue.is_recovered = False
+            raise
 
     def _tell_changes(self) -> None:
         removed, lost, is_any = self._changes.read()

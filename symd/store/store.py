@@ -47,6 +47,7 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, finish_rebuild, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.removals import Removals
+from symd.store.removed_files import removing
 from symd.store.temporary_folder import make_temporary_folder
 from symd.store.upload import Upload
 from symd.store.usage import Usage
@@ -392,8 +393,19 @@ class Store(CataloguedModules):
     ) -> Iterator[Connection]:
         """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
         can be none."""
-        with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
-            evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
+        with (
+            removing(self._paths.incoming) as removed,
+            self._catalogue.writing(survives_power_cut=survives_power_cut) as connection,
+        ):
+            evicted = make_room(
+                connection,
+                self._paths,
+                self.usage,
+                self._limits,
+                needed(connection),
+                digest,
+                remove_file=removed.remove,
+            )
             yield connection
         self._report(evicted)
 

@@ -286,6 +286,54 @@ def without_room_to_sort(connection: sqlite3.Connection) -> None:
         signal.signal(signal.SIGXFSZ, before)
 
 
+def test_the_copy_is_in_the_temporary_folder_where_shared_memory_is_not_to_be_had(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("symd.store.catalogue_copy._SHARED_MEMORY", small_disk)
+    root = small_disk / "store"
+    with Store(root) as store:
+        old = store.put(b"old")
+    fill(small_disk)
+    with Store(root) as store:
+        assert store.data(old) == b"old"
+
+
+def refuse(*_arguments: object) -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorname = "SQLITE_FULL"
+    raise error
+
+
+def test_what_a_refused_upload_would_have_evicted_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with Store(tmp_path / "store", Limits(store_size=5000)) as store:
+        old = store.put(bytes(3000))
+        store.put_index(old, 1, b"index")
+        before = files(store.root), store.records()
+        monkeypatch.setattr("symd.store.rows.insert", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.put(b"new" * 1000)
+        assert (files(store.root), store.records()) == before
+        monkeypatch.undo()
+        new = store.put(b"new" * 1000)
+        assert [record.sha256 for record in store.records()] == [new]
+        assert list((store.root / "incoming").iterdir()) == []
+
+
+def test_rows_of_files_that_went_before_a_transaction_was_refused_go_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old")
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.remove(old)
+        monkeypatch.undo()
+        end = time.monotonic() + 20
+        while store.records() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert store.records() == []
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_the_right_to_write_is_named(tmp_path: Path):
     tmp_path.chmod(0o500)

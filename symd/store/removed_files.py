@@ -1,0 +1,60 @@
+"""Files that a transaction removes: out of their places at once, gone for good when it has been committed, and back where it was not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from symd.store.files import incoming_name
+
+log = logging.getLogger("symd.store")
+
+
+class RemovedFiles:
+    """Those of one transaction. They wait in ``folder``, that of files on their way in: what a kill leaves there goes at the next start."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._moved: list[tuple[Path, Path]] = []
+
+    def remove(self, path: Path) -> None:
+        """Take a file out of its place, if it is there. Raises OSError."""
+        aside = self._folder / incoming_name()
+        try:
+            path.rename(aside)
+        except FileNotFoundError:
+            return
+        self._moved.append((path, aside))
+
+    def put_back(self) -> None:
+        """Into the places that nobody has taken meanwhile."""
+        for path, aside in self._moved:
+            try:
+                if path.exists():
+                    aside.unlink()
+                else:
+                    aside.rename(path)
+            except OSError as error:
+                log.error("%s could not be put back: %s", path, error.strerror)  # noqa: TRY400 - it says all
+
+    def forget(self) -> None:
+        """Remove them for good."""
+        for path, aside in self._moved:
+            try:
+                aside.unlink(missing_ok=True)
+            except OSError as error:
+                log.error("%s was removed, and waits as %s: %s", path, aside, error.strerror)  # noqa: TRY400 - it says all
+
+
+@contextmanager
+def removing(folder: Path) -> Iterator[RemovedFiles]:
+    """For a transaction that begins and ends inside."""
+    removed = RemovedFiles(folder)
+    try:
+        yield removed
+    except BaseException:
+        removed.put_back()
+        raise
+    removed.forget()
