@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +10,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from symd.config import Limits
-from symd.store.files import open_file
+from symd.leftovers import if_unlocked
 
 _FILL_LEFT: Final = 0.9
 """The part of the bound that stays full when files have to go: fewer, so that the next files need no scan of all others."""
@@ -99,15 +98,6 @@ def _files(folder: Path) -> Iterator[_File]:
 def _removed(path: Path) -> bool:
     """Remove a file that nobody uses; whether it is gone."""
     try:
-        handle = open_file(path)
+        return if_unlocked(path, Path.unlink)
     except FileNotFoundError:
         return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(handle).st_nlink:  # else another file stands there by now
-            path.unlink(missing_ok=True)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(handle)
-    return True

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from symd.errors import StoreUnavailable, SymdError
+from symd.leftovers import if_unlocked
 
 log = logging.getLogger("symd.store")
 
@@ -166,7 +167,7 @@ def incoming_name() -> str:
 
 def sweep(folder: Path) -> int:
     """Remove what dead writers left in ``folder``; returns how many files went."""
-    return sum(_remove_if_abandoned(path) for path in list(folder.iterdir()) if path.name.startswith(_PREFIX))
+    return sum(_if_abandoned(path, Path.unlink) for path in list(folder.iterdir()) if path.name.startswith(_PREFIX))
 
 
 @contextmanager
@@ -233,23 +234,11 @@ def abandoned(path: Path) -> bool:
     return _if_abandoned(path, lambda _: None)
 
 
-def _remove_if_abandoned(path: Path) -> bool:
-    return _if_abandoned(path, lambda found: found.unlink(missing_ok=True))
-
-
 def _if_abandoned(path: Path, act: Callable[[Path], None]) -> bool:
     try:
-        handle = open_file(path)
+        return if_unlocked(path, act)
     except FileNotFoundError:
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        act(path)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(handle)
-    return True
 
 
 @contextmanager
