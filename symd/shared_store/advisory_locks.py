@@ -5,6 +5,7 @@ holder's, so that threads of the daemon first exclude one another."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -38,26 +39,26 @@ class AdvisoryLocks:
             self._drop()
 
     @contextmanager
-    def held(self, kind: int, digest: str) -> Iterator[HeldLock]:
-        """Hold a module's lock of the kind ``BUILDING`` or ``STORING``."""
-        key = _key(kind, digest)
-        with self._held_locally(key) as waited_here:
-            connection, waited = self._acquired(key)
+    def held(self, kind: int, digest: str, seconds: float = math.inf) -> Iterator[HeldLock]:
+        """Hold a module's lock of the kind ``BUILDING`` or ``STORING``. Raises TimeoutError where another has it for so many seconds more."""
+        key, until = _key(kind, digest), time.monotonic() + seconds
+        with self._held_locally(key, until) as waited_here:
+            connection, waited = self._acquired(key, until)
             try:
                 yield HeldLock(self, connection, waited=waited or waited_here)
             finally:
                 self._release(key, connection)
 
     @contextmanager
-    def _held_locally(self, key: int) -> Iterator[bool]:
+    def _held_locally(self, key: int, until: float) -> Iterator[bool]:
         """The same among the threads of this process."""
         with self._using:
             local = self._local.setdefault(key, _LocalLock())
             local.users += 1
         try:
             waited = not local.lock.acquire(blocking=False)
-            if waited:
-                local.lock.acquire()
+            if waited and not local.lock.acquire(timeout=_seconds_left(until)):
+                raise TimeoutError
             try:
                 yield waited
             finally:
@@ -68,16 +69,18 @@ class AdvisoryLocks:
                 if not local.users:
                     del self._local[key]
 
-    def _acquired(self, key: int) -> tuple[Connection, bool]:
-        """The connection that holds the lock now, and whether it was waited for."""
+    def _acquired(self, key: int, until: float) -> tuple[Connection, bool]:
+        """The connection that holds the lock now, and whether it was waited for. Raises TimeoutError."""
         pause, waited = _FIRST_WAIT, False
         while True:
             with self._using:
                 connection = self._connected()
                 if self._asked("SELECT pg_try_advisory_lock(?)", key):
                     return connection, waited
+            if time.monotonic() >= until:
+                raise TimeoutError
             waited = True
-            time.sleep(pause)
+            time.sleep(min(pause, _seconds_left(until)))
             pause = min(2 * pause, _LONGEST_WAIT)
 
     def _release(self, key: int, connection: Connection) -> None:
@@ -135,6 +138,11 @@ class _LocalLock:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.users = 0
+
+
+def _seconds_left(until: float) -> float:
+    """As much of it as a lock can be waited for."""
+    return min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
 
 
 def _key(kind: int, digest: str) -> int:

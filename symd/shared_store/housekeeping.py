@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from symd.errors import SymdError
@@ -32,6 +32,7 @@ UNWANTED_PERIOD: Final = 60.0
 """Seconds between two looks for unwanted objects that others may have left."""
 RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to reach a server that is gone."""
+_USES: Final = "noting when modules were used"
 _ENDS: Final = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), (SELECT last FROM module_log)"
 _REMOVED: Final = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
 
@@ -86,18 +87,16 @@ class Housekeeping:
                 thread.join()
         if self._listening is not None:
             self._listening.close()
-        with suppress(SymdError):
-            self._write_uses()
+        self._attempt(_USES, self._write_uses)
 
     def _run(self) -> None:
         written = time.monotonic()
         while not self._ended.is_set():
             trouble = self._attempt("looking after the store", self._listen)
             if not trouble and time.monotonic() - written >= USES_PERIOD:
-                trouble = self._attempt("noting when modules were used", self._write_uses)
+                trouble = self._attempt(_USES, self._write_uses)
                 written = time.monotonic()
-            with suppress(OSError):
-                self._writability.check(trouble)
+            self._attempt("asking the disk", partial(self._writability.check, trouble))
             if trouble:
                 self._ended.wait(RETRY_SECONDS)
 
@@ -112,7 +111,8 @@ class Housekeeping:
         try:
             work()
         except SymdError as error:
-            if str(error) != self._complaints.get(what) and not self._ended.is_set():
+            is_wanted = what == _USES or not self._ended.is_set()  # uses are written once more at the end
+            if str(error) != self._complaints.get(what) and is_wanted:
                 log.warning("%s: %s", what, error)
             self._complaints[what] = str(error)
             return error.message

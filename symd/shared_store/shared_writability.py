@@ -7,6 +7,7 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.errors import StoreUnavailable
+from symd.store.files import disk, make_folder
 from symd.store.writability import REFUSED, Writability
 
 
@@ -27,12 +28,14 @@ class SharedWritability(Writability):
 
     def free(self) -> int:
         """Free bytes of the disk for files being written. Raises OSError."""
+        make_folder(self._folder, durable=False)  # it lies in a cache, which somebody may have emptied
         found = os.statvfs(self._folder)
         return found.f_bavail * found.f_frsize
 
     def check(self, trouble: str) -> None:
         """Ask the disk; ``trouble`` says why the catalogue cannot be used, "" where it can. Listeners are told of a change.
-        Raises OSError."""
+        Raises ``StoreUnavailable`` where the disk gives no answer."""
         refusal, self._refusal = self._refusal, ""
-        problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")
+        with disk(self._folder):
+            problem = trouble or refusal or ("the disk is nearly full" if self.free() < self._least else "")
         self._found(problem, "the store")

@@ -9,7 +9,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, LimitExceeded, SymdError
+from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
-from symd.shared_store.advisory_locks import BUILDING, STORING, AdvisoryLocks
+from symd.shared_store.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import Housekeeping
 from symd.shared_store.object_storage import FileCache
@@ -215,11 +215,26 @@ class SharedStore(CataloguedModules):
     @contextmanager
     def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
         """``waited`` also where an index is there by now: it was made between the question for it and the lock."""
-        with self._locks.held(BUILDING, checked_digest(digest)) as held:
+        with self._turn(checked_digest(digest)) as held:
             with self._catalogue.writing(survives_power_cut=False) as connection:
                 before = rows.count_attempt(connection, checked_digest(digest), version)
                 made = rows.index_size(connection, checked_digest(digest), version) > 0
             yield EarlierAttempts(*before, held.waited or made)
+
+    @contextmanager
+    def _turn(self, digest: Digest) -> Iterator[HeldLock]:
+        seconds = self._limits.build_seconds
+        with ExitStack() as stack:
+            try:
+                held = stack.enter_context(self._locks.held(BUILDING, digest, seconds))
+            except TimeoutError:
+                raise DeadlineExceeded(
+                    f"another daemon has been indexing the module for more than {seconds:g} s and has not ended",
+                    where=f"modules/{digest}",
+                    hint="ask again; where that daemon stands still, let it go on or end it",
+                    metadata={"limit": "build_seconds", "value": f"{seconds:g}"},
+                ) from None
+            yield held
 
     def figures(self) -> Figures:
         with disk(self._incoming_folder):

@@ -54,10 +54,6 @@ class StorePaths:
     def module(self, digest: str) -> Path:
         return self.modules / checked_digest(digest)[:2] / digest
 
-    def aside(self, digest: str) -> Path:
-        """Where a module's file goes that has other bytes than the module."""
-        return self.damaged / checked_digest(digest)
-
     def index(self, digest: str, version: int) -> Path:
         return Path(f"{self.index_files}/{version}/{checked_digest(digest)[:2]}/{digest}.idx")
 
@@ -66,7 +62,7 @@ class StorePaths:
         return self.index_files.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
 
     def asides(self, digest: str) -> list[Path]:
-        """What was set aside in the place of a module's file: as ``aside``, or with more behind the digest."""
+        """What was set aside in the place of a module's file, which has other bytes than the module: called as the digest, or with more behind it."""
         return [Path(entry) for entry in _entries(self.damaged) if entry.name.startswith(checked_digest(digest))]
 
     def all_damaged(self) -> set[Digest]:

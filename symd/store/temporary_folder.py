@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import secrets
@@ -10,12 +11,13 @@ import shutil
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from symd.leftovers import remove_leftovers
 from symd.store.files import FOLDER_MODE
+
+log = logging.getLogger("symd.store")
 
 _OPENING: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _RANDOM_BYTES: Final = 8
@@ -30,14 +32,14 @@ class TemporaryFolder:
 
     def remove(self) -> None:
         """Remove it with all that is in it, if it has no other name by now. Once only."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
         os.close(self.lock)
 
 
 def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
     """A new one in ``parent``; this user's with that prefix whose makers are dead go. Raises OSError."""
     name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
-    remove_leftovers(parent, name, stat.S_ISDIR, partial(shutil.rmtree, ignore_errors=True))
+    remove_leftovers(parent, name, stat.S_ISDIR, _remove)
     while True:
         path = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}"
         path.mkdir(mode=FOLDER_MODE)
@@ -48,3 +50,11 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
             if path.is_dir():
                 return TemporaryFolder(path, lock)
             os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    """Remove all of it that can be removed; the log says what stays."""
+    refused: list[BaseException] = []
+    shutil.rmtree(path, onerror=lambda _function, _path, info: refused.append(info[1]))
+    if refused and path.exists():
+        log.warning("%s stays, and takes room: %s", path, refused[0])

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,15 @@ from symd import Client, cli
 from symd.config import Limits
 from symd.daemon_config import Config
 from symd.engine import Engine
-from symd.errors import BadQuery, DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable
+from symd.errors import (
+    BadQuery,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidInput,
+    LimitExceeded,
+    StoreUnavailable,
+)
 from symd.index import VERSION
 from symd.model.contexts import Alias
 from symd.service.addresses import listening
@@ -29,6 +38,7 @@ from symd.shared_store.housekeeping import PERIOD
 from symd.shared_store.opening import open_shared as open_by_urls
 from symd.shared_store.postgresql import Server
 from symd.shared_store.schema import MIGRATIONS
+from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.store import SharedStore, index_object, module_object
 from tests.shared_store.plain_files import PlainFiles
 from tests.shared_store.postgresql_server import PostgresServer, running
@@ -127,6 +137,26 @@ def test_a_lock_is_waited_for_here_and_elsewhere(database: str) -> None:
     assert sorted(order) == [("elsewhere", True), ("here", True)]
     one.close()
     other.close()
+
+
+def test_another_daemon_that_holds_the_turn_is_waited_for_no_longer_than_an_attempt_may_take(stores: Opened) -> None:
+    limits = Limits(build_seconds=0.3)
+    other, store = stores(), stores(limits)
+    digest = other.put(b"module")
+    with ThreadPoolExecutor(2) as threads, other.attempt(digest, VERSION):
+
+        def attempt() -> None:
+            with store.attempt(digest, VERSION):
+                pass
+
+        for waiting in [
+            threads.submit(attempt) for _ in range(2)
+        ]:  # for the other daemon, and for the thread that does
+            with pytest.raises(DeadlineExceeded, match="another daemon has been indexing") as caught:
+                waiting.result(LONG)
+            assert caught.value.metadata == {"limit": "build_seconds", "value": "0.3"}
+    with store.attempt(digest, VERSION) as before:
+        assert not before.waited
 
 
 def test_a_lock_that_the_server_took_back_is_noticed(database: str) -> None:
@@ -359,6 +389,30 @@ def test_a_server_that_goes_is_named_and_its_return_is_noticed(own_server: Postg
         engine.relabel(digest, "after")
         store.remove(digest)
         assert heard.wait(LONG)
+
+
+def test_a_cache_that_was_emptied_in_an_outage_takes_what_is_written_after_it(tmp_path: Path) -> None:
+    incoming = tmp_path / "cache" / "incoming"
+    incoming.mkdir(parents=True)
+    writability = SharedWritability(incoming, Limits(free_disk=0))
+    writability.check("the catalogue is gone")
+    assert not writability.is_writable
+    shutil.rmtree(tmp_path / "cache")
+    writability.check("")
+    assert writability.is_writable
+
+
+def test_uses_that_cannot_be_noted_at_the_end_are_told(
+    stores: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = stores()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the catalogue refused")
+
+    monkeypatch.setattr(store.usage, "write", refuse)
+    store.close()
+    assert [each.getMessage() for each in caplog.records] == ["noting when modules were used: the catalogue refused"]
 
 
 def test_a_client_with_a_file_is_answered_while_the_catalogue_is_gone(

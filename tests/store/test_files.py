@@ -1,8 +1,10 @@
-"""Turns, and the sweep that removes what dead holders left."""
+"""Turns, the sweep that removes what dead holders left, and folders for a while."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from symd.errors import StoreUnavailable
 from symd.store.files import sweep, turn
+from symd.store.temporary_folder import make_temporary_folder
 
 
 def is_held(folder: Path, name: str) -> bool:
@@ -44,4 +47,24 @@ def test_a_sweep_leaves_a_turn_that_began_after_the_sweep_had_opened_the_one_bef
 def test_what_a_dead_holder_left_is_swept(tmp_path: Path) -> None:
     (tmp_path / "incoming-index").touch()
     assert sweep(tmp_path) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_stays_of_a_temporary_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = make_temporary_folder(tmp_path, "x-")
+    (folder.path / "file").touch()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", "file")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        folder.remove()
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{folder.path} stays, and takes room: [Errno 1] Operation not permitted: 'file'"
+    ]
+    make_temporary_folder(tmp_path, "x-").remove()
+    assert len(caplog.records) == 1
     assert not list(tmp_path.iterdir())
