@@ -25,16 +25,25 @@ _LINK_STEPS = 16
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 
 
+_MOST_COPIED = 256
+"""Bytes of a value that are copied out of the section at once."""
+
+
 class Value(NamedTuple):
     """An attribute's value as it stands: ``number``, or the ``data`` of a block or an inline string."""
 
     form: int
     number: int = 0
-    data: bytes | None = None
+    held: bytes | memoryview | None = None
+    """The data; where it is long, no copy: debug data may refer to a DIE at any offset, and all of them have the same bytes."""
+
+    @property
+    def data(self) -> bytes | None:
+        return None if self.held is None else bytes(self.held)
 
     @property
     def is_block(self) -> bool:
-        return self.data is not None and self.form != Form.DW_FORM_string
+        return self.held is not None and self.form != Form.DW_FORM_string
 
     @property
     def is_constant(self) -> bool:
@@ -219,10 +228,17 @@ def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
     kind = forms.layout(form, unit.widths)
     if kind in _BLOCKS:
         size = cursor.uleb() if kind == ValueLayout.BLOCK else cursor.unsigned(forms.BLOCK_LENGTH[ValueLayout(kind)])
-        start = cursor.skip(size)
-        return Value(form, 0, cursor.data[start : cursor.at])
+        return Value(form, 0, _held(cursor, cursor.skip(size), cursor.at))
     if kind == 16:
-        start = cursor.skip(16)
-        return Value(form, 0, cursor.data[start : cursor.at])
+        return Value(form, 0, _held(cursor, cursor.skip(16), cursor.at))
+    start = cursor.at
     value = forms.read(cursor, form, unit.widths, constant)
-    return Value(form, data=value) if isinstance(value, bytes) else Value(form, value or 0)
+    if isinstance(value, bytes):
+        return Value(form, 0, _held(cursor, start, start + len(value)))
+    return Value(form, value or 0)
+
+
+def _held(cursor: Cursor, start: int, stop: int) -> bytes | memoryview:
+    if stop - start > _MOST_COPIED:
+        return memoryview(cursor.data)[start:stop]
+    return cursor.data[start:stop]

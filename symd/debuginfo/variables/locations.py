@@ -36,6 +36,10 @@ from symd.model.variables import LocationPiece, PieceKind, VariableLocation
 FIRST_WITH_STACK_VALUE = 4
 """The version of DWARF that brought DW_OP_stack_value. In older units compilers write a variable's constant value as if it
 were an address (LLVM's DwarfExpression::addStackValue)."""
+_FEW_BYTES = 4096
+"""Bytes of a DIE that are not counted."""
+_BYTES_A_STEP = 64
+"""Bytes of a larger one that count as one operation of an expression."""
 _SASS = ".nv_debug_info_reg_sass"
 
 
@@ -71,17 +75,18 @@ class Locator:
     def find(self, die: Die, reading: Reading) -> LocationAt:
         """Where the variable ``die`` is. What cannot be read is said in the text."""
         found = self._dies.find(die, At.DW_AT_location)
-        if found is None:
-            value = self._dies.find(die, At.DW_AT_const_value)
-            return LocationAt(None) if value is None else self._constant(*value, self._operand_names(die, reading))
+        value = self._dies.find(die, At.DW_AT_const_value) if found is None else None
         try:
-            return self._located(die, *found, reading)
+            if found is not None:
+                return self._located(die, *found, reading)
+            return LocationAt(None) if value is None else self._constant(*value, self._operand_names(die, reading))
         except (Malformed, LimitExceeded) as error:
             text = f"unreadable: {error}"
             return LocationAt(text, _alone(in_words(text)))
 
     def _located(self, die: Die, owner: Die, value: Value, reading: Reading) -> LocationAt:
         names = self._operand_names(die, reading)
+        self._charge(owner.end - owner.at)
         if value.is_block:
             said = self._described(owner.unit, value.data or b"", names)
             return LocationAt(None) if said is None else LocationAt(said.text, said.locations, everywhere=True)
@@ -130,6 +135,7 @@ class Locator:
         if found is None:
             return None
         owner, value = found
+        self._charge(owner.end - owner.at)
         if value.is_block:
             return value.data
         here = self._here(self._lists.entries(owner.unit, value) or [])
@@ -137,7 +143,17 @@ class Locator:
 
     def _name(self, offset: int) -> str:
         die = self._dies.at(offset)
-        return "" if die is None else self._dies.name(die)
+        name = "" if die is None else self._dies.name(die)
+        self._charge(len(name))
+        return name
+
+    def _charge(self, size: int) -> None:
+        """Count many bytes of debug data as operations: any number of DIEs may have the same ones."""
+        if size <= _FEW_BYTES:
+            return
+        self._step_budget.steps -= size // _BYTES_A_STEP
+        if self._step_budget.steps < 0:
+            raise Malformed("it overlaps itself without end", where=self._dies.sections.info.name)
 
     def _code_text(self, value: int) -> str | None:
         """A linear address of an unlinked object's text as section and offset: the number itself means nothing."""
@@ -148,6 +164,7 @@ class Locator:
         return f"({names[int(number[0])] if found[0] else '?'})+{int(offset[0]):#x}"
 
     def _constant(self, owner: Die, value: Value, names: OperandNames) -> LocationAt:
+        self._charge(owner.end - owner.at)
         if value.form == Form.DW_FORM_string or not (value.is_block or value.is_constant):
             text = self._dies.text(owner, value)
             piece = LocationPiece(PieceKind.IMPLICIT, data=text.encode("utf-8", "replace")[:MOST_BYTES])

@@ -216,11 +216,12 @@ def _offset(value: Value | None) -> int | None:
     """A member's offset: a number, or before DWARF 3 the expression that adds it."""
     if value is None:
         return None
-    if value.data is None or value.form in forms.CONSTANTS:
+    data = value.data
+    if data is None or value.form in forms.CONSTANTS:
         return value.number
-    if value.data[:1] not in _OFFSET_OPERATIONS:
+    if data[:1] not in _OFFSET_OPERATIONS:
         return None
     try:
-        return Cursor(value.data, "member location", 1, len(value.data)).uleb()
+        return Cursor(data, "member location", 1, len(data)).uleb()
     except Malformed:
         return None

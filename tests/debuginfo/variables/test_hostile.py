@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import time
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,18 @@ from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref
 from tests.builders.leb128 import uleb
 from tests.containers.amd import objects
-from tests.debuginfo.variables.build import BASE, TEXT, code, function, span, unit, variable, visible, with_sections
+from tests.debuginfo.variables.build import (
+    BASE,
+    SIZE,
+    TEXT,
+    code,
+    function,
+    span,
+    unit,
+    variable,
+    visible,
+    with_sections,
+)
 from tests.golden.cuda import samples as cuda
 
 SECONDS = 20.0
@@ -105,6 +117,39 @@ def test_functions_that_overlap_in_a_long_row_take_bounded_time() -> None:
     reader = VariableReader(with_sections(debug))
     assert [reader.at(TEXT, offset).variables[0].name for offset in (0, 4, 99)] == ["v0", "v1", "v24"]
     assert time.monotonic() - began < SECONDS
+
+
+def most_taken_by_calls(attribute: int, step: int, dies: bytes) -> int:
+    """The bytes that a question takes about a function whose variable calls 200 DIEs, each ``step`` bytes after the one
+    before. ``dies`` begins with the first, of abbreviation 2, which has one block of four bytes' size."""
+    abbreviations = b"\x01\x11\x01\x11\x01\x12\x06\0\0\x02\x34\x00%c\x04\0\0" % attribute
+    abbreviations += b"\x03\x2e\x01\x11\x01\x12\x06\0\0\x04\x34\x00\x03\x08\x02\x18\0\0\0"
+    text = struct.pack("<QI", BASE, SIZE)
+    first = 11 + 2 * (1 + len(text)) + 3 + 2 + 5 * 200 + 2 + 1
+    calls = b"".join(struct.pack("<BI", Op.DW_OP_call4, first + step * number) for number in range(200))
+    calls += bytes([Op.DW_OP_lit5, Op.DW_OP_stack_value])
+    around = b"\x01" + text + b"\x03" + text + b"\x04x\0" + bytes(uleb(len(calls))) + calls + b"\0"
+    header = struct.pack("<HIB", 4, 0, 8)
+    assert len(header) + 4 + len(around) == first
+    info = struct.pack("<I", len(header) + len(around) + len(dies) + 1) + header + around + dies + b"\0"
+    reader = VariableReader(with_sections({".debug_abbrev": abbreviations, ".debug_info": info}))
+    tracemalloc.start()
+    try:
+        assert reader.at(TEXT, 0).variables[0].name == "x"
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_dies_that_lie_in_one_another_share_their_bytes() -> None:
+    """DIEs that begin five bytes apart, each with a constant of 2 MiB."""
+    assert most_taken_by_calls(0x1C, 5, b"\x02\x00\x00\x20\x00" * (1 << 20)) < 16 << 20
+
+
+def test_a_long_expression_is_not_called_again_and_again() -> None:
+    """One DIE, whose location is a value of 2 MiB."""
+    held = bytes([Op.DW_OP_implicit_value, *uleb(2 << 20)]) + bytes(2 << 20)
+    assert most_taken_by_calls(0x02, 0, b"\x02" + struct.pack("<I", len(held)) + held) < 128 << 20
 
 
 def test_too_many_variables_are_cut_off_with_a_note() -> None:
