@@ -23,6 +23,7 @@ then one for each range."""
 NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 """Why code of nobody has no debug information: there its kernel's name is the function's."""
 _IS_NO_DEBUG_DATA = np.isin(np.arange(256), NO_DEBUG_DATA)
+_CONTRADICTION = "has starts and ranges that contradict each other"
 
 
 class DerivedColumns:
@@ -41,13 +42,15 @@ class DerivedColumns:
         """Frame, line, column and reason of each range."""
         if self._unpacked is not None:
             return OpenRanges(self._columns, self._unpacked.ranges, as_written=self._as_written)
+        if self.starts.count != self._columns.range_count.item(0):  # which few bytes may state as any number
+            raise DataLoss(_CONTRADICTION, where="index file")
         return RangePages(self._columns, as_written=self._as_written)
 
     def check(self) -> None:
         """Raises DataLoss where starts contradict each other, or are not as many as ranges."""
         self.starts.check()
         if self.starts.count != len(self.ranges):
-            raise DataLoss("has starts and ranges that contradict each other", where="index file")
+            raise DataLoss(_CONTRADICTION, where="index file")
 
     @cached_property
     def calls(self) -> I64:

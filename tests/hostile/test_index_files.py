@@ -4,6 +4,7 @@ or in circles."""
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from symd.index import Index
 from symd.index.file_header import COLUMN, HEADER
 from symd.index.format import Column, compress, decode, decompress, encode
 from symd.index.module import build_index
-from symd.index.packing import pack_table
+from symd.index.packing import PAGE, pack_table
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.model.addresses import ByKernel, KernelOffset
 from tests.builders.elf import AX, Section, Symbol, build_elf
@@ -129,6 +130,24 @@ def test_a_column_of_more_entries_than_the_file_has_bytes_is_damage(columns: Map
         changed[CHECKSUM] = zlib.crc32(changed[HEADER.size :]).to_bytes(4, "little")
         with pytest.raises(DataLoss, match="impossible size"):
             Index.checked(bytes(changed))
+
+
+def test_more_ranges_than_starts_are_damage_before_there_is_room_for_them(columns: Mapping[str, Column]) -> None:
+    """One entry may stand for all pages, of 4096 ranges each."""
+    pages = len(encode(columns)) // 2
+    stated = {
+        "range_count": np.array([pages << PAGE], np.uint64),
+        "page_frame": np.zeros(pages, np.uint8),
+        "page_end": np.zeros(pages, np.uint8),
+    }
+    file = encode({**columns, **stated})
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataLoss, match="starts and ranges"):
+            Index.checked(file)
+        assert tracemalloc.get_traced_memory()[1] < 64 * len(file)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_bit_behind_the_last_range_of_a_page_is_damage(columns: Mapping[str, Column]) -> None:
