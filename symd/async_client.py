@@ -198,6 +198,7 @@ class _Calls:
         self._persistence = Persistence(
             several=are_several(address), is_certain=partial(is_untrusted, address, credentials)
         )
+        self._once = Persistence(several=False)
         self._metadata: Metadata = ()
         self._stubs: _Stubs | None = None
 
@@ -223,7 +224,7 @@ class _Calls:
         return await self._persistence.called_async(partial(self._attempted, method, request), self.timeout)
 
     async def one_once(self, method: Callable[..., Any], request: Any) -> Any:
-        return await self._attempted(method, request, Attempt(self.timeout))
+        return await self._once.called_async(partial(self._attempted, method, request), self.timeout)
 
     async def _attempted(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Any:
         try:
@@ -248,8 +249,8 @@ class _Calls:
         """The messages of an answer; ``request`` as for ``one``."""
         return self._persistence.replayed_async(partial(self._stream_attempted, method, request), self.timeout)
 
-    def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncGenerator[Any, None]:
-        return self._stream_attempted(method, request, Attempt(self.timeout))
+    def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
+        return self._once.replayed_async(partial(self._stream_attempted, method, request), self.timeout)
 
     async def _stream_attempted(
         self, method: Callable[..., Any], request: Any, attempt: Attempt

@@ -168,6 +168,12 @@ def unreachable(address: str, details: str) -> tuple[str, str]:
     return way(address, details) or ("no daemon answers", _start(address))
 
 
+def is_refused_unseen(details: str) -> bool:
+    """Whether gRPC's words tell of REFUSED_STREAM, which a daemon says of a call that it has not looked at. gRPC itself sends such a call
+    again only where the connection ends."""
+    return _REFUSED_STREAM in details
+
+
 def _start(address: str) -> str:
     """How a daemon is started that listens there."""
     if address == f"{UNIX}{default_socket()}":
@@ -298,6 +304,8 @@ def _is_forbidden(path: Path) -> bool:
     return not os.access(path, os.W_OK)
 
 
+_REFUSED_STREAM: Final = "RST_STREAM with error code 7"
+"""gRPC's words for it (RFC 9113, 7)."""
 _CONNECTING: Final = "last error: "
 """What stands in gRPC's words where no connection came about."""
 

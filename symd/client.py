@@ -18,12 +18,21 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
-from symd.channel import Credentials, connect, default_credentials, is_untrusted, late, unreachable
+from symd.channel import (
+    Credentials,
+    connect,
+    default_credentials,
+    is_refused_unseen,
+    is_untrusted,
+    late,
+    unreachable,
+)
 from symd.config import MIB, server_address
 from symd.errors import (
     AliasNotFound,
     BadQuery,
     BuildFailed,
+    CallRefused,
     DeadlineExceeded,
     Malformed,
     ServerUnavailable,
@@ -160,6 +169,8 @@ MAX_QUERIES_PER_CALL = 100_000
 """The most queries in one call when they are not a column."""
 _ENDED = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
 
+_TOO_MANY = "the daemon refused the call at each attempt: more are open on this connection than it takes"
+_FEWER = "allow more time, or have fewer calls open at a time; `symd serve --limit calls_per_connection=N` takes more"
 _PROXY = "try again; where there is a proxy between, look into its log"
 _NOT_DECODED = "Exception deserializing response!"
 _BROKEN_OFF = "RST_STREAM"
@@ -186,6 +197,7 @@ class Client:
         self._persistence = Persistence(
             several=are_several(self.address), is_certain=partial(is_untrusted, self.address, shown)
         )
+        self._once = Persistence(several=False)
         self._channel = connect(self.address, shown)
         self._cores = CoreServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -261,7 +273,8 @@ class Client:
         """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
-            parts.take(self._stream_once(self._modules.GrabModule, to_grab_request(request), Attempt(self._timeout)))
+            grabbing = partial(self._stream_once, self._modules.GrabModule, to_grab_request(request))
+            parts.take(self._once.replayed(grabbing, self._timeout))
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
             raise
@@ -493,7 +506,7 @@ class Client:
         return self._persistence.called(partial(self._attempted, method, request), self._timeout)
 
     def _call_once(self, method: Callable[..., Any], request: Any) -> Any:
-        return self._attempted(method, request, Attempt(self._timeout))
+        return self._once.called(partial(self._attempted, method, request), self._timeout)
 
     def _attempted(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Any:
         if callable(request) and attempt.silence is not None:
@@ -600,8 +613,7 @@ def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
 
 def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: float | None) -> SymdError:
     if code is grpc.StatusCode.UNAVAILABLE:
-        what, hint = unreachable(address, details)
-        return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
+        return _unavailable(details, address)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint=late(address))
     if code is grpc.StatusCode.CANCELLED:
@@ -612,6 +624,13 @@ def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: f
         facts = {"grpc": details}
         return Unavailable("the call was broken off before its end", where=address, hint=_PROXY, metadata=facts)
     return rebuilt(code.value[0], details, "", {}).prefix_where(address)
+
+
+def _unavailable(details: str, address: str) -> Unavailable:
+    if is_refused_unseen(details):
+        return CallRefused(_TOO_MANY, where=address, hint=_FEWER, metadata={"grpc": details})
+    what, hint = unreachable(address, details)
+    return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
 
 
 def undecodable(address: str) -> Malformed:

@@ -27,6 +27,7 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- DriverTimeout                            the driver did not come back and was ended
 +-- Unavailable             UNAVAILABLE          an outside part failed; trying again may help
 |   +-- ServerUnavailable                        no daemon answers at that address
+|   +-- CallRefused                              one does, and did not look at the call: too many are open on the connection
 |   +-- StoreUnavailable                         the disk refused
 |   +-- WorkerDied                               the process that read the module died; says of which signal
 +-- DriverFailed            INTERNAL             a driver call returned an error code
@@ -48,6 +49,7 @@ __all__ = (
     "BadQuery",
     "BuildFailed",
     "Busy",
+    "CallRefused",
     "ContextNotFound",
     "DataLoss",
     "DeadlineExceeded",
@@ -258,6 +260,12 @@ class Unavailable(SymdError):
 
 class ServerUnavailable(Unavailable):
     reason = "SERVER_UNAVAILABLE"
+
+
+class CallRefused(Unavailable):
+    """The daemon has done nothing of the call (REFUSED_STREAM: RFC 9113, 8.7): it may be made again, whatever it does."""
+
+    reason = "CALL_REFUSED"
 
 
 class StoreUnavailable(Unavailable):

@@ -9,7 +9,7 @@ import math
 import time
 from typing import Final
 
-from symd.errors import DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
+from symd.errors import CallRefused, DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
 
 STRANGE_SECONDS: Final = 10.0
 """So long a client tries where no daemon has answered it yet: the address may be wrong."""
@@ -19,8 +19,12 @@ SILENT_SECONDS: Final = 40.0
 """So long the first daemon may say nothing: longer than most of what a daemon does is allowed to take (``question_seconds``)."""
 SILENT_ATTEMPTS: Final = 4
 """So many daemons one after another may say nothing before the client gives up: ten minutes."""
+REFUSED_SECONDS: Final = 30.0
+"""So long a call without a timeout is sent again while a daemon refuses it unseen."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
+_FIRST_REFUSED_PAUSE: Final = 0.005
+_LONGEST_REFUSED_PAUSE: Final = 0.1
 
 
 class Patience:
@@ -30,9 +34,9 @@ class Patience:
         self.several = several
         self.was_answered = False
 
-    def attempts(self, timeout: float | None) -> Attempts:
-        """Those of a call that begins now."""
-        return Attempts(self, timeout)
+    def attempts(self, timeout: float | None, began: float | None = None) -> Attempts:
+        """Those of a call that begins now, or began then."""
+        return Attempts(self, timeout, time.monotonic() if began is None else began)
 
 
 class Attempt:
@@ -43,7 +47,7 @@ class Attempt:
         self.timeout, self.silence = timeout, silence
         self.was_silent = False
         """The daemon said nothing for so long, and the attempt was ended."""
-        self._began = time.monotonic()
+        self.began = time.monotonic()
 
     def seconds(self) -> float | None:
         """How long it may take where there is one answer to one message."""
@@ -54,18 +58,20 @@ class Attempt:
     def ran_out(self) -> None:
         """The time of ``seconds`` is over, or the daemon says so."""
         ended_by_silence = self.silence is not None and self.seconds() == self.silence
-        self.was_silent = ended_by_silence and time.monotonic() - self._began >= (self.silence or 0.0)
+        self.was_silent = ended_by_silence and time.monotonic() - self.began >= (self.silence or 0.0)
 
 
 class Attempts:
-    """The attempts of one call, one after another, for ``timeout`` seconds in all; None: as long as daemons are there."""
+    """The attempts of one call, one after another, for ``timeout`` seconds in all since it began; None: as long as daemons are there."""
 
-    def __init__(self, patience: Patience, timeout: float | None) -> None:
+    def __init__(self, patience: Patience, timeout: float | None, began: float) -> None:
         self._patience = patience
-        self._end = math.inf if timeout is None else time.monotonic() + timeout
+        self._end = math.inf if timeout is None else began + timeout
         self._timeout = timeout
         self._since = 0.0
         self._silences = 0
+        self._refusals = 0
+        self._refused_since = 0.0
         self._attempt = Attempt(timeout)
         self.lost = 0
         """How many failed since the last that a daemon answered."""
@@ -78,7 +84,7 @@ class Attempts:
 
     def answered(self) -> None:
         """A daemon is there: those that are lost later count from the first."""
-        self.lost = self._silences = 0
+        self.lost = self._silences = self._refusals = 0
         self._patience.was_answered = True
 
     def bear(self, error: SymdError, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
@@ -87,6 +93,8 @@ class Attempts:
         if self._attempt.was_silent:
             self._bear_silence(error)
             return 0.0
+        if isinstance(error, CallRefused):
+            return self._bear_refusal(error)
         if not isinstance(error, ServerUnavailable | DeadlineExceeded):
             self._patience.was_answered = True
         if not self._patience.several or not (_is_lost(error) or isinstance(error, outlives)):
@@ -96,6 +104,18 @@ class Attempts:
         self.lost += 1
         pause = pause_seconds(self.lost)
         if now + pause >= self._until():
+            raise error
+        return pause
+
+    def _bear_refusal(self, error: CallRefused) -> float:
+        """One daemon too takes it in a moment: a call that has ended makes room."""
+        now = time.monotonic()
+        self._patience.was_answered = True
+        self._refused_since = self._refused_since if self._refusals else now
+        self._refusals += 1
+        pause = min(_FIRST_REFUSED_PAUSE * 2.0 ** min(self._refusals - 1, 10), _LONGEST_REFUSED_PAUSE)
+        end = self._refused_since + REFUSED_SECONDS if self._timeout is None else self._end
+        if now + pause >= end:
             raise error
         return pause
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, closing
 from typing import Any, Final, TypeVar
 
-from symd.errors import StoreUnavailable, SymdError
+from symd.errors import CallRefused, StoreUnavailable, SymdError
 from symd.patience import Attempt, Attempts, Patience
 
 T = TypeVar("T")
@@ -104,7 +104,8 @@ def hosts(address: str) -> list[str]:
 
 
 class Persistence:
-    """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. ``is_certain`` says of
+    """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. A call that was refused
+    unseen is sent again in any case. ``is_certain`` says of
     the first loss whether another attempt can only end so too; it may take a while. ``seconds`` are the caller's timeout, for all attempts together; a
     watch has none, and may be silent."""
 
@@ -114,9 +115,17 @@ class Persistence:
 
     def called(self, call: Callable[[Attempt], T], seconds: float | None) -> T:
         """The answer to a call that may be made twice."""
-        if not self._patience.several:
-            return call(Attempt(seconds))
-        attempts = self._patience.attempts(seconds)
+        if self._patience.several:
+            return self._called_again(self._patience.attempts(seconds), call)
+        first = Attempt(seconds)
+        try:
+            return call(first)
+        except CallRefused as error:
+            attempts = self._patience.attempts(seconds, first.began)
+            self._wait(attempts, attempts.bear(error), error)
+        return self._called_again(attempts, call)
+
+    def _called_again(self, attempts: Attempts, call: Callable[[Attempt], T]) -> T:
         while True:
             try:
                 answer = call(attempts.next())
@@ -138,9 +147,17 @@ class Persistence:
 
     async def called_async(self, call: Callable[[Attempt], Awaitable[T]], seconds: float | None) -> T:
         """``called``, awaited."""
-        if not self._patience.several:
-            return await call(Attempt(seconds))
-        attempts = self._patience.attempts(seconds)
+        if self._patience.several:
+            return await self._called_again_async(self._patience.attempts(seconds), call)
+        first = Attempt(seconds)
+        try:
+            return await call(first)
+        except CallRefused as error:
+            attempts = self._patience.attempts(seconds, first.began)
+            await self._wait_async(attempts, attempts.bear(error), error)
+        return await self._called_again_async(attempts, call)
+
+    async def _called_again_async(self, attempts: Attempts, call: Callable[[Attempt], Awaitable[T]]) -> T:
         while True:
             try:
                 answer = await call(attempts.next())
