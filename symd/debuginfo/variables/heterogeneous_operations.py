@@ -18,6 +18,7 @@ from symd.debuginfo.variables.terms import (
     RegisterPart,
     Term,
     add,
+    wrapped,
 )
 from symd.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 from symd.errors import Unsupported
@@ -46,11 +47,7 @@ def _based_address(machine: Machine) -> None:
     """Pops an address space; register and offset are operands."""
     number, offset = machine.cursor.uleb(), machine.cursor.sleb()
     space = machine.pop_number()
-    machine.push(MemoryLocation(_counted(Register(number), offset, machine), space))
-
-
-def _counted(term: Term, offset: int, machine: Machine) -> Term:
-    return add(term, Constant(offset & (1 << 8 * machine.size) - 1, machine.size), machine.size)
+    machine.push(MemoryLocation(add(Register(number), wrapped(offset, machine.size), machine.size), space))
 
 
 def _lane(machine: Machine) -> None:

@@ -186,7 +186,7 @@ class Machine:
         self.pieces.append(Piece(place, size, offset))
 
     def place(self, term: Term) -> Term | None:
-        """A stack entry as the place of a variable. ``Load`` stands for memory at its address. LLVM writes memory of an
+        """A stack entry as the place of a variable. ``Deref`` stands for memory at its address. LLVM writes memory of an
         address space as a load from it; and bits wider than an address are none, they are the value. Space 1 of AMD's code is private
         memory, in which nothing has a fixed address, and since LLVM 22 any memory."""
         if isinstance(term, (Register, Implicit, StackValue)):

@@ -21,6 +21,7 @@ from symd.debuginfo.variables.terms import (
     add,
     binary,
     unary,
+    wrapped,
 )
 from symd.dwarf.variable_constants import Op
 from symd.errors import Unsupported
@@ -35,12 +36,8 @@ def register(number: int, machine: Machine) -> None:
 
 
 def based(number: int, machine: Machine) -> None:
-    offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
+    offset = wrapped(machine.cursor.sleb(), machine.size)
     machine.push(add(Register(number), offset, machine.size))
-
-
-def _mask(machine: Machine) -> int:
-    return (1 << 8 * machine.size) - 1
 
 
 def constant(size: int, signed: bool, machine: Machine) -> None:
@@ -115,7 +112,7 @@ def one(sign: str, machine: Machine) -> None:
 
 
 def _plus_uconst(machine: Machine) -> None:
-    offset = Constant(machine.cursor.uleb() & _mask(machine), machine.size)
+    offset = wrapped(machine.cursor.uleb(), machine.size)
     machine.push(add(machine.pop(), offset, machine.size))
 
 
@@ -143,7 +140,7 @@ def _nothing(machine: Machine) -> None:
 
 
 def _fbreg(machine: Machine) -> None:
-    offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
+    offset = wrapped(machine.cursor.sleb(), machine.size)
     expression = machine.context.frame_base()
     base = (_nested(machine, expression) if expression is not None else None) or Symbol("frame base")
     if isinstance(base, MemoryLocation):
@@ -198,7 +195,7 @@ def _stack_value(machine: Machine) -> None:
 
 def _implicit_pointer(machine: Machine) -> None:
     target = machine.cursor.unsigned(machine.context.widths.ref_addr)
-    offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
+    offset = wrapped(machine.cursor.sleb(), machine.size)
     name = machine.context.name_of(target) or f"the variable at {target:#x}"
     machine.push(StackValue(add(Symbol(f"pointer to {name}"), offset, machine.size)))
 
