@@ -259,14 +259,8 @@ class Store(CataloguedModules):
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
         for it. Failures and attempts remembered up to ``version`` are forgotten."""
-        path = self._paths.index(digest, version)
-        with self.writability.noticing(), disk(path):
-            file = self._incoming()
-            try:
-                file.write(data)
-                self._publish_index(file, checked_digest(digest), version)
-            finally:
-                file.discard()
+        with self.new_index(digest, version) as file, disk(file.path):
+            file.write(data)
         return self.index(digest, version)
 
     @contextmanager
