@@ -60,6 +60,7 @@ from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
+from symd.model.labels import checked_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleEvent
@@ -366,7 +367,7 @@ class AsyncClient:
 
     async def add(self, data: bytes, label: str = "") -> ModuleSummary:
         """Send a module, unless the daemon has it."""
-        digest = hashlib.sha256(checked_bytes(data)).hexdigest()
+        digest, label = hashlib.sha256(checked_bytes(data)).hexdigest(), checked_label(label)
         if not await self.missing([digest]):
             return await self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
@@ -399,7 +400,7 @@ class AsyncClient:
 
     async def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
         """Give a module another label."""
-        module = module_pb2.Module(name=checked_module_name(digest), label=label)
+        module = module_pb2.Module(name=checked_module_name(digest), label=checked_label(label))
         request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
         return from_record((await self._calls.one(self._calls.stubs.modules.UpdateModule, request)).module)
 

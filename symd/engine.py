@@ -41,6 +41,7 @@ from symd.model.arguments import (
 from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
 from symd.model.cores import CoreDump
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.model.labels import checked_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
@@ -134,11 +135,11 @@ class Engine:
             return []
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
-        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, label)
+        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
 
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""
-        return _Arriving(self.store.writer(), partial(self._indexes.keep, label=label))
+        return _Arriving(self.store.writer(), partial(self._indexes.keep, label=checked_label(label)))
 
     def resume(self) -> None:
         """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored and is
@@ -189,7 +190,7 @@ class Engine:
         return self.store.record(checked_name(digest))
 
     def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
-        self.store.relabel(checked_name(digest), label)
+        self.store.relabel(checked_name(digest), checked_label(label))
         return self.record(digest)
 
     def remove(self, digest: ModuleName) -> None:

@@ -38,6 +38,7 @@ from symd.model.captures import (
 )
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.identities import Digest
+from symd.model.labels import file_label
 
 CLOCK = "CLOCK_BOOTTIME"
 INTEL_ADDRESS_BITS = 48
@@ -197,4 +198,4 @@ def _label(event: ModuleLoaded | ModuleFound) -> str:
     words = [program, ", ".join(event.kernels)]
     if isinstance(event, ModuleFound) and not event.kernels:
         words.append(event.source)
-    return ": ".join(word for word in words if word)[:LABEL_LENGTH]
+    return file_label(": ".join(word for word in words if word))[:LABEL_LENGTH]

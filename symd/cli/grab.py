@@ -20,6 +20,7 @@ from symd.containers.khronos import spirv
 from symd.containers.uri import is_uri
 from symd.errors import NoDebugData, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.labels import file_label
 from symd.output_file import write_file
 from symd.spirv_check import Device, check
 from symd.spirv_check.products import PRODUCTS
@@ -97,12 +98,12 @@ def command(
     name, drivers = _driver(driver, driver_root, server)
     data = read_input(file, limits)
     kind = kind or sniff(data, file)
-    label = "standard input" if file == "-" else file
+    label = "standard input" if file == "-" else file_label(file)
     interface = api or APIS[kind]
     if kind == "spirv" and not no_check:
         _warn(data, label, _described(simulate, name))
     flags = build_flags if no_debug else with_debug_data(build_flags)
-    source = "" if file == "-" or is_uri(file) else str(Path(file).absolute())
+    source = "" if file == "-" or is_uri(file) else file_label(str(Path(file).absolute()))
     request = GrabRequest(interface, kind, data, flags, device, simulate, name, timeout, label, source)
     module, grabbed = _grab(request, server, limits, drivers)
     if show_log and grabbed.build_log:

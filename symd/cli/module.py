@@ -20,6 +20,7 @@ from symd.config import Limits
 from symd.disasm import disassemble
 from symd.engine import Engine
 from symd.errors import InvalidInput, ObjectNotFound, SymdError
+from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary
 from symd.split_debug import dwo
 from symd.split_debug.join import joined
@@ -98,7 +99,7 @@ def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | No
     if server and not symbolizer.missing([digest]):
         return digest
     try:
-        return symbolizer.add(data, label).sha256
+        return symbolizer.add(data, file_label(label)).sha256
     except SymdError as error:
         raise error.prefix_where("standard input" if label == "stdin" else label) from None
 
@@ -121,4 +122,4 @@ def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limi
         ) from None
     except SymdError as error:
         raise error.prefix_where(debug) from None
-    return symbolizer.add(whole, f"{file} with {debug}").sha256
+    return symbolizer.add(whole, file_label(f"{file} with {debug}")).sha256

@@ -19,6 +19,7 @@ from symd.cli.options import (
 from symd.cli.output import printable
 from symd.cli.page_site import Shown, page_options, shown_module
 from symd.config import Limits
+from symd.model.labels import file_label
 from symd.model.sources import PathRule
 from symd.output_file import write_file_or_stdout
 
@@ -82,7 +83,7 @@ def command(
         names = [name for each in kernels for name in _kernels_called(shown, each)]
         chosen, left_out = kernels_of(site, shown.digest, names)
         answers, problems = answers_of(site, shown.digest, chosen, variables)
-        write_file_or_stdout(target, report(answers, Path(file).name), hint="choose another PAGE")
+        write_file_or_stdout(target, report(answers, file_label(Path(file).name)), hint="choose another PAGE")
         for problem, count in problems.items():
             click.echo(
                 f"symd: {count} of {len(chosen)} kernels have no instructions in the report: {printable(problem)}",

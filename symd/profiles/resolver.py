@@ -14,6 +14,7 @@ from symd.model.answers import Answers, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import U64
 from symd.model.identities import is_digest
+from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
 Demangle = Callable[[Sequence[str]], Mapping[str, str]]
@@ -122,7 +123,7 @@ class Resolver:
         if self._read_uri is None:
             return None
         if uri not in self._loaded:
-            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), uri).sha256
+            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), file_label(uri)).sha256
         return IdentifiedModule(self._loaded[uri])
 
     def kernel(self, name: str) -> LookupTarget | Reason:

@@ -8,6 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from symd.errors import InvalidInput
 from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.labels import checked_label
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.v1 import module_service_pb2 as pb
 from symd.wire.fields import wrong_field
@@ -45,9 +46,9 @@ def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
         simulate=request.simulate,
         driver=request.driver,
         timeout=_duration(request.timeout),
-        label=request.label,
+        label=checked_label(request.label),
         include_bytes=True,
-        source_name=request.source_name,
+        source_name=utf8(request.source_name),
     )
 
 

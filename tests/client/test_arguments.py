@@ -68,6 +68,13 @@ WRONG = {
     ),
     "short name": (lambda s, sha: s.symbolize(sha[:12], [ByAddress(0)]), BadQuery, "is not the SHA-256 of a module"),
     "path as module": (lambda s, sha: s.add("file"), InvalidInput, "a module is its bytes, not the text 'file'"),
+    "a surrogate in a label": (
+        lambda s, sha: s.add(b"new", "a\ud800"),
+        BadQuery,
+        "'\\ud800' in a label is no character",
+    ),
+    "a surrogate in a new label": (lambda s, sha: s.relabel(sha, "\udcff"), BadQuery, "in a label is no character"),
+    "a number as label": (lambda s, sha: s.add(b"new", 5), BadQuery, "a label is text, not int"),
     "negative offsets": (lambda s, sha: s.symbolize_column(sha, [-1, 8]), BadQuery, "whole numbers of 64 bits"),
     "fractions": (lambda s, sha: s.symbolize_column(sha, np.array([0.5])), BadQuery, "whole numbers of 64 bits"),
     "text as column": (lambda s, sha: s.symbolize_column(sha, "8"), BadQuery, "whole numbers of 64 bits"),

@@ -1,0 +1,53 @@
+"""Names of files are bytes: one that is no UTF-8 is answered as any other, and shown with its bytes escaped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT, Run
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+NAME = os.fsdecode(b"bad\xff\xfe.co")
+VERBS = {
+    "info": ("info", "{file}"),
+    "lines": ("lines", "{file}"),
+    "names": ("names", "{file}", "*"),
+    "variables": ("variables", "{file}", "shade+0x40"),
+    "locate": ("locate", "{file}", "nosuch.hip:1"),
+    "extract": ("extract", "{file}", "{folder}/out"),
+    "report": ("report", "{file}", "-o", "{folder}/page.html"),
+    "annotate": ("annotate", "-m", "{file}"),
+    "symbolize": ("symbolize", "{file}", "shade+0x40"),
+    "symbolize with debug data apart": ("symbolize", "{file}", "shade+0x40", "--debug", "{apart}"),
+}
+
+
+@pytest.fixture(params=["a file", "a folder"])
+def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A module in a file with such a name, or in a folder."""
+    (tmp_path / "plain").mkdir()
+    path = tmp_path / NAME if request.param == "a file" else tmp_path / NAME / "kernels.co"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(SHADE.read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("call", VERBS.values(), ids=VERBS)
+def test_each_verb_answers_as_for_another_name(
+    run: Run, odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: tuple[str, ...]
+) -> None:
+    with open(os.devnull) as nothing:  # noqa: PTH123 - what annotate reads
+        monkeypatch.setattr("sys.stdin", nothing)
+        plain = run(*(each.format(file=SHADE, folder=tmp_path / "plain", apart=SHADE) for each in call))
+        done = run(*(each.format(file=odd, folder=tmp_path, apart=odd) for each in call))
+    assert "Traceback" not in done.err
+    assert done.code == plain.code < 3
+
+
+def test_a_daemon_lists_it_with_its_bytes_escaped(symd: Run, server: str, odd: Path) -> None:
+    assert symd("info", "--server", server, odd).code == 0
+    [record] = symd("modules", "--json", "--server", server).json
+    assert record["label"] == str(odd).replace("\udcff", "\\udcff").replace("\udcfe", "\\udcfe")
