@@ -11,10 +11,10 @@ from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import AnyColumn, AnyLine, AnyNames, AnyQuery, ModuleName
 from symd.model.breakpoints import Breakpoint, Located, Watch
-from symd.model.columns import U64
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
 from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
+from symd.model.device_arguments import AnyAddresses, AnyTimes, ContextName
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
@@ -36,32 +36,40 @@ class ContextVerbs(Protocol):
         """Make a context known. The id follows from what it says: adding it again changes nothing."""
         ...
 
-    def get(self, name: str) -> ContextRecord:
+    def get(self, name: ContextName) -> ContextRecord:
         """One context."""
         ...
 
-    def all(self, after: str = "") -> Iterator[ContextRecord]:
+    def all(self, after: ContextName = "") -> Iterator[ContextRecord]:
         """Every context, oldest first; only those after the one with the id ``after``."""
         ...
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: ContextName) -> None:
         """Forget a context with its loads, unloads and aliases."""
         ...
 
-    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+    def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """Keep what happened, in any order; on an error nothing of it. The key of each event comes back. Telling an
         event twice is telling it once."""
         ...
 
-    def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
+    def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
         """Every load with its segments, its key and, when it has ended, its end, in the order they were told; each with
         its number. Only those after number ``after``."""
         ...
 
     def symbolize(
-        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+        self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        """Frames at device addresses, each as of its time, all as of one, or (None) after everything that was told."""
+        """Frames at device addresses, each as of its time.
+
+        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
+        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: None for after
+        everything that was told, a number for all, or one for each as a list or an array of int64. ``form`` says how the addresses are
+        written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
+
+        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
+        error. Raises ``BadQuery`` for what is no address, no time or no context's name, and ``ContextNotFound``."""
         ...
 
 

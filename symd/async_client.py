@@ -55,9 +55,17 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Breakpoint, Event, Located, check_breakpoints
 from symd.model.columns import U64
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
 from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
+from symd.model.device_arguments import (
+    AnyAddresses,
+    AnyTimes,
+    ContextName,
+    checked_addresses,
+    checked_context_id,
+    checked_times,
+)
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
 from symd.model.labels import checked_label
@@ -649,50 +657,54 @@ class AsyncContexts:
         request = CreateContextRequest(context=to_context(context))
         return context_id((await self._calls.one(self._calls.stubs.contexts.CreateContext, request)).context.name)
 
-    async def get(self, name: str) -> ContextRecord:
-        request = GetContextRequest(name=context_name(name))
+    async def get(self, name: ContextName) -> ContextRecord:
+        request = GetContextRequest(name=context_name(checked_context_id(name)))
         return from_context_record((await self._calls.one(self._calls.stubs.contexts.GetContext, request)).context)
 
-    async def all(self, after: str = "") -> AsyncIterator[ContextRecord]:
-        if after:
-            await self.get(after)
-        passed = not after
+    async def all(self, after: ContextName = "") -> AsyncIterator[ContextRecord]:
+        last = (await self.get(after)).id if after else ""
+        passed = not last
         async for page in self._calls.pages(self._calls.stubs.contexts.ListContexts, ListContextsRequest()):
             for record in map(from_context_record, page.contexts):
                 if passed:
                     yield record
-                passed = passed or record.id == after
+                passed = passed or record.id == last
 
-    async def remove(self, name: str) -> None:
+    async def remove(self, name: ContextName) -> None:
         await self._calls.one_once(
-            self._calls.stubs.contexts.DeleteContext, DeleteContextRequest(name=context_name(name))
+            self._calls.stubs.contexts.DeleteContext, DeleteContextRequest(name=context_name(checked_context_id(name)))
         )
 
-    async def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+    async def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
-        request = RecordEventsRequest(name=context_name(name), events=map(to_event, events))
+        request = RecordEventsRequest(name=context_name(checked_context_id(name)), events=map(to_event, events))
         return list((await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)).keys)
 
-    async def loads(self, name: str, after: int = 0) -> AsyncIterator[tuple[int, Load]]:
+    async def loads(self, name: ContextName, after: int = 0) -> AsyncIterator[tuple[int, Load]]:
         if not 0 <= after < 1 << 63:
             raise BadQuery(f"{after} is not the number of a load")
-        request = ListLoadsRequest(parent=context_name(name))
+        request = ListLoadsRequest(parent=context_name(checked_context_id(name)))
         async for page in self._calls.pages(self._calls.stubs.contexts.ListLoads, request):
             for each in page.loads:
                 if each.number > after:
                     yield each.number, from_load(each.load)
 
     async def symbolize(
-        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+        self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
+        """``symd.api.ContextVerbs.symbolize``, awaited: ``values`` is an address, a list or an array of them, ``times`` None, nanoseconds of the
+        context's clock for all, or one for each. Raises ``BadQuery`` for what is no address, no time or no context's name, and
+        ``ContextNotFound``."""
+        context = context_name(checked_context_id(name))
+        addresses, as_of = checked_addresses(values), checked_times(times)
         size = MAX_ADDRESSES_PER_CALL
-        if len(values) > size:
+        if len(addresses) > size:
             size = min(MAX_ADDRESSES_PER_BATCH, (await self._client.server_info()).max_batch)
         parts = []
-        for first in range(0, max(len(values), 1), size):
+        for first in range(0, max(len(addresses), 1), size):
             part = slice(first, first + size)
-            as_of = times if times is None or isinstance(times, int) else times[part]
-            request = to_device_request(context_name(name), values[part], as_of, form)
+            some = as_of if as_of is None or isinstance(as_of, int) else as_of[part]
+            request = to_device_request(context, addresses[part], some, form)
             response = await self._calls.one(self._calls.stubs.contexts.SymbolizeAddresses, request)
             parts.append(from_device_columns(response.answers))
         return concatenated_device(parts)

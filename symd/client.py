@@ -58,9 +58,17 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
 from symd.model.columns import U64
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
 from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
+from symd.model.device_arguments import (
+    AnyAddresses,
+    AnyTimes,
+    ContextName,
+    checked_addresses,
+    checked_context_id,
+    checked_times,
+)
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
 from symd.model.labels import checked_label
@@ -671,7 +679,7 @@ def addresses_of(queries: Sequence[Query]) -> U64:
         raise BadQuery("an address does not fit 64 bits") from None
 
 
-class _Contexts:
+class _Contexts(ContextVerbs):
     """``ContextVerbs`` over the channel of a client."""
 
     def __init__(self, client: Client) -> None:
@@ -685,44 +693,46 @@ class _Contexts:
         response = self._call(self._stub.CreateContext, CreateContextRequest(context=to_context(context)))
         return context_id(response.context.name)
 
-    def get(self, name: str) -> ContextRecord:
-        response = self._call(self._stub.GetContext, GetContextRequest(name=context_name(name)))
+    def get(self, name: ContextName) -> ContextRecord:
+        response = self._call(self._stub.GetContext, GetContextRequest(name=context_name(checked_context_id(name))))
         return from_context_record(response.context)
 
-    def all(self, after: str = "") -> Iterator[ContextRecord]:
+    def all(self, after: ContextName = "") -> Iterator[ContextRecord]:
         pages = self._pages(self._stub.ListContexts, ListContextsRequest())
         records = (from_context_record(each) for page in pages for each in page.contexts)
         if after:
-            self.get(after)
-            return islice(dropwhile(lambda record: record.id != after, records), 1, None)
+            last = self.get(after).id
+            return islice(dropwhile(lambda record: record.id != last, records), 1, None)
         return records
 
-    def remove(self, name: str) -> None:
-        self._call_once(self._stub.DeleteContext, DeleteContextRequest(name=context_name(name)))
+    def remove(self, name: ContextName) -> None:
+        self._call_once(self._stub.DeleteContext, DeleteContextRequest(name=context_name(checked_context_id(name))))
 
-    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+    def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
-        request = RecordEventsRequest(name=context_name(name), events=map(to_event, events))
+        request = RecordEventsRequest(name=context_name(checked_context_id(name)), events=map(to_event, events))
         return list(self._call(self._stub.RecordEvents, request).keys)
 
-    def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
+    def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
         if not 0 <= after < 1 << 63:
             raise BadQuery(f"{after} is not the number of a load")
-        request = ListLoadsRequest(parent=context_name(name))
+        request = ListLoadsRequest(parent=context_name(checked_context_id(name)))
         for page in self._pages(self._stub.ListLoads, request):
             yield from ((each.number, from_load(each.load)) for each in page.loads if each.number > after)
 
     def symbolize(
-        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+        self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
+        context = context_name(checked_context_id(name))
+        addresses, as_of = checked_addresses(values), checked_times(times)
         size = MAX_ADDRESSES_PER_CALL
-        if len(values) > size:
+        if len(addresses) > size:
             size = min(MAX_ADDRESSES_PER_BATCH, self._client.server_info().max_batch)
         parts = []
-        for first in range(0, max(len(values), 1), size):
+        for first in range(0, max(len(addresses), 1), size):
             part = slice(first, first + size)
-            as_of = times if times is None or isinstance(times, int) else times[part]
-            request = to_device_request(context_name(name), values[part], as_of, form)
+            some = as_of if as_of is None or isinstance(as_of, int) else as_of[part]
+            request = to_device_request(context, addresses[part], some, form)
             parts.append(from_device_columns(self._call(self._stub.SymbolizeAddresses, request).answers))
         return concatenated_device(parts)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symd.api import ContextVerbs
 from symd.contexts.address_forms import checked_form, reduced
 from symd.contexts.device import symbolize_device
 from symd.contexts.placement import MAX_TEXT, TIMES, checked_context, checked_unload, placed
@@ -18,9 +19,17 @@ from symd.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery
 from symd.index import Index
 from symd.model.arguments import ModuleName, checked_name
-from symd.model.columns import I64, U64
+from symd.model.columns import I64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
 from symd.model.device import DeviceAnswers
+from symd.model.device_arguments import (
+    AnyAddresses,
+    AnyTimes,
+    ContextName,
+    checked_addresses,
+    checked_context_id,
+    checked_times,
+)
 from symd.store.aliases import Aliases
 from symd.store.context_log import ContextChanges, ContextLog, Row
 
@@ -30,7 +39,7 @@ PAGE = 1000
 OpenIndexOf = Callable[[str], Index]
 
 
-class Contexts:
+class Contexts(ContextVerbs):
     """``ContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
 
     def __init__(self, context_log: ContextLog, opener: OpenIndexOf) -> None:
@@ -42,42 +51,46 @@ class Contexts:
     def add(self, context: Context) -> str:
         return self._context_log.add(checked_context(context))
 
-    def get(self, name: str) -> ContextRecord:
-        return self._context_log.context(name)
+    def get(self, name: ContextName) -> ContextRecord:
+        return self._context_log.context(checked_context_id(name))
 
-    def all(self, after: str = "") -> Iterator[ContextRecord]:
-        page = self._context_log.contexts(after, PAGE)
+    def all(self, after: ContextName = "") -> Iterator[ContextRecord]:
+        page = self._context_log.contexts(checked_context_id(after), PAGE)
         while page:
             yield from page
             page = self._context_log.contexts(page[-1].id, PAGE)
 
-    def remove(self, name: str) -> None:
-        self._context_log.remove(name)
+    def remove(self, name: ContextName) -> None:
+        context = checked_context_id(name)
+        self._context_log.remove(context)
         with self._lock:
-            self._maps.pop(name, None)
+            self._maps.pop(context, None)
 
-    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
-        width = self._context_log.context(name).context.address_bits
+    def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
+        record = self.get(name)
+        width = record.context.address_bits
         checked = [
             checked_unload(event)
             if isinstance(event, Unload)
             else placed(event, width, partial(self._opener, event.module))
             for event in events
         ]
-        return self._context_log.record(name, checked)
+        return self._context_log.record(record.id, checked)
 
-    def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
-        page = self._context_log.loads(name, after, PAGE)
+    def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
+        context = checked_context_id(name)
+        page = self._context_log.loads(context, after, PAGE)
         while page:
             yield from page
-            page = self._context_log.loads(name, page[-1][0], PAGE)
+            page = self._context_log.loads(context, page[-1][0], PAGE)
 
     def symbolize(
-        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+        self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        form, as_of = checked_form(form), _times(times, len(values))
-        known = self._map(name)
-        return symbolize_device(known.follow(), known.width, values, as_of, form, self._opener)
+        addresses = checked_addresses(values)
+        form, as_of = checked_form(form), _times(checked_times(times), len(addresses))
+        known = self._map(checked_context_id(name))
+        return symbolize_device(known.follow(), known.width, addresses, as_of, form, self._opener)
 
     def _map(self, name: str) -> _Map:
         """The map in memory; others go when there are too many segments in all of them."""

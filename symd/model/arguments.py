@@ -41,19 +41,19 @@ def checked_name(module: ModuleName) -> str:
         return module
     if isinstance(module, ModuleSummary | ModuleRecord):
         return module.sha256
-    raise InvalidInput(f"a module is named by its SHA-256, not by {_kind(module)}", hint="pass module.sha256")
+    raise InvalidInput(f"a module is named by its SHA-256, not by {kind_of(module)}", hint="pass module.sha256")
 
 
 def checked_bytes(data: bytes) -> bytes:
     """Raises InvalidInput for what is not a module's bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise InvalidInput(f"a module is its bytes, not {_kind(data)}", hint="pass open(path, 'rb').read()")
+        raise InvalidInput(f"a module is its bytes, not {kind_of(data)}", hint="pass open(path, 'rb').read()")
     return data
 
 
 def wrong_query(query: object) -> BadQuery:
     """The error for what is no query."""
-    return BadQuery(f"{_kind(query)} is not a query", hint=_QUERY_HINT)
+    return BadQuery(f"{kind_of(query)} is not a query", hint=_QUERY_HINT)
 
 
 def checked_query(query: AnyQuery) -> Query:
@@ -87,7 +87,9 @@ def address_column(queries: object) -> NDArray[np.integer] | None:
 def checked_queries(queries: Iterable[AnyQuery]) -> Sequence[Query]:
     """Queries from whatever means each. Raises BadQuery where one query, or text, stands for the sequence of them."""
     if is_one_query(queries):
-        raise BadQuery(f"{_kind(queries)} is not a sequence of queries", hint="put it in a list, or ask symbolize_one")
+        raise BadQuery(
+            f"{kind_of(queries)} is not a sequence of queries", hint="put it in a list, or ask symbolize_one"
+        )
     asked = queries if isinstance(queries, (list, tuple)) else list(queries)
     if _QUERIES.issuperset(map(type, asked)):
         return cast("Sequence[Query]", asked)
@@ -126,7 +128,7 @@ def checked_line(where: AnyLine) -> SourceLine:
         return parse_source_line(where)
     if not isinstance(where, SourceLine):
         raise BadQuery(
-            f"{_kind(where)} is not a source line", hint='write "kernel.cl:12", or SourceLine("kernel.cl", 12)'
+            f"{kind_of(where)} is not a source line", hint='write "kernel.cl:12", or SourceLine("kernel.cl", 12)'
         )
     return where
 
@@ -136,11 +138,12 @@ def checked_names(wanted: AnyNames) -> NameQuery:
     if isinstance(wanted, str):
         return parse_name_query(wanted)
     if not isinstance(wanted, NameQuery):
-        raise BadQuery(f"{_kind(wanted)} is not a question for names", hint='write "vadd*", or NameQuery("vadd*")')
+        raise BadQuery(f"{kind_of(wanted)} is not a question for names", hint='write "vadd*", or NameQuery("vadd*")')
     return wanted
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What an error calls a value that is not what it should be."""
     if isinstance(value, str):
         return f"the text {value[:80]!r}"
     name = type(value).__name__

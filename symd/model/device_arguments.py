@@ -1,0 +1,96 @@
+"""What callers of the verbs about contexts hand over, made what the verbs take, as ``arguments`` does it for modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import index
+from typing import Final, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import BadQuery
+from symd.model.arguments import AnyColumn, address_column, kind_of
+from symd.model.columns import I64, U64
+from symd.model.contexts import ContextRecord, Times
+
+ContextName: TypeAlias = str | ContextRecord
+"""What names a context: its id, ``contexts/ID``, or its record."""
+AnyAddresses: TypeAlias = AnyColumn | SupportsIndex
+"""Device addresses, or one."""
+AnyTimes: TypeAlias = NDArray[np.integer] | Iterable[SupportsIndex] | SupportsIndex | None
+"""``Times``; also a list, or a NumPy number."""
+
+_CONTEXT_HINT: Final = "pass what add gave, or a record of all()"
+_ADDRESS_HINT: Final = "pass a number, a list of numbers or a NumPy array of uint64"
+_TIME_HINT: Final = "times are nanoseconds, from 0 to 2^63 - 2"
+_LAST_TIME: Final = (1 << 63) - 1
+
+
+def checked_context_id(context: ContextName) -> str:
+    """A context's id. Raises BadQuery for what is neither text nor a record."""
+    if isinstance(context, ContextRecord):
+        return context.id
+    if not isinstance(context, str):
+        raise BadQuery(f"a context is named by its id, not by {kind_of(context)}", hint=_CONTEXT_HINT)
+    return context.removeprefix("contexts/")
+
+
+def checked_addresses(values: AnyAddresses) -> U64:
+    """Device addresses as a column; one is a column of one. Raises BadQuery for what is no address."""
+    column = address_column(values)
+    if column is not None:
+        if column.dtype.kind == "i" and len(column) and int(column.min()) < 0:
+            raise BadQuery(f"{int(column.min())} is not a device address", hint="an address has 64 bits, and no sign")
+        return column.astype(np.uint64, copy=False)
+    return np.array([_address(each) for each in _several(values)], np.uint64)
+
+
+def checked_times(times: AnyTimes) -> Times:
+    """A number, a column or None, as ``Times`` has them. Raises BadQuery for what is no time; the range of a number is left to others."""
+    if times is None:
+        return None
+    column = address_column(times)
+    if column is not None:
+        if len(column) and not 0 <= int(column.min()) <= int(column.max()) <= _LAST_TIME:
+            raise BadQuery("a time is below 0 or above 2^63 - 1", hint=_TIME_HINT)
+        return column.astype(np.int64, copy=False)
+    if _is_number(times):
+        return _whole(times, "a time", _TIME_HINT)
+    return _time_column(times)
+
+
+def _time_column(times: object) -> I64:
+    numbers = [_whole(each, "a time", _TIME_HINT) for each in _several(times)]
+    if not all(0 <= each <= _LAST_TIME for each in numbers):
+        raise BadQuery("a time is below 0 or above 2^63 - 1", hint=_TIME_HINT)
+    return np.array(numbers, np.int64)
+
+
+def _address(value: object) -> int:
+    number = _whole(value, "a device address", _ADDRESS_HINT)
+    if not 0 <= number < 1 << 64:
+        raise BadQuery(f"{number} is not a device address", hint="an address has 64 bits, and no sign")
+    return number
+
+
+def _several(values: object) -> Iterable[object]:
+    """Those of a sequence, or the one: also of text, which is a sequence of texts and not meant as one."""
+    if isinstance(values, str | bytes) or _is_number(values) or not isinstance(values, Iterable):
+        return (values,)
+    return values
+
+
+def _is_number(value: object) -> bool:
+    """Also an array of NumPy without a dimension."""
+    try:
+        index(value)  # type: ignore[arg-type] # whether it takes it is the question
+    except TypeError:
+        return False
+    return True
+
+
+def _whole(value: object, what: str, hint: str) -> int:
+    if isinstance(value, bool | np.bool_) or not _is_number(value):  # Python takes truth for a number
+        raise BadQuery(f"{kind_of(value)} is not {what}", hint=hint)
+    return index(value)  # type: ignore[arg-type] # just found to be one
