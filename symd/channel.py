@@ -136,6 +136,12 @@ def _check_form(address: str) -> None:
         raise InvalidInput(f"an address is text, not a {type(address).__name__}", hint=f"write {UNIX}PATH or HOST:PORT")
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
+    scheme, is_url, rest = address.partition("://")
+    if is_url and scheme in ("http", "https"):
+        place = rest.partition("/")[0]
+        written = place if _is_host_and_port(place) else f"{place or 'HOST'}:PORT"
+        hint = f"daemons speak gRPC: write {TLS if scheme == 'https' else ''}{written}"
+        raise InvalidInput("is not the address of a daemon", where=address, hint=hint)
     if not all(map(_is_host_and_port, hosts(address))):
         if "," in address and not are_several(address):
             raise InvalidInput(

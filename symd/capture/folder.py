@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple, Self
 
 from asyncinotify import Event, Inotify, Mask, Watch
@@ -296,7 +297,8 @@ def _root(folder: Path) -> str:
     """The folder's own path, through links. Raises InvalidInput where something else stands there."""
     root = os.path.realpath(folder)
     if os.path.lexists(root) and not os.path.isdir(root):  # noqa: PTH112 - realpath gave text
-        raise InvalidInput("is no folder", where=str(folder))
+        hint = f"`symd info --server default {quote(str(folder))}` gives one file to the daemon"
+        raise InvalidInput("is no folder", where=str(folder), hint=hint)
     return root
 
 

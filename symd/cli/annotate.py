@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import click
@@ -34,7 +35,7 @@ _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 @click.command(
     "annotate",
     epilog=example(
-        "symd annotate < rocr-debug-agent.log\n"
+        "symd annotate rocr-debug-agent.log\n"
         "compute-sanitizer ./program 2>&1 | symd annotate -m program\n"
         "symd annotate -m kernels.co@0x7f0000000000 < gdb.log"
     ),
@@ -56,8 +57,11 @@ _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
 @demangle_option
 @module_server_option
 @limit_option
-def command(modules: tuple[str, ...], files: bool | None, demangle: bool, server: str | None, limits: Limits) -> None:
-    """Copy standard input to standard output, and put frames under each line that names a place in GPU code: KERNEL+0x68,
+@click.argument("log", default="-", metavar="[LOG]", shell_complete=complete_files)
+def command(
+    modules: tuple[str, ...], files: bool | None, demangle: bool, server: str | None, limits: Limits, log: str
+) -> None:
+    """Copy the file LOG, or standard input, to standard output, and put frames under each line that names a place in GPU code: KERNEL+0x68,
     addresses of waves whose code object the text names, program counters of a MODULE that is loaded at ADDRESS.
 
     Understood is what rocr-debug-agent, compute-sanitizer, cuda-gdb, rocgdb, gdb-oneapi and LLVM's runtimes print. Added
@@ -66,13 +70,28 @@ def command(modules: tuple[str, ...], files: bool | None, demangle: bool, server
     Files that the text names are opened here. With --server they stay here, but for those that are given as a MODULE, unless
     --files is given: the text may come from somebody else.
     """
-    with open_symbolizer(server, limits) as symbolizer:
+    with _opened(log) as handle, open_symbolizer(server, limits) as symbolizer:
         given = [_given(text, symbolizer, server, limits) for text in modules]
         source = _Modules(symbolizer, server, limits, files, frozenset(os.path.realpath(each.name) for each in given))
         annotator = Annotator(source, given)
         demangler = Demangler(limits) if demangle else None
-        for piece, whole in _lines(sys.stdin.fileno()):
+        for piece, whole in _lines(handle):
             _pass_on(sys.stdout.buffer, piece, annotator, demangler, whole=whole)
+
+
+@contextmanager
+def _opened(log: str) -> Iterator[int]:
+    """The descriptor of a file, or of standard input for "-". Raises InvalidInput for one that cannot be read."""
+    if log == "-":
+        yield sys.stdin.fileno()
+        return
+    try:
+        file = open(log, "rb")  # noqa: PTH123, SIM115 - pathlib is slow to load
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidInput(f"cannot read the file: {reason}", where=log) from error
+    with file:
+        yield file.fileno()
 
 
 def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> None:
@@ -119,7 +138,7 @@ class _Modules:
                 raise InvalidInput("it stays here", where=printable(uri), hint=hint)
             return add_module(self._symbolizer, uri, self._server, self._limits)
         except SymdError as error:
-            click.echo(f"symd: {' '.join(str(error).split())}", err=True)
+            click.echo(printable(f"symd: {' '.join(str(error).split())}"), err=True)
             return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,8 +16,15 @@ from symd.cli.output import NO
 from symd.config import Limits
 
 
+class _ProcessNumber(click.IntRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if not (str(value).isascii() and str(value).isdecimal() and int(value) > 0):
+            self.fail(f"{value!r} is no number of a process; `pgrep -a PROGRAM` shows numbers", param, ctx)
+        return int(value)
+
+
 @click.command("attach", epilog=example("symd attach 4711\nsymd attach --out modules --json 4711"))
-@click.argument("pid", type=click.IntRange(1), metavar="PID")
+@click.argument("pid", type=_ProcessNumber(1), metavar="PID")
 @destination_options
 @limit_option
 @json_option

@@ -17,7 +17,7 @@ import click
 from symd.cli.documents import documented
 from symd.cli.ending import end
 from symd.cli.garbage import gc_frozen
-from symd.cli.output import MISUSED
+from symd.cli.output import MISUSED, printable, write_build_log
 from symd.cli.termination import cleaned_up
 from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
@@ -259,7 +259,7 @@ def _explain(error: SymdError | click.ClickException) -> int:
         return MISUSED
     _complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:
-        click.echo(error.build_log.rstrip("\n"), err=True)
+        write_build_log(error.build_log)
     return error.exit_code
 
 
@@ -272,7 +272,7 @@ def _usage(error: click.ClickException) -> str:
 def _complain(text: str) -> None:
     """One line, whatever is in it."""
     line = " ".join(text.split())
-    click.echo(f"symd: {line}", err=True)
+    click.echo(f"symd: {printable(line)}", err=True)
 
 
 def _speak_utf8(stream: TextIO) -> None:

@@ -12,7 +12,7 @@ from symd import elf
 from symd.cli.check import violation_text
 from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
-from symd.cli.output import printable, write_json, write_line
+from symd.cli.output import printable, write_build_log, write_json, write_line
 from symd.config import Limits, default_drivers
 from symd.containers import archive
 from symd.containers.intel import igc_debug
@@ -107,7 +107,7 @@ def command(
     request = GrabRequest(interface, kind, data, flags, device, simulate, name, timeout, label, source)
     module, grabbed = _grab(request, server, limits, drivers)
     if show_log and grabbed.build_log:
-        click.echo(grabbed.build_log.rstrip("\n"), err=True)
+        write_build_log(grabbed.build_log)
     if output:
         _write(output, grabbed, label)
     _report(request, grabbed, module, output, as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import write_json, write_line
+from symd.cli.output import printable, write_json, write_line
 from symd.errors import SymdError
 
 SERVING, NOT_SERVING = 0, 1
@@ -50,7 +50,7 @@ def command(server: str | None, service: str, timeout: float, as_json: bool) -> 
     except SymdError as error:
         facts |= {"reason": error.reason, "message": str(error)}
         if not as_json:
-            click.echo(f"symd: {error}", err=True)
+            click.echo(printable(f"symd: {error}"), err=True)
     if as_json:
         write_json(facts)
     elif facts["status"] is not None:

@@ -15,6 +15,7 @@ from symd.child.dialogue import Dialogue, answer_of
 from symd.cli.demangle import LLVM_PROGRAMS, Demangler
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
+from symd.cli.output import printable
 from symd.cli.question_lines import arriving_lines
 from symd.cli.symbolizer_styles import (
     Asked,
@@ -263,7 +264,7 @@ class Answering:
             try:
                 self._modules[name] = gpu_module(name, DEFAULT_LIMITS)
             except SymdError as error:
-                click.echo(f"{NAME}: error: {error}", err=True)
+                click.echo(printable(f"{NAME}: error: {error}"), err=True)
                 self.code = 1
                 self._modules[name] = _knows_nothing
         return self._modules[name]

@@ -21,7 +21,7 @@ from symd.cli.options import (
     object_option,
     rules_option,
 )
-from symd.cli.output import NO, write_json, write_line
+from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, parse_source_line
 from symd.model.sources import PathRule
@@ -68,7 +68,7 @@ def command(
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
     if not as_json and any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers):
-        click.echo(f"symd: symd names --kind file {quote(file)} '*' shows the source files", err=True)
+        click.echo(printable(f"symd: symd names --kind file {quote(file)} '*' shows the source files"), err=True)
     return NO if any(answer.refusal for answer in answers) else 0
 
 

@@ -33,6 +33,12 @@ def write_line(text: str = "") -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def write_build_log(log: str) -> None:
+    """A compiler's words on stderr, line by line; control characters do not reach the terminal."""
+    for line in log.rstrip("\n").split("\n"):
+        sys.stderr.write(printable(line.rstrip("\r").expandtabs()) + "\n")
+
+
 def plural(count: int, thing: str, things: str = "") -> str:
     """The noun for so many: ``thing`` for one, else ``things``, which without a word is ``thing`` with an s."""
     return thing if count == 1 else things or f"{thing}s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +24,8 @@ LINE_LENGTH = 1 << 20
 """Characters of one line."""
 _DEFAULT = "the default"
 """The daemon where none is named."""
+_WRITTEN = re.compile(r"0[xX][0-9a-fA-F]{1,32}|[0-9]{1,32}", re.ASCII)
+"""A number as text: programs that keep JSON's numbers as floating point, as jq and JavaScript do, lose digits of one above 2^53."""
 _HINT = "symd record --help shows the lines"
 _JSON_HELP = """\b
 One JSON object a line:
@@ -34,7 +37,8 @@ One JSON object a line:
   {"unload": {"key": "1", "time": 5678}}
 The first names the context; the same again is the same context. Every member of a context may be left out.
 A load says load_base (device address minus object address), or where sections or kernels begin; FILE may
-be modules/SHA256. Times are nanoseconds of the context's clock. Each line is answered by one:
+be modules/SHA256. A number may be text too, decimal or "0x7f0012345678": programs that keep numbers
+as floating point lose digits of those above 2^53. Times are nanoseconds of the context's clock. Each line is answered by one:
   {"context": "3f2a..."}   {"key": "1", "module": "9b74..."}   {"key": "1", "unloaded": 5678}
 and one that cannot be done by {"key": "2", "error": "..."}; the others are.
 """
@@ -179,8 +183,10 @@ def _members(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _number(value: object, name: str) -> int:
+    if isinstance(value, str) and _WRITTEN.fullmatch(value):
+        value = int(value, 16 if value[:2] in ("0x", "0X") else 10)
     if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 1 << 64:
-        raise BadQuery(f"{name[:80]} is a number below 2^64", hint=_HINT)
+        raise BadQuery(f'{name[:80]} is a number below 2^64, or text that is one, such as "0x7f00"', hint=_HINT)
     return value
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
 from symd.cli.garbage import gc_paused
-from symd.cli.output import MISUSED, NO
+from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.errors import BadQuery
 from symd.model.addresses import Query
@@ -96,7 +96,8 @@ class Session:
         if self.unlike:
             all_names = f"symd names {quote(file)} '*' shows all names"
             click.echo(
-                f"symd: nothing is called like that; {all_names}; --object asks about SPIR-V inside it", err=True
+                printable(f"symd: nothing is called like that; {all_names}; --object asks about SPIR-V inside it"),
+                err=True,
             )
         if meant:
             number = meant.rpartition("0x")[2]

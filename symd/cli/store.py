@@ -151,8 +151,10 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
 def copy_command(
     root: str, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
 ) -> int:
-    """Copy a store to TO while daemons use it; FROM is another than that of --store, and "default" the store of the daemon that runs here. Exit code 1 when a module was damaged, and so was left
-    out.
+    """Copy the store at FROM, or that of --store where no FROM is given, to TO; daemons may use it meanwhile. Exit code 1 when a module was damaged
+    and left out.
+
+    "default" as FROM or TO is the store of the daemon that runs here.
 
     Between folders TO is made: a store with what was acknowledged before the copy began, with labels, aliases and contexts; indexes are
     made again when they are asked for. s3://BUCKET/PREFIX and file:///FOLDER are stores that several daemons share: what TO has already stays,
@@ -173,7 +175,9 @@ def _copied(done: Copied, *, as_json: bool) -> int:
         write_json(asdict(done))
     else:
         _write_damaged(done.damaged)
-        write_line(f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}")
+        write_line(
+            f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}; indexes stay behind and are made again when they are asked for"
+        )
     return NO if done.damaged else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,10 @@ from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
+from symd.errors import BadQuery
+from symd.model.addresses import Query
 from symd.model.answers import Answer
-from symd.model.query_syntax import parse_query
+from symd.model.query_syntax import is_number, parse_query
 from symd.model.times import LATEST_TIME
 
 if TYPE_CHECKING:
@@ -108,7 +111,7 @@ def command(
     from_input = queries in ((), ("-",))
     if from_input and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
-    asked = [] if from_input else [parse_query(text) for text in queries]
+    asked = [] if from_input else _queries(file, queries)
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
     with _answering(file, server, limits, debug, store) as answers:
@@ -126,6 +129,16 @@ def command(
     if not as_json and not styled:
         session.say_what_was_meant(file)
     return session.finish()
+
+
+def _queries(file: str, texts: Sequence[str]) -> list[Query]:
+    """The queries. Raises BadQuery, which says so where the file stands behind an address."""
+    try:
+        return [parse_query(text) for text in texts]
+    except BadQuery as error:
+        if is_number(file) and not os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
+            raise BadQuery(error.message, hint="FILE comes first: symd symbolize FILE QUERY...") from None
+        raise
 
 
 def _device_addresses(

@@ -35,6 +35,11 @@ def parse_query(text: str) -> Query:
     return BySection(section, SectionOffset(value))
 
 
+def is_number(text: str) -> bool:
+    """Whether this is a number and nothing else."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 def has_decimal(text: str) -> bool:
     """Whether the number of a query is decimal, and would be another one in hexadecimal."""
     number = text.strip().rpartition("+")[2]

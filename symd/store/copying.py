@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from symd.config import UNBOUNDED_STORE, Limits
-from symd.errors import InvalidInput
+from symd.errors import InvalidInput, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue import existing, newest, translated
+from symd.store.catalogue import existing, newest, refusal, translated
 from symd.store.files import disk, make_folder, open_file, sync_folder
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
@@ -26,6 +26,13 @@ from symd.store.temporary_folder import make_temporary_folder
 
 PIECE: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_OF_WRITING: Final = (
+    "SQLITE_FULL",
+    "SQLITE_READONLY",
+    "SQLITE_IOERR_WRITE",
+    "SQLITE_IOERR_FSYNC",
+    "SQLITE_IOERR_TRUNCATE",
+)
 _UNBOUNDED: Final = Limits(store_size=UNBOUNDED_STORE)
 """A copy holds what the store holds, whatever the store's daemons are told."""
 
@@ -55,6 +62,9 @@ def copy(root: Path, target: Path) -> Copied:
             done = _copied(source, partial.path)
             partial.path.replace(target)
             sync_folder(target.parent)
+        except SymdError as error:  # the folder that it names goes now
+            error.where = error.where.replace(str(partial.path), str(target))
+            raise
         finally:
             partial.remove()  # it is gone where it has become the copy
     return done
@@ -85,9 +95,20 @@ def _is_empty(folder: Path) -> bool:
 def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
     """The digests of the modules in the snapshot."""
     os.close(os.open(target, _NEW, 0o600))
-    with translated(path), closing(existing(path)) as before, closing(sqlite3.connect(target)) as after:
-        before.backup(after)  # in one step: one that pauses begins again whenever somebody writes
+    with translated(target), closing(sqlite3.connect(target)) as after:
+        with translated(path), closing(existing(path)) as before:
+            _back_up(before, after, target)
         return [Digest(digest) for (digest,) in after.execute("SELECT sha256 FROM modules ORDER BY sha256")]
+
+
+def _back_up(before: sqlite3.Connection, after: sqlite3.Connection, target: Path) -> None:
+    """SQLite says of neither connection whose error it is: what can only befall who writes is of ``target``."""
+    try:
+        before.backup(after)  # in one step: one that pauses begins again whenever somebody writes
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(_OF_WRITING):
+            raise refusal(target, error) from error
+        raise
 
 
 def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None:

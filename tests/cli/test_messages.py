@@ -1,0 +1,108 @@
+"""What is said where a call goes wrong: without control characters, and with what to do next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from symd.channel import Credentials, connect
+from symd.cli.output import write_build_log
+from symd.errors import InvalidInput, StoreUnavailable
+from symd.store import Store
+from symd.store.copying import copy
+from tests.cli.conftest import ROOT, Run
+from tests.small_disk import small_disk
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+
+
+@pytest.mark.parametrize("call", [("info", "nosuch\033[31mX"), ("nosuch\033[31mX",), ("info", "--nosuch\033[31m")])
+def test_an_error_brings_no_control_characters_to_the_terminal(run: Run, call: tuple[str, ...]) -> None:
+    done = run(*call)
+    assert done.code == 2
+    assert done.err.strip().isprintable()
+    assert r"\x1b[31m" in done.err
+
+
+def test_nor_does_a_build_log(capsys: pytest.CaptureFixture[str]) -> None:
+    write_build_log("error:\tno\033[31m\r\n  such name é\n")
+    assert capsys.readouterr().err == "error:  no\\x1b[31m\n  such name é\n"
+
+
+def test_a_copy_to_a_full_disk_names_that_disk(tmp_path: Path) -> None:
+    with Store(tmp_path / "from") as store:
+        for number in range(300):
+            store.put(bytes([number % 256, number // 256]), "label" * 200)
+    with small_disk(tmp_path / "disk", 1 << 16) as problem:
+        if problem:
+            pytest.skip(problem)
+        with pytest.raises(StoreUnavailable, match="full") as caught:
+            copy(tmp_path / "from", tmp_path / "disk" / "to")
+        assert caught.value.where.startswith(f"{tmp_path}/disk/to")
+
+
+def test_a_copy_says_that_indexes_stay_behind(run: Run, tmp_path: Path) -> None:
+    with Store(tmp_path / "from") as store:
+        store.put(b"a module")
+    done = run("store", "copy", tmp_path / "from", tmp_path / "to")
+    assert done.out == "copied 1 module, 8 bytes; indexes stay behind and are made again when they are asked for\n"
+
+
+def test_a_log_may_be_a_file(symd: Run, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("at shade+0x40\n")
+    plain = symd("annotate", "-m", SHADE, stdin=log.read_bytes())
+    assert "symd: shade+0x40" in plain.out
+    assert symd("annotate", "-m", SHADE, log) == plain
+    missing = symd("annotate", "-m", SHADE, tmp_path / "none")
+    assert (missing.code, "none: cannot read the file: no such file" in missing.err) == (2, True)
+
+
+HINTS = {
+    "a file to collect": (("collect", "--once", "--out", "{folder}/out", SHADE), "symd info --server default"),
+    "a file behind its address": (("symbolize", "0x1640", SHADE), "FILE comes first"),
+    "a process by name": (("attach", "nosuch"), "'nosuch' is no number of a process"),
+    "no process": (("attach", "0"), "'0' is no number of a process"),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), HINTS.values(), ids=HINTS)
+def test_what_to_do_next_is_said(run: Run, tmp_path: Path, call: tuple[object, ...], says: str) -> None:
+    done = run(*(str(each).format(folder=tmp_path) for each in call))
+    assert (done.code, says in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("address", "hint"),
+    [
+        ("http://localhost:50051", "write localhost:50051"),
+        ("https://gpu.example:50051/symd", "write tls:gpu.example:50051"),
+        ("http://localhost", "write localhost:PORT"),
+    ],
+)
+def test_an_address_of_the_web_is_written_as_one_of_a_daemon(address: str, hint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        connect(address, Credentials())
+    assert caught.value.hint.endswith(hint)
+
+
+def test_a_second_token_of_a_name_is_told(run: Run, tmp_path: Path) -> None:
+    access = tmp_path / "access"
+    assert run("token", "ci", "--access", access).err == ""
+    second = run("token", "ci", "--access", access)
+    assert second.code == 0
+    assert "ci has 2 valid tokens now" in second.err
+    assert "--rotate" in second.err
+    assert run("token", "ci", "--rotate", "--access", access).err == ""
+
+
+@pytest.mark.parametrize("base", [f"{1 << 63:#x}", str(1 << 63)])
+def test_an_address_may_be_recorded_as_text(symd: Run, server: str, base: str) -> None:
+    load = {"load": {"file": str(SHADE), "load_base": base, "key": "1", "time": 1}}
+    told = symd("record", "--server", server, stdin=f'{{"context": {{}}}}\n{json.dumps(load)}\n'.encode())
+    assert told.code == 0, told.err
+    context = told.json[0]["context"]
+    asked = symd("symbolize", "--json", "--server", server, "--context", context, f"{(1 << 63) + 0x1940:#x}")
+    assert asked.json[0]["reason"] == "EXACT"
