@@ -81,7 +81,7 @@ def test_a_daemon_that_is_killed_while_it_indexes_starts_again(tmp_path: Path) -
                 asking.start()
                 wait_for(lambda before=before: attempts(tmp_path / "store") > before)
                 kill(daemon.process)
-                asking.join(60)
+                asking.join(130)
                 assert not asking.is_alive()
     with serving(tmp_path) as daemon, daemon.client() as client:
         assert answers(daemon)
@@ -125,7 +125,7 @@ def indexing(daemon: Daemon, act: Callable[[Callable[[bytes], ModuleSummary], by
         asking.start()
         wait_for(lambda: attempts(daemon.store) > 0)
         yield workers
-        asking.join(60)
+        asking.join(130)  # the client has 120 s for a call
         assert not asking.is_alive()
 
 
