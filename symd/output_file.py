@@ -42,9 +42,8 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
     with writing(path, hint):
         target = resolved(path) if follow_links else path
         if follow_links and path.exists() and not path.is_file():
-            _write_as_it_is(
-                target if target.exists() else path, data
-            )  # /dev/stdout leads to "pipe:[1]" (proc_pid_fd(5))
+            # where /dev/stdout is a pipe, its link in /proc leads to "pipe:[1]" (proc_pid_fd(5))
+            _write_as_it_is(target if target.exists() else path, data)
         else:
             _replace(target, data)
 

@@ -124,7 +124,6 @@ class Housekeeping:
             found = faults(damaged) if damaged == newest(self._paths.root) else []
             rebuilt = rebuild(self._paths, damaged, "; ".join(found)) if found else None
             self._catalogue.damaged = None
-            self._catalogue.renew()
             self._catalogue.is_recovered = self._catalogue.is_recovered and rebuilt is None
         self._catalogue.renew()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +28,7 @@ from tests.service.http2 import (
     frame,
     literal,
 )
+from tests.soak.daemon import serving
 
 CUBIN = (Path(__file__).parents[2] / "samples/cuda/bin/raycast.sm_100.lines.cubin").read_bytes()
 KERNEL = "_Z7raycastPfi6float3"
@@ -43,14 +42,8 @@ OK_200 = b"\x88"
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A daemon as a user starts it, with the limits that it has by itself."""
-    folder = tmp_path_factory.mktemp("daemon")
-    address = f"unix:{folder}/s"
-    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(folder / "store")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"symd serves at {address}\n"
-        yield address
-        process.terminate()
+    with serving(tmp_path_factory.mktemp("daemon")) as found:
+        yield found.address
 
 
 def test_thousands_of_calls_at_once_are_answered(daemon: str) -> None:
