@@ -81,11 +81,11 @@ class AliasVerbs(Protocol):
         ``ContextNotFound``."""
         ...
 
-    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
+    def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
         """What a name means in a context, or else everywhere. None: nobody told."""
         ...
 
-    def remove(self, kind: str, key: str, context: str = "") -> None:
+    def remove(self, kind: str, key: str, context: ContextName = "") -> None:
         """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         ...
 

@@ -35,8 +35,9 @@ from symd.client import (
     upload_requests,
 )
 from symd.config import server_address
-from symd.errors import AliasNotFound, BadQuery, BuildFailed
+from symd.errors import AliasNotFound, BuildFailed
 from symd.model.addresses import ByAddress
+from symd.model.alias_arguments import checked_alias_key
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
@@ -64,7 +65,7 @@ from symd.model.device_arguments import (
     ContextName,
     checked_addresses,
     checked_context_id,
-    checked_times,
+    checked_load_number,
 )
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
@@ -121,7 +122,7 @@ from symd.v1.symbol_service_pb2 import (
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
-from symd.wire.aliases import from_alias, optional_context_name, to_alias
+from symd.wire.aliases import from_alias, to_alias, to_key
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
@@ -681,12 +682,11 @@ class AsyncContexts:
         return list((await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)).keys)
 
     async def loads(self, name: ContextName, after: int = 0) -> AsyncIterator[tuple[int, Load]]:
-        if not 0 <= after < 1 << 63:
-            raise BadQuery(f"{after} is not the number of a load")
+        last = checked_load_number(after)
         request = ListLoadsRequest(parent=context_name(checked_context_id(name)))
         async for page in self._calls.pages(self._calls.stubs.contexts.ListLoads, request):
             for each in page.loads:
-                if each.number > after:
+                if each.number > last:
                     yield each.number, from_load(each.load)
 
     async def symbolize(
@@ -695,19 +695,12 @@ class AsyncContexts:
         """``symd.api.ContextVerbs.symbolize``, awaited: ``values`` is an address, a list or an array of them, ``times`` None, nanoseconds of the
         context's clock for all, or one for each. Raises ``BadQuery`` for what is no address, no time or no context's name, and
         ``ContextNotFound``."""
-        context = context_name(checked_context_id(name))
-        addresses, as_of = checked_addresses(values), checked_times(times)
-        size = MAX_ADDRESSES_PER_CALL
-        if len(addresses) > size:
+        question, size = checked_addresses(name, values, times, form), MAX_ADDRESSES_PER_CALL
+        if len(question.values) > size:
             size = min(MAX_ADDRESSES_PER_BATCH, (await self._client.server_info()).max_batch)
-        parts = []
-        for first in range(0, max(len(addresses), 1), size):
-            part = slice(first, first + size)
-            some = as_of if as_of is None or isinstance(as_of, int) else as_of[part]
-            request = to_device_request(context, addresses[part], some, form)
-            response = await self._calls.one(self._calls.stubs.contexts.SymbolizeAddresses, request)
-            parts.append(from_device_columns(response.answers))
-        return concatenated_device(parts)
+        method = self._calls.stubs.contexts.SymbolizeAddresses
+        responses = [await self._calls.one(method, to_device_request(part)) for part in question.parts(size)]
+        return concatenated_device([from_device_columns(response.answers) for response in responses])
 
 
 class AsyncAliases:
@@ -720,15 +713,15 @@ class AsyncAliases:
         request = CreateAliasesRequest(aliases=map(to_alias, aliases))
         await self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
 
-    async def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
-        request = GetAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+    async def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
+        request = to_key(GetAliasRequest, checked_alias_key(kind, key, context))
         try:
             return from_alias((await self._calls.one(self._calls.stubs.aliases.GetAlias, request)).alias)
         except AliasNotFound:
             return None
 
-    async def remove(self, kind: str, key: str, context: str = "") -> None:
-        request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+    async def remove(self, kind: str, key: str, context: ContextName = "") -> None:
+        request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
         await self._calls.one_once(self._calls.stubs.aliases.DeleteAlias, request)
 
     async def of(self, digest: ModuleName, after: Alias | None = None) -> AsyncIterator[Alias]:

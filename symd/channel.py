@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import grpc
 import grpc.aio
 
 from symd.config import default_socket
-from symd.credential_file import read_credentials
+from symd.credential_file import CERTIFICATE, read_credentials
 from symd.errors import InvalidInput, SymdError
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
 
@@ -44,6 +45,9 @@ _LET_IN: Final = "symd serve --allow-uid lets further users in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
 _NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 """gRPC's words for certificates that it does not take."""
+_SAYS_NOTHING: Final = "timed out before receiving SETTINGS"
+"""gRPC's words for a connection that came about, and on which nothing came."""
+_TOKEN: Final = re.compile(r"[\x20-\x7e]+")
 _ASKED_ALONE_SECONDS: Final = 2.0
 _WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
 
@@ -83,22 +87,22 @@ def connect(address: str, credentials: Credentials) -> grpc.Channel:
     Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel readable.
     """
     _check_address(address, credentials)
+    token = _shown_token(address, credentials)
     if address.startswith(TLS):
         channel = grpc.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_options(address))
     else:
         channel = grpc.insecure_channel(address, options=_options(address))
-    token = _shown_token(address, credentials)
     return channel if token is None else grpc.intercept_channel(channel, _Bearer(token))
 
 
 def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Channel, Metadata]:
     """(a channel for the running event loop, what every call sends with it); otherwise as ``connect``."""
     _check_address(address, credentials)
+    token = _shown_token(address, credentials)
     if address.startswith(TLS):
         channel = grpc.aio.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_options(address))
     else:
         channel = grpc.aio.insecure_channel(address, options=_options(address))
-    token = _shown_token(address, credentials)
     return channel, () if token is None else (_header(token),)
 
 
@@ -116,8 +120,16 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 def _shown_token(address: str, credentials: Credentials) -> str | None:
-    """The token, where one is shown: over a Unix socket the kernel says who comes."""
-    return None if address.startswith(UNIX) else credentials.token
+    """The token, where one is shown: over a Unix socket the kernel says who comes. Raises InvalidInput for a text that no header can
+    bring."""
+    if address.startswith(UNIX) or credentials.token is None:
+        return None
+    if not _TOKEN.fullmatch(credentials.token):
+        hint = (
+            "one is a line of ASCII, as `symd token` prints it; $SYMD_TOKEN or the file $SYMD_TOKEN_FILE has it alone"
+        )
+        raise InvalidInput("this is no token", hint=hint)
+    return credentials.token
 
 
 def _header(token: str) -> tuple[str, str]:
@@ -168,6 +180,8 @@ def unreachable(address: str, details: str) -> tuple[str, str]:
         return _LOST, _WHY if address.startswith(UNIX) else f"{_WHY}; {_SHUT_OUT}"
     if are_several(address):
         return _none_of_several(address, details)
+    if _SAYS_NOTHING in details:
+        return "what listens there says nothing", _stopped(address)
     if not address.startswith(UNIX) and _is_unresolved(details):
         return f"the name {hosts(address)[0].rpartition(':')[0]} cannot be resolved", _RIGHT_NAME
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
@@ -186,6 +200,12 @@ def _start(address: str) -> str:
         return "start one with `symd serve`"
     command = f"`symd serve --address {quote(address.removeprefix(TLS))}`"
     return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_TAKES}")
+
+
+def _stopped(address: str) -> str:
+    """Why somebody who listens may not even begin to speak."""
+    what = "the daemon is stopped (a T in `ps -eo pid,stat,args`), hangs or has much to do: its log says more"
+    return what if address.startswith(UNIX) else f"{what}; or it is no symd daemon; {_SHUT_OUT}"
 
 
 def _is_unresolved(details: str) -> bool:
@@ -253,6 +273,11 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
     path = Path(address.removeprefix(UNIX))
     if "Permission denied" in details or _is_forbidden(path):
         return "the daemon's user has not let you use this socket", _LET_IN
+    if path.exists() and not path.is_socket():
+        return (
+            "this is no socket",
+            "`symd status` says where yours is; --server and `symd serve --address` must name the same",
+        )
     if not _closed(details):
         return None if path.exists() else ("no daemon answers: there is no such socket", _start(address))
     if _may_open(address.removeprefix(UNIX)):
@@ -301,13 +326,15 @@ def _may_open(path: str) -> bool:
 
 def _is_forbidden(path: Path) -> bool:
     """Whether a socket is there, or may be, that this user may not write to."""
+    if os.access(path, os.W_OK):
+        return False
     try:
         path.stat()
     except PermissionError:
         return True
-    except OSError:
+    except OSError:  # nothing is there, or no longer
         return False
-    return not os.access(path, os.W_OK)
+    return True
 
 
 _REFUSED_STREAM: Final = "RST_STREAM with error code 7"
@@ -328,7 +355,27 @@ def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
         (credentials.key, "$SYMD_TLS_KEY or Credentials.key names it"),
         (credentials.certificate, "$SYMD_TLS_CERT or Credentials.certificate names it"),
     )
-    return grpc.ssl_channel_credentials(*(None if name is None else _read(name, hint) for name, hint in files))
+    ca, key, certificate = (None if name is None else _read(name, hint) for name, hint in files)
+    if ca is not None and not CERTIFICATE.search(ca):
+        raise InvalidInput("no certificate in PEM stands there", where=str(credentials.ca), hint=files[0][1])
+    if credentials.certificate is not None and credentials.key is not None:
+        _check_pair(credentials.certificate, credentials.key)
+    return grpc.ssl_channel_credentials(ca, key, certificate)
+
+
+def _check_pair(certificate: str, key: str) -> None:
+    """gRPC says of files that do not belong together that nobody answers."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        hint = "$SYMD_TLS_CERT takes a chain in PEM, $SYMD_TLS_KEY the key of its first certificate, without a password"
+        raise InvalidInput(
+            f"not a certificate and its key: {error}", where=f"{certificate}, {key}", hint=hint
+        ) from None
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password")
 
 
 def _read(name: str, hint: str) -> bytes:

@@ -40,6 +40,7 @@ from symd.errors import (
     Unavailable,
 )
 from symd.model.addresses import ByAddress, Query
+from symd.model.alias_arguments import checked_alias_key
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
@@ -67,7 +68,7 @@ from symd.model.device_arguments import (
     ContextName,
     checked_addresses,
     checked_context_id,
-    checked_times,
+    checked_load_number,
 )
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
@@ -127,7 +128,7 @@ from symd.v1.symbol_service_pb2 import (
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from symd.wire import one_address
-from symd.wire.aliases import from_alias, optional_context_name, to_alias
+from symd.wire.aliases import from_alias, to_alias, to_key
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
@@ -714,27 +715,21 @@ class _Contexts(ContextVerbs):
         return list(self._call(self._stub.RecordEvents, request).keys)
 
     def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
-        if not 0 <= after < 1 << 63:
-            raise BadQuery(f"{after} is not the number of a load")
+        last = checked_load_number(after)
         request = ListLoadsRequest(parent=context_name(checked_context_id(name)))
         for page in self._pages(self._stub.ListLoads, request):
-            yield from ((each.number, from_load(each.load)) for each in page.loads if each.number > after)
+            yield from ((each.number, from_load(each.load)) for each in page.loads if each.number > last)
 
     def symbolize(
         self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        context = context_name(checked_context_id(name))
-        addresses, as_of = checked_addresses(values), checked_times(times)
-        size = MAX_ADDRESSES_PER_CALL
-        if len(addresses) > size:
+        question, size = checked_addresses(name, values, times, form), MAX_ADDRESSES_PER_CALL
+        if len(question.values) > size:
             size = min(MAX_ADDRESSES_PER_BATCH, self._client.server_info().max_batch)
-        parts = []
-        for first in range(0, max(len(addresses), 1), size):
-            part = slice(first, first + size)
-            some = as_of if as_of is None or isinstance(as_of, int) else as_of[part]
-            request = to_device_request(context, addresses[part], some, form)
-            parts.append(from_device_columns(self._call(self._stub.SymbolizeAddresses, request).answers))
-        return concatenated_device(parts)
+        responses = (
+            self._call(self._stub.SymbolizeAddresses, to_device_request(part)) for part in question.parts(size)
+        )
+        return concatenated_device([from_device_columns(response.answers) for response in responses])
 
 
 class _Aliases:
@@ -749,15 +744,15 @@ class _Aliases:
     def add(self, aliases: Sequence[Alias]) -> None:
         self._call(self._stub.CreateAliases, CreateAliasesRequest(aliases=map(to_alias, aliases)))
 
-    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
-        request = GetAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+    def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
+        request = to_key(GetAliasRequest, checked_alias_key(kind, key, context))
         try:
             return from_alias(self._call(self._stub.GetAlias, request).alias)
         except AliasNotFound:
             return None
 
-    def remove(self, kind: str, key: str, context: str = "") -> None:
-        request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+    def remove(self, kind: str, key: str, context: ContextName = "") -> None:
+        request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
         self._call_once(self._stub.DeleteAlias, request)
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:

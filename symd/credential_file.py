@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import Final
 
 LARGEST: Final = 16 << 20
 """Bytes. An access file of this size has more than a hundred thousand lines."""
+CERTIFICATE: Final = re.compile(rb"-----BEGIN (?:\w+ )?CERTIFICATE-----")
+"""How a certificate in PEM begins."""
 _READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 

@@ -16,9 +16,9 @@ _OPENING: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def remove_leftovers(
     folder: Path, name: re.Pattern[str], is_kind: Callable[[int], bool], remove: Callable[[Path], object]
-) -> None:
+) -> int:
     """Let ``remove`` take away what is called so in ``folder``, is of the kind that its mode says (``stat.S_ISREG`` and the like), is this
-    user's own, and is locked by nobody. A folder that cannot be listed is left as it is."""
+    user's own, and is locked by nobody; how many there were. A folder that cannot be listed is left as it is."""
     found: list[Path] = []
     with suppress(OSError), os.scandir(folder) as entries:
         found += [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
@@ -26,9 +26,11 @@ def remove_leftovers(
     def is_own(status: os.stat_result) -> bool:
         return is_kind(status.st_mode) and status.st_uid == os.geteuid()
 
+    removed = 0
     for each in found:
         with suppress(OSError):  # it is gone, or cannot be opened
-            if_unlocked(each, remove, is_own)
+            removed += if_unlocked(each, remove, is_own)
+    return removed
 
 
 def _is_regular(status: os.stat_result) -> bool:

@@ -34,10 +34,11 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
 
     The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that fails
     or is interrupted leaves the old file whole and no temporary one; that of a killed process goes with the next write. The permissions of
-    an old file stay.
+    an old file of this user's stay. In the place of another user's file comes one of this user's, with those rights only that both the old file
+    and the umask give: whoever made the old one does not choose who may write the new one.
 
-    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is, unless another user put it where everybody may write
-    (``FailedPrecondition``); not so without ``follow_links``: whatever has the name is then replaced.
+    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is, unless it is a pipe that another user
+    put where everybody may write (``FailedPrecondition``); not so without ``follow_links``: whatever has the name is then replaced.
     """
     with writing(path, hint):
         target = resolved(path) if follow_links else path
@@ -85,8 +86,8 @@ def writing(path: Path, hint: str) -> Iterator[None]:
 @contextmanager
 def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
     """For each of ``paths`` a temporary file in the same folder, to be written meanwhile by name; each takes the place of its path at the
-    end, the last one last, or is gone after an error. What a killed process left of earlier ones goes. Links are followed as by ``write_file``, the permissions of old files stay. Raises ``StoreUnavailable``
-    with ``hint`` where that fails, and ``InvalidInput`` for a path of what is no regular file."""
+    end, the last one last, or is gone after an error. What a killed process left of earlier ones goes. Links are followed and permissions kept as by
+    ``write_file``. Raises ``StoreUnavailable`` with ``hint`` where that fails, and ``InvalidInput`` for a path of what is no regular file."""
     targets = []
     for path in paths:
         with writing(path, hint):
@@ -147,7 +148,13 @@ def _beside(path: Path) -> Path:
 def _created(temporary: Path, path: Path) -> BinaryIO:
     """A new file, locked while it is open, so that others can tell it from what a killed process left. Where it shall replace a file nobody
     else may read it before it has that file's permissions."""
-    mode = _USUAL_MODE if _kept_mode(path) is None else _PRIVATE_MODE
+    replaced = _replaced(path)
+    if replaced is None:
+        mode = _USUAL_MODE
+    elif _is_own(replaced):
+        mode = _PRIVATE_MODE
+    else:
+        mode = _PRIVATE_MODE | replaced.st_mode & _USUAL_MODE
     while True:
         stream = os.fdopen(os.open(temporary, _CREATING, mode), "wb")
         with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
@@ -164,12 +171,16 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _put(temporary: Path, path: Path) -> None:
-    mode = _kept_mode(path)
-    if mode is not None:
-        temporary.chmod(mode)
+    replaced = _replaced(path)
+    if replaced is not None and _is_own(replaced):
+        temporary.chmod(replaced.st_mode & 0o777)
     temporary.replace(path)
 
 
-def _kept_mode(path: Path) -> int | None:
-    """The permissions of the file that is to be replaced; None where there is no file, but at most a link."""
-    return path.stat().st_mode & 0o777 if path.is_file() and not path.is_symlink() else None
+def _replaced(path: Path) -> os.stat_result | None:
+    """The file that is to be replaced; None where there is no file, but at most a link."""
+    return path.stat() if path.is_file() and not path.is_symlink() else None
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid()

@@ -25,6 +25,7 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 _FIRST_REFUSED_PAUSE: Final = 0.005
 _LONGEST_REFUSED_PAUSE: Final = 0.1
+"""A call that has ended makes room for one that was refused: sooner than a daemon comes back."""
 
 
 class Patience:
@@ -88,8 +89,8 @@ class Attempts:
         self._patience.was_answered = True
 
     def bear(self, error: SymdError, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
-        """The seconds until the next attempt after one that failed with ``error``: the loss of a daemon, or one of ``outlives``. Raises it
-        where there is no next."""
+        """The seconds until the next attempt after one that failed with ``error``: the loss of a daemon, its refusal of a call that it has not
+        looked at, or one of ``outlives``. Raises it where there is no next."""
         if self._attempt.was_silent:
             self._bear_silence(error)
             return 0.0
@@ -108,12 +109,12 @@ class Attempts:
         return pause
 
     def _bear_refusal(self, error: CallRefused) -> float:
-        """One daemon too takes it in a moment: a call that has ended makes room."""
+        """As ``bear``, also where there is one daemon only."""
         now = time.monotonic()
         self._patience.was_answered = True
         self._refused_since = self._refused_since if self._refusals else now
         self._refusals += 1
-        pause = min(_FIRST_REFUSED_PAUSE * 2.0 ** min(self._refusals - 1, 10), _LONGEST_REFUSED_PAUSE)
+        pause = pause_seconds(self._refusals, _FIRST_REFUSED_PAUSE, _LONGEST_REFUSED_PAUSE)
         end = self._refused_since + REFUSED_SECONDS if self._timeout is None else self._end
         if now + pause >= end:
             raise error
@@ -141,6 +142,6 @@ def _is_lost(error: SymdError) -> bool:
     return isinstance(error, ServerUnavailable) or type(error) is Unavailable
 
 
-def pause_seconds(lost: int) -> float:
+def pause_seconds(failed: int, first: float = _FIRST_PAUSE, longest: float = _LONGEST_PAUSE) -> float:
     """How long to wait after so many attempts that failed in a row."""
-    return min(_FIRST_PAUSE * 2.0 ** min(lost - 1, 10), _LONGEST_PAUSE)
+    return min(first * 2.0 ** min(failed - 1, 10), longest)

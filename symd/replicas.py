@@ -104,10 +104,9 @@ def hosts(address: str) -> list[str]:
 
 
 class Persistence:
-    """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. A call that was refused
-    unseen is sent again in any case. ``is_certain`` says of
-    the first loss whether another attempt can only end so too; it may take a while. ``seconds`` are the caller's timeout, for all attempts together; a
-    watch has none, and may be silent."""
+    """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. A call that a daemon
+    refused without looking at it is sent again in any case. ``is_certain`` says of the first loss whether another attempt can only end so too; it
+    may take a while. ``seconds`` are the caller's timeout, for all attempts together; a watch has none, and may be silent."""
 
     def __init__(self, *, several: bool, is_certain: Callable[[SymdError], bool] = lambda _: False) -> None:
         self._patience = Patience(several=several)

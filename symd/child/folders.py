@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_KINDS: Final = ("symd-driver-", "symd-tool-", "symd-daemon-")
-"""How the names of such folders begin."""
+from symd.leftovers import remove_leftovers
+
+_NAME: Final = re.compile("symd-(driver|tool|daemon)-.*")
 
 
 @contextlib.contextmanager
@@ -31,29 +34,7 @@ def child_folder(kind: str) -> Iterator[Path]:
 
 def sweep() -> int:
     """Remove the folders of children whose parents are gone, and that are this user's; how many there were."""
-    removed = 0
-    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
-        for entry in entries:
-            if entry.name.startswith(_KINDS) and _swept(entry):
-                removed += 1
-    return removed
-
-
-def _swept(entry: os.DirEntry[str]) -> bool:
-    try:
-        if entry.stat(follow_symlinks=False).st_uid != os.geteuid():
-            return False
-        lock = _opened(entry.path)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove(Path(entry.path))
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(lock)
-    return True
+    return remove_leftovers(Path(tempfile.gettempdir()), _NAME, stat.S_ISDIR, _remove)
 
 
 def _locked(prefix: str) -> tuple[Path, int]:

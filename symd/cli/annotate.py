@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from shlex import quote
 from typing import BinaryIO
 
 import click
@@ -17,8 +19,9 @@ from symd.cli.demangle import Demangler
 from symd.cli.input import is_regular_file
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option
-from symd.cli.output import printable
+from symd.cli.output import complain, printable
 from symd.config import Limits
+from symd.containers import identify
 from symd.containers.uri import parse as parse_uri
 from symd.errors import InvalidInput, SymdError
 from symd.fault_text.annotating import Annotator, Found, GivenModule
@@ -91,7 +94,16 @@ def _opened(log: str) -> Iterator[int]:
         reason = (error.strerror or str(error)).lower()
         raise InvalidInput(f"cannot read the file: {reason}", where=log) from error
     with file:
+        _check_text(file.fileno(), log)
         yield file.fileno()
+
+
+def _check_text(handle: int, log: str) -> None:
+    """Raises InvalidInput for a module: its bytes would fill the terminal."""
+    beginning = os.pread(handle, READ_BYTES, 0) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    if b"\0" in beginning and (found := identify(beginning)) is not None:
+        hint = f"symd annotate -m {quote(log)} LOG"
+        raise InvalidInput(f"this is {found.NAME}, a module and no text", where=log, hint=hint)
 
 
 def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Demangler | None, *, whole: bool) -> None:
@@ -138,7 +150,7 @@ class _Modules:
                 raise InvalidInput("it stays here", where=printable(uri), hint=hint)
             return add_module(self._symbolizer, uri, self._server, self._limits)
         except SymdError as error:
-            click.echo(printable(f"symd: {' '.join(str(error).split())}"), err=True)
+            complain(str(error))
             return None
 
 

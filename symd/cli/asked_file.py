@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from symd.cli.opened_file import opened_file
 from symd.cli.output import printable
@@ -13,15 +13,26 @@ from symd.model.answers import Answer
 from symd.model.columns import U64
 
 
-def asked_file(file: str, limits: Limits, store: str | None = None) -> Callable[..., Sequence[Answer]]:
-    """What answers questions about ``file``; it takes what ``OneFile.symbolize`` takes. ``store``: as for ``opened_file``, whose errors it raises."""
-    with working(f"reading {printable(file)}"):
-        opened = opened_file(file, limits, store)
+class AskedFile:
+    """What answers questions about ``file``. ``store``: as for ``opened_file``, whose errors it raises."""
 
-    def answers(
-        queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
+    def __init__(self, file: str, limits: Limits, store: str | None = None) -> None:
+        self._working = f"reading {printable(file)}"
+        with working(self._working):
+            self._opened = opened_file(file, limits, store)
+
+    def symbolize(
+        self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
     ) -> Sequence[Answer]:
-        with working(f"reading {printable(file)}"):  # as much of it as these queries need
-            return opened.symbolize(queries, path, as_written=as_written)
+        """As ``OneFile.symbolize``."""
+        with working(self._working):  # as much of it as these queries need
+            return self._opened.symbolize(queries, path, as_written=as_written)
 
-    return answers
+    def spirv_with(self, kernel: str) -> str:
+        """As of ``ModuleSummary``."""
+        with working(self._working):
+            return self._opened.spirv_with(kernel)
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """As of ``ModuleSummary``."""
+        return self._opened.kernel_sizes(kernel, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import NO
 from symd.config import Limits
 
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
 
 class _ProcessNumber(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if not (str(value).isascii() and str(value).isdecimal() and int(value) > 0):
-            self.fail(f"{value!r} is no number of a process; `pgrep -a PROGRAM` shows numbers", param, ctx)
+        if _NUMBER.fullmatch(str(value)) is None:
+            self.fail(f"{str(value)[:80]!r} is no number of a process; `pgrep -a PROGRAM` shows numbers", param, ctx)
         return int(value)
 
 

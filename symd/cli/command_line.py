@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +19,7 @@ import click
 from symd.cli.documents import documented
 from symd.cli.ending import end
 from symd.cli.garbage import gc_frozen
-from symd.cli.output import MISUSED, printable, write_build_log
+from symd.cli.output import MISUSED, complain, write_build_log
 from symd.cli.termination import cleaned_up
 from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
@@ -125,6 +127,9 @@ class Verbs(click.Group):
             from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
 
             like = get_close_matches(args[0], [verb for verb, _ in VERBS], 3)
+            if not like and os.path.exists(args[0]):  # noqa: PTH110 - pathlib is slow to load
+                said = f"a verb stands in front of a file, as in symd info {shlex.quote(args[0])}, symd symbolize {shlex.quote(args[0])} ADDRESS"
+                raise click.UsageError(said, ctx) from error
             if not like:
                 raise
             raise click.UsageError(f"no verb {args[0]!r}; did you mean {' or '.join(like)}?", ctx) from error
@@ -255,9 +260,9 @@ def _explain(error: SymdError | click.ClickException) -> int:
         error.show()
         return MISUSED
     if isinstance(error, click.ClickException):
-        _complain(_usage(error))
+        complain(_usage(error))
         return MISUSED
-    _complain(str(error))
+    complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:
         write_build_log(error.build_log)
     return error.exit_code
@@ -266,13 +271,14 @@ def _explain(error: SymdError | click.ClickException) -> int:
 def _usage(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command_path if context else "symd"
-    return f"{error.format_message().rstrip('.')} (see {verb} --help)"
+    return f"{error.format_message().rstrip('.')}{_misplaced(error.message, context)} (see {verb} --help)"
 
 
-def _complain(text: str) -> None:
-    """One line, whatever is in it."""
-    line = " ".join(text.split())
-    click.echo(f"symd: {printable(line)}", err=True)
+def _misplaced(message: str, context: click.Context | None) -> str:
+    """How a kernel is named, where its name stands behind FILE alone."""
+    extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", message, re.DOTALL)
+    takes = context is not None and any("--kernel" in each.opts for each in context.command.params)
+    return f"; a kernel is named so: --kernel {shlex.quote(extra[1])}" if extra and takes else ""
 
 
 def _speak_utf8(stream: TextIO) -> None:

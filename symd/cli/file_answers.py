@@ -21,7 +21,9 @@ def file_answers(
 ) -> Sequence[Answer]:
     """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are several."""
     if not isinstance(questions, Sequence):
-        return symbolize_column(index.whole.read(as_written=as_written), questions, path=path, effort=Effort(limits))
-    found = index.for_queries(questions).read(as_written=as_written)
+        return symbolize_column(
+            index.whole(path).read(as_written=as_written), questions, path=path, effort=Effort(limits)
+        )
+    found = index.for_queries(questions, path).read(as_written=as_written)
     plain = found.answer(questions[0], path) if len(questions) == 1 else None
     return symbolize(found, questions, path, Effort(limits)) if plain is None else [plain]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import printable, write_json, write_line
+from symd.cli.output import complain, write_json, write_line
 from symd.errors import SymdError
 
 SERVING, NOT_SERVING = 0, 1
@@ -37,8 +37,8 @@ SECONDS = 5.0
 def command(server: str | None, service: str, timeout: float, as_json: bool) -> int:
     """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
 
-    A daemon whose disk is full serves on, but not its services that write: ModuleService, AliasService, ContextService. Tokens and
-    certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
+    A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write: ModuleService, AliasService,
+    ContextService. Tokens and certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
     """
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
@@ -50,7 +50,7 @@ def command(server: str | None, service: str, timeout: float, as_json: bool) -> 
     except SymdError as error:
         facts |= {"reason": error.reason, "message": str(error)}
         if not as_json:
-            click.echo(printable(f"symd: {error}"), err=True)
+            complain(str(error))
     if as_json:
         write_json(facts)
     elif facts["status"] is not None:

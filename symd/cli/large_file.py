@@ -121,9 +121,26 @@ class LargeFile:
             self._index, self._asked = self._opened(asked, path), (asked, path)
         return file_answers(self._index, questions, path, self._limits, as_written=as_written)
 
+    def spirv_with(self, kernel: str) -> str:
+        """As of ``ModuleSummary``. The file is opened once more."""
+        if self._stored is not None:
+            return self._stored.spirv_with(kernel)
+        with mapped_file(self._file) as mapped, gc_frozen():
+            data = cast("bytes", mapped)
+            for code in Opening(data, self._limits):
+                if code.is_compiler_input and code.has_kernel(kernel):
+                    return code.path
+                forget(data)
+        return ""
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """As of ``ModuleSummary``, among the code objects that the last questions needed."""
+        known = self._stored or self._index
+        return known.kernel_sizes(kernel, path) if known else set()
+
     def _opened(self, names: frozenset[str] | None, path: str | None) -> FileIndex:
         """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
-        symbol has a name, debug data may, so that all objects are opened."""
+        symbol has a name, debug data may, so that all objects are opened. SPIR-V inside a container is meant with ``path`` only."""
         with mapped_file(self._file) as mapped, gc_frozen():
             data = cast("bytes", mapped)
             opening = Opening(data, self._limits, path)
@@ -131,7 +148,8 @@ class LargeFile:
             try:
                 for code in opening:
                     named = _names(code) & (names or frozenset())
-                    if names is None or named:
+                    meant = names is None and (path is not None or not code.is_compiler_input)
+                    if meant or named:
                         objects.append(code)
                         found |= named
                     forget(data)

@@ -11,7 +11,7 @@ import click
 
 from symd.answers_json.breakpoints import located_json
 from symd.cli.demangle import Demangler
-from symd.cli.module import open_module
+from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -21,9 +21,10 @@ from symd.cli.options import (
     object_option,
     rules_option,
 )
-from symd.cli.output import NO, printable, write_json, write_line
+from symd.cli.output import NO, complain, write_json, write_line
 from symd.config import Limits
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, parse_source_line
+from symd.model.code import DebugScheme
 from symd.model.sources import PathRule
 
 
@@ -64,12 +65,21 @@ def command(
             module.symbolizer.locate(module.digest, each, path, every_address=every_address, rules=rules)
             for each in wanted
         ]
+        missing = any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers)
+        hint = _about_files(module, file) if missing and not as_json else ""
     names = readable(answers, Demangler(limits) if demangle else None)
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
-    if not as_json and any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers):
-        click.echo(printable(f"symd: symd names --kind file {quote(file)} '*' shows the source files"), err=True)
+    if hint:
+        complain(hint)
     return NO if any(answer.refusal for answer in answers) else 0
+
+
+def _about_files(module: OpenModule, file: str) -> str:
+    """What to do where a module has no source file of a name."""
+    if all(each.debug == DebugScheme.NONE for each in module.summary().objects):
+        return f"{file} has no debug data, and so no source files: compile with -g"
+    return f"symd names --kind file {quote(file)} '*' shows the source files"
 
 
 def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[str, str]:

@@ -18,7 +18,7 @@ _EXIT_CODES = (
     ("0", "answered"),
     ("1", "the answer is no: something that was named does not exist, a check failed; the verb's text says what"),
     ("2", "the call or the input is wrong, or a limit was reached"),
-    ("3", "an outside part failed: driver, daemon, disk, tool"),
+    ("3", "an outside part failed (driver, daemon, disk, tool) or refuses: a daemon without the right token"),
 )
 _HINT = "name a folder that you may write to"
 _VARIABLES = (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from symd.api import Symbolizer
 from symd.budget import Budget
+from symd.cli.debug_file import with_debug_file
 from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import check_no_bare_digest, module_beginning, module_digest, read_input
 from symd.cli.kernel_packs import with_kernel_packs
@@ -51,7 +52,7 @@ def open_module(file: str, server: str | None, limits: Limits, debug: str | None
 def add_with_debug(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, debug: str | None) -> str:
     """The SHA-256 of one more module, which the symbolizer has then; ``file`` and ``debug`` as for ``open_module``."""
     folder = Path(debug) if debug is not None and Path(debug).is_dir() else None
-    digest = add_module(symbolizer, file, server, limits, folder)
+    digest = add_module(symbolizer, file, server, limits, folder, has_debug=debug is not None)
     if debug is None or folder is not None:
         return digest
     return joined_with(symbolizer, digest, file, debug, limits)
@@ -67,10 +68,17 @@ def open_symbolizer(server: str | None, limits: Limits) -> AbstractContextManage
 
 
 def add_module(
-    symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, folder: Path | None = None
+    symbolizer: Symbolizer,
+    file: str,
+    server: str | None,
+    limits: Limits,
+    folder: Path | None = None,
+    *,
+    has_debug: bool = False,
 ) -> str:
     """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is where
-    ``.dwo`` files are looked for, besides beside it."""
+    ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no debug file is
+    looked for."""
     named = module_digest(file)
     if named and server:
         return named
@@ -83,15 +91,10 @@ def add_module(
         check_no_bare_digest(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
-        return _add_file(symbolizer, file, server, limits, folder, beside=apart)
-
-
-def _add_file(
-    symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, folder: Path | None, *, beside: bool
-) -> str:
-    data = with_kernel_packs(read_input(file, limits), file, limits, beside=beside)
-    data = with_dwo_files(data, file, limits, folder, beside=beside)
-    return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
+        data = with_kernel_packs(read_input(file, limits), file, limits, beside=apart)
+        data = data if has_debug else with_debug_file(data, file, limits)
+        data = with_dwo_files(data, file, limits, folder, beside=apart)
+        return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 
 def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:

@@ -16,7 +16,7 @@ from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import FolderSink
 from symd.capture.sink import Sink
 from symd.cli.options import server_option_that
-from symd.cli.output import printable, write_json, write_line
+from symd.cli.output import complain, write_json, write_line
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described
 from symd.model.captures import CaptureEvent, ModuleFound, ModuleLoaded
 
@@ -82,8 +82,7 @@ class ModuleReport:
             self.left_out(place, error)
             return
         self.modules += 1
-        form, digest = containers.identify(data), hashlib.sha256(data).hexdigest()
-        name = form.NAME if form else "unknown"
+        name, digest = containers.format_name(data), hashlib.sha256(data).hexdigest()
         if self._as_json:
             write_json(
                 {
@@ -108,7 +107,7 @@ class ModuleReport:
 
     def note(self, text: str) -> None:
         """A line beside the modules, for a person."""
-        click.echo(printable(f"symd: {text}"), err=True)
+        complain(text)
 
 
 def _listed(kernels: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd import containers
+from symd.cli.debug_file import with_debug_file
 from symd.cli.dwo_files import with_dwo_files
 from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
@@ -30,7 +31,7 @@ class OneFile:
             from symd.cli.kernel_packs import with_kernel_packs  # noqa: PLC0415 - only a host's program has any
 
             data = with_kernel_packs(data, file, limits)
-        data = with_dwo_files(data, file, limits)
+        data = with_dwo_files(with_debug_file(data, file, limits), file, limits)
         if store is not None:
             from symd.cli.stored_index import stored_index  # noqa: PLC0415 - few ask for a store
 
@@ -49,3 +50,11 @@ class OneFile:
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
         return file_answers(self._index, questions, path, self._limits, as_written=as_written)
+
+    def spirv_with(self, kernel: str) -> str:
+        """As of ``ModuleSummary``."""
+        return self._index.spirv_with(kernel)
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """As of ``ModuleSummary``."""
+        return self._index.kernel_sizes(kernel, path)

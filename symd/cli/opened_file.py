@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from symd import elf
 from symd.budget import Budget
+from symd.cli.debug_file import debug_files
 from symd.cli.input import GZIP_SUFFIX
 from symd.config import Limits
 from symd.containers.amd import amdgpu
@@ -36,7 +37,7 @@ def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFil
 
 def is_large(file: str, limits: Limits) -> bool:
     """Whether ``file`` is opened by ``large_file``: 64 MiB or more, with all of its code and debug data in it, none of it in kernel packs
-    or ``.dwo`` files."""
+    or files apart."""
     if file.endswith(GZIP_SUFFIX) or not LARGE <= _size(file) <= limits.module_size:
         return False
     with mapped_file(file) as mapped:
@@ -45,7 +46,7 @@ def is_large(file: str, limits: Limits) -> bool:
             if amdgpu.claims(data):
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
 
-                return not dwo.skeletons(data, Budget(limits))
+                return not (dwo.skeletons(data, Budget(limits)) or debug_files(data, file, limits))
             from symd.containers import host_elf  # noqa: PLC0415 - likewise
             from symd.containers.amd import kpack_reference  # noqa: PLC0415 - likewise
 

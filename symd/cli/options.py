@@ -93,8 +93,8 @@ debug_option = click.option(
     "--debug",
     metavar="DEBUGFILE",
     shell_complete=complete_files,
-    help="Where the debug data of FILE stands when it is apart: what symd slim left or the whole object, a .dwo file, a .dwp"
-    " package, or a folder of .dwo files; those beside FILE are found by themselves.",
+    help="Where the debug data of FILE stands when it is apart: what symd slim or objcopy --only-keep-debug left or the whole object,"
+    " a .dwo file, a .dwp package, or a folder of .dwo files; those beside FILE are found by themselves.",
 )
 
 demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")

@@ -20,6 +20,7 @@ from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
+from symd.containers import identify
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput
 from symd.output_file import write_file_or_stdout
@@ -99,6 +100,8 @@ def command(
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     data = read_input(source, limits, expand=False)  # profiles stay as they are
+    if name is None:
+        _check_no_module(data, source)
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
         readable = partial(readable_names, limits=limits, tell=say)
@@ -121,6 +124,16 @@ def command(
         say("no module was given: -m FILE names the one that ran")
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
+
+
+def _check_no_module(data: bytes, source: str) -> None:
+    if gzipped.compressed(data):  # whoever expands it says what is inside
+        return
+    if profiles.identify(data) is None and (found := identify(data)) is not None:
+        hint = "symd profile -m FILE IN OUT; IN is what a profiler wrote"
+        raise InvalidInput(
+            f"no reader knows this profile format: it is {found.NAME}, a module", where=source, hint=hint
+        )
 
 
 class Files:

@@ -20,6 +20,8 @@ _LONG = 1 << 12
 _AT_ONCE = 1 << 22
 """A file of no more is read at once. Of larger ones, whose lines come again as a rule, pieces are better that fit the processor's caches."""
 MAX_LINE_BYTES = 1 << 16
+_BYTE_ORDER_MARK = "\ufeff"
+"""Editors and PowerShell put one in front of a file."""
 _LONGEST_ADDRESS = len(b"0x") + 16
 _NEWLINE, _NO_DIGIT = ord("\n"), 255
 _DIGITS = np.full(256, _NO_DIGIT, np.uint8)
@@ -105,7 +107,7 @@ def line_text(line: bytes) -> str:
     """Raises LimitExceeded for a line of more than ``MAX_LINE_BYTES`` bytes."""
     if len(line) > MAX_LINE_BYTES:
         raise _too_long()
-    return line.decode("utf-8", "replace").strip()
+    return line.decode("utf-8", "replace").strip().removeprefix(_BYTE_ORDER_MARK)
 
 
 def _too_long() -> LimitExceeded:

@@ -6,7 +6,7 @@ import click
 
 from symd.cli.module_name import chosen_module
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import NO, printable, write_json, write_line
+from symd.cli.output import NO, complain, write_json, write_line
 from symd.errors import ModuleNotFound
 
 
@@ -29,7 +29,7 @@ def command(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
                 digest = chosen_module(client, text)
                 client.remove(digest)
             except ModuleNotFound as error:
-                click.echo(printable(f"symd: {error}"), err=True)
+                complain(str(error))
                 continue
             gone += 1
             write_json({"module": f"modules/{digest}", "removed": True}) if as_json else write_line(

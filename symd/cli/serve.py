@@ -241,6 +241,9 @@ def command(
         raise click.UsageError(
             f"{missing}: a shared store takes both --store s3://BUCKET/PREFIX and --catalogue postgresql://HOST/DATABASE"
         )
+    if not http and (debuginfod or http_names):
+        option = "--debuginfod" if debuginfod else "--http-name"
+        raise click.UsageError(f"{option} is about what comes over HTTP: give --http HOST:PORT too")
     config = Config(
         limits=limits,
         store=Path(store),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
@@ -12,7 +12,7 @@ from symd.cli.garbage import gc_paused
 from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.errors import BadQuery
-from symd.model.addresses import Query
+from symd.model.addresses import ByKernel, Query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
 from symd.model.query_syntax import as_hexadecimal, has_decimal, parse_query
@@ -21,6 +21,17 @@ from symd.model.written_locations import unusual
 
 if TYPE_CHECKING:
     from symd.cli.demangle import Demangler
+
+
+class AskedKernels(Protocol):
+    """What knows of a module's kernels."""
+
+    def spirv_with(self, kernel: str) -> str:
+        """As of ``ModuleSummary``."""
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """As of ``ModuleSummary``."""
+
 
 Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
 """Asks a module: queries, or a column of object addresses."""
@@ -45,9 +56,10 @@ class Session:
     """Answers questions and counts what went wrong. ``lines`` write the answers, with the names that ``demangler`` reads."""
 
     def __init__(self, ask: Ask, lines: AnswerLines, demangler: Demangler | None) -> None:
-        self.unlike = False
-        """Whether a name was asked for, and nothing has one like it."""
+        self.unlike = ""
+        """The first query that asked for a name where nothing has one like it."""
         self._outside: list[str] = []
+        self._beyond: ByKernel | None = None
         self._ask = ask
         self._lines = lines
         self._demangler = demangler
@@ -84,24 +96,42 @@ class Session:
         )
         return next(inside, None)
 
-    def say_what_was_meant(self, file: str) -> None:
-        """Tell the user how the names of ``file`` are found, where one that was asked for is like none, and which number may have been meant."""
-        meant = self.meant_hexadecimal()
-        if not self.unlike and not meant:
-            return
+    def say_what_was_meant(self, file: str, kernels: AskedKernels, path: str | None = None) -> None:
+        """Tell the user how the names of ``file`` are found, where one that was asked for is like none, how large a kernel is that an offset lies
+        behind, and which number may have been meant. ``path`` is the code object that was asked."""
+        hints = [self._unlike_hint(file, kernels, path), self._decimal_hint() or self._beyond_hint(kernels, path)]
+        for hint in filter(None, hints):
+            import click  # noqa: PLC0415 - most know what they ask for
+
+            click.echo(printable(f"symd: {hint}"), err=True)
+
+    def _unlike_hint(self, file: str, kernels: AskedKernels, path: str | None) -> str:
+        if not self.unlike:
+            return ""
         from shlex import quote  # noqa: PLC0415 - most know what they ask for
 
-        import click  # noqa: PLC0415 - likewise
+        query = parse_query(self.unlike)
+        spirv = kernels.spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
+        if spirv:
+            return f"SPIR-V alone has that: symd symbolize {quote(file)} --object {quote(spirv)} {quote(self.unlike)}"
+        return f"nothing is called like that; symd names {quote(file)} '*' shows all names"
 
-        if self.unlike:
-            all_names = f"symd names {quote(file)} '*' shows all names"
-            click.echo(
-                printable(f"symd: nothing is called like that; {all_names}; --object asks about SPIR-V inside it"),
-                err=True,
-            )
-        if meant:
-            number = meant.rpartition("0x")[2]
-            click.echo(f"symd: {number} is decimal and lies outside the text; did you mean {quote(meant)}?", err=True)
+    def _beyond_hint(self, kernels: AskedKernels, path: str | None) -> str:
+        query = self._beyond
+        sizes = sorted(kernels.kernel_sizes(query.kernel, path)) if query else []
+        if query is None or not sizes:
+            return ""
+        several = " or ".join(f"{size} ({size:#x})" for size in sizes)
+        return f"{query.kernel} is {several} bytes long; {query.offset:#x} lies behind its text"
+
+    def _decimal_hint(self) -> str:
+        meant = self.meant_hexadecimal()
+        if not meant:
+            return ""
+        from shlex import quote  # noqa: PLC0415 - likewise
+
+        number = meant.rpartition("0x")[2]
+        return f"{number} is decimal and lies outside the text; did you mean {quote(meant)}?"
 
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
@@ -187,7 +217,10 @@ class Session:
     def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> WrittenAnswers:
         """The lines of each answer."""
         if len(texts) + len(self._outside) <= SINGLE_LINES:
-            self._outside += [text for text, answer in zip(texts, answers, strict=True) if _is_outside(text, answer)]
+            outside = [text for text, answer in zip(texts, answers, strict=True) if _is_outside(answer)]
+            self._outside += filter(has_decimal, outside)
+            beyond = (query for query in map(_parsed, outside) if isinstance(query, ByKernel))
+            self._beyond = self._beyond or next(beyond, None)
         if isinstance(answers, Answers):
             return self._in_columns(encoded(map(self._lines.query, texts)), texts.__getitem__, answers)
         shown = zip(texts, self._readable(answers), strict=True)
@@ -205,14 +238,15 @@ class Session:
         return self._demangler.answers(answers) if self._demangler else answers
 
     def _one(self, text: str, answer: Answer) -> str:
-        self.unlike |= answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates
+        if not self.unlike and answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates:
+            self.unlike = text
         self._unanswered += names_nothing(answer)
         return self._lines.answer(text, answer)
 
 
-def _is_outside(text: str, answer: Answer) -> bool:
-    """Whether the number of a query is decimal, and lies outside the text."""
-    return answer.reason is Reason.OUTSIDE_TEXT and not answer.candidates and has_decimal(text)
+def _is_outside(answer: Answer) -> bool:
+    """Whether it is a query's number that lies outside the text."""
+    return answer.reason is Reason.OUTSIDE_TEXT and not answer.candidates
 
 
 def _parsed(text: str) -> Query | BadQuery:

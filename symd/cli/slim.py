@@ -20,9 +20,7 @@ from symd.output_file import write_file
 from symd.split_debug.slim import Slimmed, slim
 
 
-@click.command(
-    "slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize --debug small.co.debug small.co 0x1b00")
-)
+@click.command("slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize small.co 0x1b00"))
 @click.argument("file", metavar="IN", shell_complete=complete_files)
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
@@ -38,8 +36,8 @@ def command(file: str, output: Path, debug_out: Path | None, server: str | None,
     """Write the AMD code object IN to OUT without what the runtime does not need.
 
     Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
-    descriptors and every address stay as they are. Debug data goes to a file of its own, which symbolize and lines take
-    with --debug. IN may be "-" for standard input, or with --server modules/SHA256; files that are there already are replaced.
+    descriptors and every address stay as they are. Debug data goes to a file of its own, which is found beside OUT, and
+    elsewhere is given with --debug. IN may be "-" for standard input, or with --server modules/SHA256; files that are there already are replaced.
     """
     debug_path = debug_out or output.with_name(f"{output.name}.debug")
     _check_apart(file, output, debug_path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from symd.cli.answer_lines import AnswerLines, TextLines
-from symd.cli.asked_file import asked_file
+from symd.cli.asked_file import AskedFile
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
 from symd.cli.options import (
@@ -25,7 +25,7 @@ from symd.cli.options import (
     server_option,
 )
 from symd.cli.question_lines import arriving_lines, arriving_pieces
-from symd.cli.session import Session
+from symd.cli.session import AskedKernels, Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.errors import BadQuery
@@ -36,6 +36,7 @@ from symd.model.times import LATEST_TIME
 
 if TYPE_CHECKING:
     from symd.cli.demangle import Demangler
+    from symd.cli.module import OpenModule
 
 
 @click.command(
@@ -111,10 +112,12 @@ def command(
     from_input = queries in ((), ("-",))
     if from_input and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
+    if from_input and _is_query(file):
+        raise BadQuery(f"{file!r} is an address", hint="FILE comes first: symd symbolize FILE QUERY...")
     asked = [] if from_input else _queries(file, queries)
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
-    with _answering(file, server, limits, debug, store) as answers:
+    with _answering(file, server, limits, debug, store) as (answers, kernels):
         ask = partial(answers, path=path, as_written=as_written or styled is not None)
         demangler = _demangler(limits) if demangle and not styled else None
         lines = styled or _lines(demangler, as_json=as_json)
@@ -126,19 +129,24 @@ def command(
             if not queries and sys.stdin.isatty():
                 click.echo("symd: reading queries from the terminal, one a line; Ctrl-D ends them", err=True)
             session.follow(arriving_pieces(sys.stdin.fileno()))
-    if not as_json and not styled:
-        session.say_what_was_meant(file)
+        if not as_json and not styled:
+            session.say_what_was_meant(file, kernels, path)
     return session.finish()
 
 
 def _queries(file: str, texts: Sequence[str]) -> list[Query]:
-    """The queries. Raises BadQuery, which says so where the file stands behind an address."""
+    """The queries. Raises BadQuery, whose hint is the order of the arguments where FILE is an address."""
     try:
         return [parse_query(text) for text in texts]
     except BadQuery as error:
-        if is_number(file) and not os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
+        if _is_query(file):
             raise BadQuery(error.message, hint="FILE comes first: symd symbolize FILE QUERY...") from None
         raise
+
+
+def _is_query(file: str) -> bool:
+    """Whether an address stands in the place of FILE."""
+    return is_number(file) and not os.path.exists(file)  # noqa: PTH110 - pathlib is slow to load
 
 
 def _device_addresses(
@@ -167,15 +175,30 @@ def _device_addresses(
 @contextmanager
 def _answering(
     file: str, server: str | None, limits: Limits, debug: str | None, store: str | None
-) -> Iterator[Callable[..., Sequence[Answer]]]:
-    """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
+) -> Iterator[tuple[Callable[..., Sequence[Answer]], AskedKernels]]:
+    """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor two
+    files."""
     if server is None and debug is None and module_digest(file) is None:
-        yield asked_file(file, limits, store)
+        asked = AskedFile(file, limits, store)
+        yield asked.symbolize, asked
         return
     from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
-        yield partial(module.symbolizer.symbolize, module.digest)
+        yield partial(module.symbolizer.symbolize, module.digest), _KernelsOf(module)
+
+
+class _KernelsOf:
+    """The module is described once somebody wants it."""
+
+    def __init__(self, module: OpenModule) -> None:
+        self._module = module
+
+    def spirv_with(self, kernel: str) -> str:
+        return self._module.summary().spirv_with(kernel)
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        return self._module.summary().kernel_sizes(kernel, path)
 
 
 def _demangler(limits: Limits) -> Demangler:

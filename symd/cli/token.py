@@ -10,7 +10,7 @@ import click
 
 from symd.cli.door_options import rights_value
 from symd.cli.options import example, json_option
-from symd.cli.output import printable, write_json, write_line
+from symd.cli.output import complain, write_json, write_line
 from symd.model.rights import Rights, rights_text
 
 _LIFE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
@@ -172,8 +172,8 @@ def _make(
     entries = edit(access, change, create=not rotate).lines
     valid = sum(entry.name == name and entry.digest is not None and not entry.has_expired for entry in entries)
     if valid > 1 and not rotate:
-        said = f"symd: {name} has {valid} valid tokens now (--revoke-old takes out all but this one; --rotate --old-until 7d lets older ones end)"
-        click.echo(printable(said), err=True)
+        said = f"{name} has {valid} valid tokens now (--revoke-old takes out all but this one; --rotate --old-until 7d lets older ones end)"
+        complain(said)
     write_line(token)
 
 

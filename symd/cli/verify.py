@@ -10,6 +10,7 @@ import click
 
 from symd import containers
 from symd.cli.daemon_objects import daemon_objects, fetching_server_option, is_of_daemon
+from symd.cli.debug_file import with_debug_file
 from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import read_input
 from symd.cli.kernel_packs import with_kernel_packs
@@ -63,6 +64,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
 
 def _codes(file: str, limits: Limits, debug: Path | None) -> tuple[CodeObject, ...]:
     data = with_kernel_packs(read_input(file, limits), file, limits)
+    data = data if debug is not None else with_debug_file(data, file, limits)
     data = with_dwo_files(data, file, limits, debug)
     try:
         return containers.unpack(data, limits).objects

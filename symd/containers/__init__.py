@@ -4,19 +4,20 @@ the only function that opens nesting is here."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.format import Element, Format
 from symd.containers.format_table import FormatTable
-from symd.errors import LimitExceeded, SymdError, UnknownFormat
+from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.summaries import ContainerSummary
 
-__all__ = ("FORMATS", "OpenedModule", "Opening", "identify", "unpack")
+__all__ = ("FORMATS", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
 
 FORMATS: Sequence[Format] = FormatTable(
     "intel.igc_debug",
@@ -41,6 +42,10 @@ FORMATS: Sequence[Format] = FormatTable(
 )
 """Asked in this order; the first that claims the bytes reads them, and those behind it are not even imported."""
 
+MOST_TEXT: Final = 1 << 44
+"""Bytes of text that a code object may have. A section without content in the file says any number; so the text positions of all
+code objects of a module (``index.module_tables``) fit 64 bits."""
+
 
 class OpenedModule(NamedTuple):
     """The outermost format, every code object with its nesting path, notes on what was malformed and left out, and the
@@ -55,6 +60,14 @@ class OpenedModule(NamedTuple):
 def identify(data: bytes) -> Format | None:
     """The format that claims the bytes."""
     return next((module for module in FORMATS if module.claims(data)), None)
+
+
+def format_name(data: bytes, limits: Limits | None = None) -> str:
+    """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes it."""
+    opening = Opening(data, limits or Limits())
+    with suppress(SymdError):
+        next(iter(opening), None)
+    return opening.format or "unknown"
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> OpenedModule:
@@ -124,6 +137,9 @@ class Opening:
                 yield from self._child(child, (*path, name), depth + 1)
 
     def _placed(self, made: CodeObject, element: Element, place: str) -> CodeObject:
+        text = sum(section.size for section in made.sections if section.executable)
+        if text > MOST_TEXT:
+            raise Malformed(f"its text takes {text} bytes, more than {MOST_TEXT} that any GPU could hold", where=place)
         code = replace(made, path=ObjectPath(place), bias=element.bias)
         if place not in self._apart:
             return code

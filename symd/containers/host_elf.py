@@ -46,7 +46,9 @@ MACHINES = {
     EM_RISCV: "riscv",
     EM_LOONGARCH: "loongarch",
 }
-_WHOLE = {".llvm.offloading", ".nv_fatbin", "__nv_relfatbin"}
+_RELOCATABLE = "__nv_relfatbin"
+"""What nvcc's device linker was given, beside what it made of it."""
+_WHOLE = {".llvm.offloading", ".nv_fatbin", _RELOCATABLE}
 _HIP_BUNDLES = {".hip_fatbin", ".hipFatBin"}
 _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
 
@@ -79,7 +81,10 @@ def read(element: Element, budget: Budget) -> Contents:
     if build_id is not None:
         facts["build_id"] = build_id
     packs = kpack_reference.reference(image)
-    sections = [section for section in image.sections if not (packs and section.name in _HIP_BUNDLES)]
+    kept = (section for section in image.sections if not (packs and section.name in _HIP_BUNDLES))
+    sections = sorted(
+        kept, key=lambda section: section.name == _RELOCATABLE
+    )  # what is linked is what runs, and is offered first
     elements = [found for section in sections for found in _elements(image, section, notes, budget)]
     if packs:
         notes.append(_moved(packs))

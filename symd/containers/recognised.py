@@ -24,6 +24,7 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     ),
     (b"\xcf\xfa\xed\xfe", "a Mach-O file", "Apple's programs are not read"),
 )
+_TAR, _TAR_AT = b"ustar", 257
 _LOOKED_AT = 1 << 16
 """Bytes of a text that are looked at."""
 _PTX = re.compile(rb"\.version[ \t]+[0-9]+\.[0-9]+\s(?:.*\n)*?[ \t]*\.target[ \t]+sm_")
@@ -36,6 +37,8 @@ def recognised(data: bytes) -> tuple[str, str] | None:
     for magic, name, advice in _MAGICS:
         if data[: len(magic)] == magic:
             return name, advice
+    if data[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+        return "a tar archive", "unpack it first"
     if is_ptx(data):
         return "PTX text", "it has no machine code yet: ptxas makes a cubin of it"
     if is_text(data):

@@ -16,6 +16,7 @@ from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath, is_digest
+from symd.model.texts import checked_text
 
 LARGEST = 1 << 32
 """Bytes of a segment."""
@@ -97,6 +98,7 @@ def _check_time(time: int) -> None:
 
 
 def _check_text(text: str) -> None:
+    checked_text(text, "a key or name", "give the key of a load")
     if len(text) > MAX_TEXT:
         raise BadQuery(f"a key or name has {len(text)} characters, at most {MAX_TEXT} are taken")
 

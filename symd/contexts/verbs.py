@@ -18,6 +18,7 @@ from symd.contexts.placement import MAX_TEXT, TIMES, checked_context, checked_un
 from symd.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery
 from symd.index import Index
+from symd.model.alias_arguments import checked_alias_key
 from symd.model.arguments import ModuleName, checked_name
 from symd.model.columns import I64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
@@ -28,7 +29,7 @@ from symd.model.device_arguments import (
     ContextName,
     checked_addresses,
     checked_context_id,
-    checked_times,
+    checked_load_number,
 )
 from symd.store.aliases import Aliases
 from symd.store.context_log import ContextChanges, ContextLog, Row
@@ -79,7 +80,7 @@ class Contexts(ContextVerbs):
 
     def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
         context = checked_context_id(name)
-        page = self._context_log.loads(context, after, PAGE)
+        page = self._context_log.loads(context, checked_load_number(after), PAGE)
         while page:
             yield from page
             page = self._context_log.loads(context, page[-1][0], PAGE)
@@ -87,10 +88,10 @@ class Contexts(ContextVerbs):
     def symbolize(
         self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        addresses = checked_addresses(values)
-        form, as_of = checked_form(form), _times(checked_times(times), len(addresses))
-        known = self._map(checked_context_id(name))
-        return symbolize_device(known.follow(), known.width, addresses, as_of, form, self._opener)
+        question = checked_addresses(name, values, times, checked_form(form))
+        as_of = _times(question.times, len(question.values))
+        known = self._map(question.context)
+        return symbolize_device(known.follow(), known.width, question.values, as_of, form, self._opener)
 
     def _map(self, name: str) -> _Map:
         """The map in memory; others go when there are too many segments in all of them."""
@@ -115,17 +116,18 @@ class StoredAliases:
 
     def add(self, aliases: Sequence[Alias]) -> None:
         for each in aliases:
+            checked_alias_key(each.kind, each.key, each.context)
             if not each.kind or not each.key or len(each.path or "") > MAX_TEXT:
                 raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_TEXT} characters")
         for context in {each.context for each in aliases} - {""}:
             self._context_log.context(context)
         self._aliases.add(aliases)
 
-    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
-        return self._aliases.resolve(kind, key, context)
+    def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
+        return self._aliases.resolve(*checked_alias_key(kind, key, context))
 
-    def remove(self, kind: str, key: str, context: str = "") -> None:
-        self._aliases.remove(kind, key, context)
+    def remove(self, kind: str, key: str, context: ContextName = "") -> None:
+        self._aliases.remove(*checked_alias_key(kind, key, context))
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         name = checked_name(digest)
@@ -193,8 +195,4 @@ def _times(times: Times, size: int) -> I64:
         if not 0 <= times < TIMES:
             raise BadQuery(f"{times} is not a time", hint="times are nanoseconds, from 0 to 2^63 - 2")
         return np.full(size, min(times, FOREVER - 1), np.int64)
-    if len(times) != size:
-        raise BadQuery(f"there are {len(times)} times for {size} addresses", hint="give one for each, or one for all")
-    if size and int(times.min()) < 0:
-        raise BadQuery("a time is below 0 or above 2^63 - 1")
     return np.minimum(times, FOREVER - 1)

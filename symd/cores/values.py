@@ -62,10 +62,9 @@ def _value(variable: Variable, visible: Visible, wave: _Wave) -> Iterator[CoreVa
     if len(variable.locations) != 1 or variable.type_number is None:
         return
     kind = _bare(visible, variable.type_number)
-    size = (kind.size or 0) if kind is not None else 0
-    if kind is None or not 0 < size <= MOST_BYTES:
+    if kind is None or kind.size is None or not 0 < kind.size <= MOST_BYTES:
         return
-    pieces = variable.locations[0].pieces
+    size, pieces = kind.size, variable.locations[0].pieces
     if variable.kind == "global" and pieces[0].kind is not PieceKind.MEMORY:
         return
     contents = [_content(pieces, size, wave, position) for position in range(len(wave.registers.lanes))]
@@ -230,7 +229,8 @@ def _text(kind: TypeInfo, content: bytes) -> str:
     if kind.kind in _POINTERS:
         return f"{number:#x}"
     if kind.kind == "enumeration":
-        return next((name for name, value in kind.enumerators if value == number), str(number))
+        either = (number, int.from_bytes(content, "little", signed=True))  # debug data writes 0xffffffff, or -1
+        return next((name for name, value in kind.enumerators if value in either), str(number))
     if kind.kind != "base":
         return f"bytes {content.hex(' ')}"
     if kind.encoding == "float" and len(content) in _FLOATS:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from symd.errors import KernelNotFound
-from symd.model.code import CodeObject, Section
+from symd.model.code import CodeObject, Function, Kernel, Section
+
+_Symbol = TypeVar("_Symbol", Kernel, Function)
 
 MAX_RANGES_PER_SECTION: Final = 10_000
 """Where symbols make more of them, the section is taken from the first to the last."""
@@ -37,21 +39,31 @@ def code_ranges(code: CodeObject, kernel: str | None = None) -> list[Instruction
     other functions). A text section that no symbol reaches into is one range. Raises KernelNotFound."""
     if kernel is not None and not any(each.name == kernel for each in code.kernels):
         raise KernelNotFound(f"there is no kernel {kernel!r}", where=code.path, hint="symd info FILE lists them")
+    entries = _by_section(each for each in code.kernels if kernel in (None, each.name))
+    functions = _by_section(code.functions if kernel is None else ())
     found = []
     for section in code.sections:
         if section.executable and section.data:
-            ranges = _ranges(code, section, kernel)
+            here = entries.get(section.index, []), functions.get(section.index, [])
+            ranges = _ranges(section, *here, whole=kernel is None)
             found += [InstructionBytes(code, section.index, start, section.data[start:end]) for start, end in ranges]
     return found
 
 
-def _ranges(code: CodeObject, section: Section, kernel: str | None) -> list[tuple[int, int]]:
-    entries = [k for k in code.kernels if k.section_index == section.index and kernel in (None, k.name)]
-    covered = [(k.offset, k.offset + k.size) for k in entries]
-    if kernel is None:
-        here = (f for f in code.functions if f.section_index == section.index)
-        covered += [(f.offset, f.offset + f.size) for f in here]
-    if not covered and kernel is None:
+def _by_section(symbols: Iterable[_Symbol]) -> dict[int, list[_Symbol]]:
+    found: dict[int, list[_Symbol]] = {}
+    for each in symbols:
+        found.setdefault(each.section_index, []).append(each)
+    return found
+
+
+def _ranges(
+    section: Section, entries: Sequence[Kernel], functions: Sequence[Function], *, whole: bool
+) -> list[tuple[int, int]]:
+    """``whole``: a section without entries and functions is a range too."""
+    covered = [(each.offset, each.offset + each.size) for each in entries]
+    covered += [(each.offset, each.offset + each.size) for each in functions]
+    if not covered and whole:
         covered = [(0, len(section.data))]
     merged = _merged((start, min(end, len(section.data))) for start, end in covered)
     descriptors = {k.offset: k.offset + k.facts["entry_offset"] for k in entries if k.facts.get("entry_offset")}

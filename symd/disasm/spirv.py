@@ -18,11 +18,11 @@ from symd.spirv.words import parse
 
 NAME: Final = "SPIRV-Tools"
 PROGRAM: Final = "spirv-dis"
-INSTALL: Final = "apt-get install spirv-tools"
+INSTALL: Final = "apt-get install spirv-tools; for what DPC++ 2026 writes v2025.5 or newer, docs/listing.md says how"
 
 NEWEST_LANGUAGE: Final = 6
 """The last source language that every spirv-dis in use knows: C++ for OpenCL."""
-_DAMAGED_OR_NEW: Final = f"{DAMAGED_CODE}, or newer than this {PROGRAM}"
+_DAMAGED_OR_NEW: Final = f"{DAMAGED_CODE}, or newer than this {PROGRAM}: v2025.5 knows what DPC++ 2026 writes, docs/listing.md says how to install it"
 """Hint for a module that it refuses: each version knows the capabilities and instructions of its day."""
 _LINE: Final = re.compile(r"(.*) ; 0x([0-9a-f]{8,})", re.DOTALL)
 """What ``--offsets`` writes behind each instruction: the byte of the module that it begins at."""

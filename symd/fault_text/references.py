@@ -85,7 +85,7 @@ def _functions(line: str) -> Iterator[InFunction]:
     named = [InFunction(found[1].strip(), int(found[2] or "0")) for found in _GDB.finditer(line)]
     named += _in_old_frame(line)
     if not named:
-        named += [InFunction(_called(found[1]), int(found[2], 16)) for found in _SANITIZER.finditer(line)]
+        named += _after_at(line)
     if not named:
         named += [
             InFunction(_called(_FILE_AND_LINE.sub("", found[2])), int(found[1], 16)) for found in _OLD_AT.finditer(line)
@@ -93,6 +93,16 @@ def _functions(line: str) -> Iterator[InFunction]:
     if not named:
         named += [InFunction(found[1], int(found[2], 16)) for found in _PLAIN.finditer(line)]
     yield from named
+
+
+def _after_at(line: str) -> Iterator[InFunction]:
+    """``at F(args)+0x68``, and plain places behind it: "at a+0x8 and b+0x10" names two."""
+    end = 0
+    for found in _SANITIZER.finditer(line):
+        yield InFunction(_called(found[1]), int(found[2], 16))
+        end = found.end()
+    if end:
+        yield from (InFunction(found[1], int(found[2], 16)) for found in _PLAIN.finditer(line, end))
 
 
 def _in_old_frame(line: str) -> Iterator[InFunction]:

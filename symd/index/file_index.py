@@ -10,6 +10,7 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.index.builder import build_unpacked
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
+from symd.index.module_tables import DecodedObject
 from symd.model.addresses import Query
 from symd.model.code import CodeObject
 from symd.model.summaries import ModuleSummary
@@ -28,20 +29,21 @@ class FileIndex:
         self._objects, self._limits = objects, limits
         self._summary = summary
         self._asked = 0
+        self._wholes: dict[bool, Index] = {}
 
     @classmethod
     def of(cls, whole: Index) -> FileIndex:
         """One that is there already."""
         found = cls((), whole.summary, DEFAULT_LIMITS)
-        found.__dict__["whole"] = whole
+        found._wholes = {False: whole, True: whole}
         return found
 
-    def for_queries(self, queries: Sequence[Query]) -> Index:
-        """An index that answers ``queries``."""
+    def for_queries(self, queries: Sequence[Query], path: str | None = None) -> Index:
+        """An index that answers ``queries`` about the code object at ``path``, or about all."""
         self._asked += len(queries)
-        if "whole" in vars(self) or self._asked > MAX_PARTIAL_QUERIES:
-            return self.whole
-        return self._partial.index(queries) or self.whole
+        if self._wholes or self._asked > MAX_PARTIAL_QUERIES:
+            return self.whole(path)
+        return self._partial.index(queries, path) or self.whole(path)
 
     @cached_property
     def _partial(self) -> PartialIndex:
@@ -49,9 +51,32 @@ class FileIndex:
 
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
 
-    @cached_property
-    def whole(self) -> Index:
-        """The index of all of it. The heap that is made for it stays: many answers take as much."""
+    def spirv_with(self, kernel: str) -> str:
+        """As of ``ModuleSummary``."""
+        found = (code.path for code in self._objects if code.is_compiler_input and code.has_kernel(kernel))
+        return next(found, "") or self._summary.spirv_with(kernel)
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """As of ``ModuleSummary``."""
+        meant = (code for code in self._objects if path is None or code.path == path)
+        found = {own.size for code in meant for own in code.kernels if own.name == kernel and own.size}
+        return found or self._summary.kernel_sizes(kernel, path)
+
+    def whole(self, path: str | None = None) -> Index:
+        """The index of all of it, or, without ``path``, of all that is meant then: SPIR-V inside a container is not."""
+        inputs = path is not None or not any(code.is_compiler_input for code in self._objects)
+        if inputs not in self._wholes:
+            self._wholes[inputs] = self._built(inputs=inputs)
+        return self._wholes[inputs]
+
+    def _built(self, *, inputs: bool) -> Index:
+        """The heap that is made for it stays: many answers take as much."""
         self._heap = keep_freed_memory(self._summary.size)
-        file, unpacked = build_unpacked(decoded_objects(self._objects, self._limits), self._summary)
+        meant = [code for code in self._objects if inputs or not code.is_compiler_input]
+        decoded = iter(decoded_objects(meant, self._limits))
+        every = [
+            next(decoded) if inputs or not code.is_compiler_input else DecodedObject(code, None)
+            for code in self._objects
+        ]
+        file, unpacked = build_unpacked(every, self._summary)
         return Index(file, one_table=True, unpacked=unpacked)

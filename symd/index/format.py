@@ -40,7 +40,7 @@ _AT_ONCE = 1 << 22
 """So many bytes are compressed in one step. Of more, which are compressed as they come, the frame differs a little."""
 
 Column = NDArray[Any]
-Columns = Mapping[str, Column]
+NamedColumns = Mapping[str, Column]
 
 
 def narrow(values: Column) -> Column:
@@ -49,7 +49,7 @@ def narrow(values: Column) -> Column:
     return values.astype(next(dtype for largest, dtype in _UNSIGNED if top <= largest), copy=False)
 
 
-def encode(columns: Columns) -> bytes:
+def encode(columns: NamedColumns) -> bytes:
     """Columns (one-dimensional, unsigned integers) as an index file."""
     at = table_size(len(columns))
     table: list[bytes] = []

@@ -13,7 +13,7 @@ from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress
 from symd.index.packing import Unpacked
-from symd.index.point_lookup import ANSWER_BYTES, ANSWER_PAGE, KEPT_ANSWERS, LAST_IN_PAGE, AnswerPage, PointLookup
+from symd.index.point_lookup import ANSWER_BYTES, ANSWER_PAGE_SHIFT, KEPT_ANSWERS, LAST_IN_PAGE, AnswerPage, PointLookup
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Locations, TextSection
@@ -27,6 +27,8 @@ _OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
 _RANGES_AN_ADDRESS = 4
 """A batch with an address for so many ranges is worth working out all locations."""
+KEPT_MAPS = 256
+"""Address maps of single code objects that an open index keeps; a module may have a hundred thousand objects."""
 LOCATED_AT_ONCE = 1 << 16
 """Addresses of a batch that are worked on at a time: what is made on the way takes several times their memory."""
 
@@ -170,6 +172,13 @@ class Index:
             for code_object, name, number, address in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
+    @cached_property
+    def text_addresses(self) -> dict[tuple[int, int], ObjectAddress]:
+        """Where the text sections begin, by the numbers of their code objects and of the sections in these."""
+        columns = self.columns.section_object, self.columns.section_number, self.columns.section_address
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return {(code_object, number): address for code_object, number, address in rows}
+
     @property
     def rows(self) -> RowTable:
         """The line rows."""
@@ -244,7 +253,7 @@ class Index:
         if not 0 <= offset < room:
             return None
         slot = position + offset >> shift
-        page = pages.get(slot >> ANSWER_PAGE)
+        page = pages.get(slot >> ANSWER_PAGE_SHIFT)
         found = page[slot & LAST_IN_PAGE] if page else None
         reason, kernel, frames = found or self.points.at(position + offset)
         at = offset + before
@@ -371,15 +380,29 @@ class Index:
         return {path: number for number, path in reversed(list(enumerate(self.objects)))}
 
     def address_map(self, path: str | None) -> AddressMap:
-        """Object addresses to sections, among ``chosen_sections``. Kept for each path."""
+        """Object addresses to sections, among ``chosen_sections``. Those of ``KEPT_MAPS`` paths are kept, and that of no path."""
+        if path is None:
+            return self._whole_map
         maps = self._address_maps
-        if path not in maps:
-            maps[path] = AddressMap.over(self, self.chosen_sections(path))
-        return maps[path]
+        found = maps.get(path)
+        if found is None:
+            if len(maps) >= KEPT_MAPS:
+                maps.clear()
+            found = maps[path] = AddressMap.over(self, self.chosen_sections(path))
+        return found
 
     @cached_property
-    def _address_maps(self) -> dict[str | None, AddressMap]:
+    def _whole_map(self) -> AddressMap:
+        return AddressMap.over(self, self.chosen_sections(None))
+
+    @cached_property
+    def _address_maps(self) -> dict[str, AddressMap]:
         return {}
+
+    @cached_property
+    def section_addresses(self) -> U64:
+        """The address of each section: all address maps share it."""
+        return self.columns.section_address.astype(np.uint64)
 
     def candidate(self, section: int, offset: int) -> Candidate:
         """A byte of text as a candidate of an ambiguous query."""
@@ -402,11 +425,11 @@ class AddressMap:
     def over(cls, index: Index, sections: Sequence[int] | Column) -> AddressMap:
         """Between two cuts the sections held are a running sum; the sum of their numbers is the number of the only one."""
         numbers = np.asarray(sections, np.int64)
-        address = index.columns.section_address.astype(np.uint64)
+        address = index.section_addresses
         if len(numbers) == 1 and (size := index.section_size(numbers[0])):
             return cls(address[numbers] + np.array([0, size], np.uint64), np.array([1, 0]), numbers.repeat(2), address)
         starts = address[numbers]
-        ends = starts + index.columns.section_size.astype(np.uint64)[numbers]
+        ends = starts + index.columns.section_size[numbers].astype(np.uint64)
         cuts, slot = np.unique(np.concatenate([starts, ends]), return_inverse=True)
         sign = np.repeat(np.array([1, -1]), len(numbers))
         count = np.zeros(len(cuts), np.int64)

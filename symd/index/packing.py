@@ -18,8 +18,8 @@ from symd.model.columns import I64
 from symd.model.reasons import KNOWN
 from symd.model.summaries import ModuleSummary
 
-PAGE = 12
-"""A page has 1 << PAGE ranges."""
+PAGE_SHIFT = 12
+"""A page has 1 << PAGE_SHIFT ranges."""
 _PAGES_A_PAGE = 12
 """Where more than one page of so many is wanted, all are opened at once, which is as cheap as one by one."""
 _SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
@@ -35,7 +35,7 @@ def pack_ranges(found: ModuleRanges) -> dict[str, Column]:
     one's, the differences of these frames, then for each range the line (above the frame's; 0: none), the column, the
     reason."""
     count = len(found.line)
-    firsts = np.arange(0, count, 1 << PAGE)
+    firsts = np.arange(0, count, 1 << PAGE_SHIFT)
     run, frame = _cut(found.run, found.run_frame, firsts)
     steps = np.diff(frame, prepend=np.int64(0))
     at = np.searchsorted(run, firsts)
@@ -65,10 +65,10 @@ def packed_pages(run: I64, steps: Column, planes: tuple[Column, Column, Column])
     begins = np.zeros(count, np.bool_)
     begins[run] = True
     bits = np.packbits(begins, bitorder="little")
-    stops = np.searchsorted(run, np.append(np.arange(0, count, 1 << PAGE), count)).tolist()
+    stops = np.searchsorted(run, np.append(np.arange(0, count, 1 << PAGE_SHIFT), count)).tolist()
     compress = Compressor()
     for page, (begin, stop) in enumerate(pairwise(stops)):
-        first, last = page << PAGE, page + 1 << PAGE
+        first, last = page << PAGE_SHIFT, page + 1 << PAGE_SHIFT
         yield compress(bits[first >> 3 : last >> 3], steps[begin:stop], *(plane[first:last] for plane in planes))
 
 
@@ -148,7 +148,7 @@ class RangePages:
         self._count = int(columns.range_count.item(0))
         self._first_frame, self._ends, self._data = columns.page_frame, columns.page_end, columns.page_data
         self._base, widths = columns.frame_line, columns.page_width.tolist()
-        pages = -(-self._count >> PAGE)
+        pages = -(-self._count >> PAGE_SHIFT)
         if len(self._ends) != pages or len(self._first_frame) != pages or len(widths) != 3:
             raise DataLoss("has ranges that contradict each other", where="index file")
         try:
@@ -184,8 +184,8 @@ class RangePages:
 
     def one(self, number: int) -> tuple[int, int, int, int]:
         """(frame, line, column, reason) of one range."""
-        if not self._open[number >> PAGE]:
-            self._open_pages(range(number >> PAGE, (number >> PAGE) + 1))
+        if not self._open[number >> PAGE_SHIFT]:
+            self._open_pages(range(number >> PAGE_SHIFT, (number >> PAGE_SHIFT) + 1))
         frame, line, column, reason = self._views
         return frame[number], line[number], column[number], reason[number]
 
@@ -194,7 +194,7 @@ class RangePages:
         if 0 not in self._open:
             return
         wanted = np.zeros(len(self._open), np.bool_)
-        wanted[ranges >> PAGE] = True
+        wanted[ranges >> PAGE_SHIFT] = True
         wanted &= np.frombuffer(self._open, np.bool_) == 0
         pages = np.flatnonzero(wanted).tolist()
         if len(pages) * _PAGES_A_PAGE > len(wanted):
@@ -218,7 +218,7 @@ class RangePages:
         frame += np.repeat(first - frame[np.cumsum(held) - held], held)
         if int(frame.min()) < 0 or int(frame.max()) >= len(self._base) or not _IS_REASON[reason].all():
             raise DataLoss("has ranges of frames or reasons that are not there", where="index file")
-        at = slice(pages.start << PAGE, (pages.start << PAGE) + len(reason))
+        at = slice(pages.start << PAGE_SHIFT, (pages.start << PAGE_SHIFT) + len(reason))
         self._frame[at] = np.repeat(frame, lengths)
         self._line[at] = (np.repeat(self._base[frame], lengths) + above.astype(np.uint32)) * (above > 0)
         self._column[at], self._reason[at] = column, reason
@@ -236,7 +236,7 @@ class RangePages:
 
     def _page(self, page: int) -> list[memoryview]:
         """Its planes: bits, steps, lines, columns, reasons."""
-        begin, size = int(self._ends[page - 1]) if page else 0, self._stop(page) - (page << PAGE)
+        begin, size = int(self._ends[page - 1]) if page else 0, self._stop(page) - (page << PAGE_SHIFT)
         data = memoryview(decompress(self._data[begin : int(self._ends[page])], LARGEST_PAGE))
         bits = size + 7 >> 3
         widths = [dtype.itemsize for dtype in (*self._widths, _BYTE)]
@@ -247,7 +247,7 @@ class RangePages:
         return [data[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
 
     def _stop(self, page: int) -> int:
-        return min((page + 1) << PAGE, self._count)
+        return min((page + 1) << PAGE_SHIFT, self._count)
 
 
 class Unpacked(NamedTuple):
@@ -263,7 +263,7 @@ class OpenRanges(RangePages):
 
     def __init__(self, columns: Columns, found: ModuleRanges, *, as_written: bool = False) -> None:
         self._count = count = len(found.line)
-        self._open = bytearray(b"\1") * -(-count >> PAGE)
+        self._open = bytearray(b"\1") * -(-count >> PAGE_SHIFT)
         frame = np.repeat(found.run_frame, np.diff(found.run, append=count))
         self._frame = frame.astype(np.uint16 if len(found.frames.line) <= 1 << 16 else np.uint32)
         self._line, self._column, self._reason = found.line, found.column, found.reason

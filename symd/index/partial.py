@@ -52,11 +52,11 @@ class PartialIndex:
         self._file: bytes | None = None
         self._index: Index | None = None
 
-    def index(self, queries: Sequence[Query]) -> Index | None:
-        """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
-        when the whole one is as good, or must say which kernels there are."""
+    def index(self, queries: Sequence[Query], path: str | None = None) -> Index | None:
+        """An index that answers ``queries`` about the code object at ``path``, or about all, as the whole one does, and knows sections
+        and kernels alone elsewhere; None when the whole one is as good, or must say which kernels there are."""
         with self._lock:
-            file = self._file_for(queries)
+            file = self._file_for(queries, path)
             if file is None:
                 return None
             if self._index is None:
@@ -64,11 +64,11 @@ class PartialIndex:
             return self._index
 
     def file(self, queries: Sequence[Query]) -> bytes | None:
-        """The index file of the same."""
+        """The index file of the same, about all; what names functions it answers also about the code object at some path."""
         with self._lock:
-            return self._file_for(queries)
+            return self._file_for(queries, None)
 
-    def _file_for(self, queries: Sequence[Query]) -> bytes | None:
+    def _file_for(self, queries: Sequence[Query], path: str | None) -> bytes | None:
         names = {query.kernel for query in queries if isinstance(query, ByKernel)}
         if names and (self._text_names.nameless or not all(map(self._text_names.named, names))):
             return None
@@ -76,7 +76,7 @@ class PartialIndex:
             position.object: [] for name in names for position in self._text_names.named(name)
         }
         for query in queries:
-            for position in self._text_names.meant(query):
+            for position in self._text_names.meant(query, path):
                 asked.setdefault(position.object, []).append((position.section, position.offset))
         if not (names <= self._text_names.kernels.keys() or all(asked.values())):
             return None  # where nothing is decoded kernels are known, and other functions are not
@@ -149,8 +149,9 @@ class _TextNames:
         """Where kernels and function symbols of that name begin. Nobody else is meant by a name that one of them has."""
         return [*self.kernels.get(name, ()), *self.functions.get(name, ())]
 
-    def meant(self, query: Query) -> Iterator[_Position]:
-        """Every place that a query may mean, in whichever code object: more than it does where a path chooses one."""
+    def meant(self, query: Query, path: str | None) -> Iterator[_Position]:
+        """Every place that a query may mean. One that names a function may mean it in any code object: more than it does where a path
+        chooses one."""
         if isinstance(query, ByKernel):
             size = {(number, section.index): section.size for number, section in self._sections}
             for number, section, offset in self.named(query.kernel):
@@ -158,8 +159,11 @@ class _TextNames:
                     yield _Position(number, section, offset + query.offset)
             return
         for number, text in self._sections:
+            code = self._objects[number]
+            if code.is_compiler_input if path is None else code.path != path:
+                continue
             if isinstance(query, ByAddress):
-                offset = query.address - text.address - self._objects[number].bias
+                offset = query.address - text.address - code.bias
             else:
                 offset = query.offset if query.section in (text.index, text.name) else -1
             if 0 <= offset < text.size:

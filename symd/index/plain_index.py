@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from symd.model.plain_answers import PlainAnswer
 
-PAGE = 12
-"""As ``packing.PAGE``."""
+PAGE_SHIFT = 12
+"""As ``packing.PAGE_SHIFT``."""
 _GROUP = 6
 """As ``starts.GROUP``."""
 _ITEMS: Mapping[bytes, Literal["B", "H", "I", "Q"]] = {b"|u1\0": "B", b"<u2\0": "H", b"<u4\0": "I", b"<u8\0": "Q"}
@@ -147,8 +147,8 @@ class _PlainIndex:
         count = self._column("range_count")[0]
         if number >= count:
             raise NotPlain
-        page, here = number >> PAGE, number & (1 << PAGE) - 1
-        held = min(count - (page << PAGE), 1 << PAGE)
+        page, here = number >> PAGE_SHIFT, number & (1 << PAGE_SHIFT) - 1
+        held = min(count - (page << PAGE_SHIFT), 1 << PAGE_SHIFT)
         widths = self._column("page_width")
         step_width, line_width, column_width = widths[0], widths[1], widths[2]
         data = memoryview(self._page(page))

@@ -22,9 +22,9 @@ KEPT_ANSWERS = 256
 """Of so many ranges an index keeps the answers, and so many pages of them."""
 ANSWER_BYTES = 1000
 """About what a kept answer takes at most, with a page of its own."""
-ANSWER_PAGE = 6
-"""An answer page has 1 << ANSWER_PAGE slots, as a word of ``start_bits`` has bits: another one than ``packing.PAGE``, of ranges."""
-_SLOTS = 1 << ANSWER_PAGE
+ANSWER_PAGE_SHIFT = 6
+"""An answer page has 1 << ANSWER_PAGE_SHIFT slots, as a word of ``start_bits`` has bits: another one than ``packing.PAGE_SHIFT``, of ranges."""
+_SLOTS = 1 << ANSWER_PAGE_SHIFT
 LAST_IN_PAGE = _SLOTS - 1
 _EMPTY_PAGE: AnswerPage = (None,) * _SLOTS
 _REASONS = {int(reason): reason for reason in KNOWN}
@@ -67,7 +67,7 @@ class PointLookup:
     def at(self, position: int) -> RangeAnswer:
         """What holds at a text position; positions before the first start belong to range 0."""
         slot = position >> self.shift
-        page = self.pages.get(slot >> ANSWER_PAGE)
+        page = self.pages.get(slot >> ANSWER_PAGE_SHIFT)
         return (page[slot & LAST_IN_PAGE] if page else None) or self._found(slot)
 
     def _found(self, slot: int) -> RangeAnswer:
@@ -79,13 +79,13 @@ class PointLookup:
         answer = self._kept.get(number)
         if answer is None:
             answer = self._kept[number] = self._answer(number)
-        page = self.pages.get(slot >> ANSWER_PAGE, _EMPTY_PAGE)
-        self.pages[slot >> ANSWER_PAGE] = page[:first] + (answer,) * (stop - first) + page[stop:]
+        page = self.pages.get(slot >> ANSWER_PAGE_SHIFT, _EMPTY_PAGE)
+        self.pages[slot >> ANSWER_PAGE_SHIFT] = page[:first] + (answer,) * (stop - first) + page[stop:]
         return answer
 
     def _range(self, slot: int) -> tuple[int, int, int]:
         """(the number of the range that a slot is in, its first slot in the page, the one after its last there)."""
-        begin, at = slot >> ANSWER_PAGE << ANSWER_PAGE, slot & LAST_IN_PAGE
+        begin, at = slot >> ANSWER_PAGE_SHIFT << ANSWER_PAGE_SHIFT, slot & LAST_IN_PAGE
         if self._last_slot < 0:
             starts = self._start_sorted
             after = bisect_right(starts, (slot + 1 << self.shift) - 1)
@@ -94,7 +94,7 @@ class PointLookup:
             return max(after - 1, 0), first, min(stop, _SLOTS)
         if slot > self._last_slot:
             return self._range(self._last_slot)[0], 0, _SLOTS
-        bits, word = self._start_bits[slot >> ANSWER_PAGE], slot >> ANSWER_PAGE
+        bits, word = self._start_bits[slot >> ANSWER_PAGE_SHIFT], slot >> ANSWER_PAGE_SHIFT
         below, above = bits & ((2 << at) - 1), bits >> at + 1
         number = self._start_base[word >> GROUP] + self._start_rank[word] + below.bit_count() - 1
         first, stop = max(below.bit_length() - 1, 0), at + (above & -above).bit_length() if above else _SLOTS

@@ -11,7 +11,7 @@ from symd.index.distinct import grouped
 from symd.index.format import Column, narrow
 from symd.index.kept import Arena, Kept
 from symd.index.locations import base_lines
-from symd.index.packing import PAGE, packed_pages, signed_type
+from symd.index.packing import PAGE_SHIFT, packed_pages, signed_type
 from symd.index.portions import Extent, Portion
 from symd.model.columns import I64, U32
 
@@ -145,7 +145,7 @@ class ModulePages:
         waiting = _no_ranges()
         for each in self._ranges:
             waiting = tuple(np.concatenate(pair) for pair in zip(waiting, self._opened(each), strict=True))
-            whole = len(waiting[0]) >> PAGE << PAGE
+            whole = len(waiting[0]) >> PAGE_SHIFT << PAGE_SHIFT
             yield from self._written([column[:whole] for column in waiting])
             waiting = tuple(column[whole:] for column in waiting)
         yield from self._written(waiting)
@@ -164,11 +164,11 @@ class ModulePages:
         frame, above, column, reason = ranges
         begins = np.ones(len(frame), np.bool_)
         begins[1:] = frame[1:] != frame[:-1]
-        begins[:: 1 << PAGE] = True
+        begins[:: 1 << PAGE_SHIFT] = True
         steps = _steps(frame, 0, 0)
         run = np.flatnonzero(begins)
         pages = packed_pages(run, steps[run].astype(self._types[0]), (above, column, reason))
-        return zip(frame[:: 1 << PAGE].tolist(), pages, strict=True)
+        return zip(frame[:: 1 << PAGE_SHIFT].tolist(), pages, strict=True)
 
 
 def _no_ranges() -> tuple[Column, ...]:
@@ -184,5 +184,5 @@ def _steps(frame: I64, last: int, number: int) -> I64:
     """How far each range's frame is from that of the one before, where that is in the same page; ``last`` is the frame
     before the first of these ranges, which has that ``number``."""
     steps = np.diff(frame, prepend=np.int64(last))
-    steps[-number % (1 << PAGE) :: 1 << PAGE] = 0
+    steps[-number % (1 << PAGE_SHIFT) :: 1 << PAGE_SHIFT] = 0
     return steps

@@ -14,6 +14,7 @@ from symd.errors import BadQuery, InvalidInput
 from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query
 from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.columns import U64
+from symd.model.identities import named_digest
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.query_syntax import parse_query
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -36,9 +37,9 @@ _QUERY_HINT = (
 
 
 def checked_name(module: ModuleName) -> str:
-    """A module's digest. Raises InvalidInput for what names no module."""
+    """A module's digest; of a text that is not ``modules/SHA256`` the text. Raises InvalidInput for what names no module."""
     if isinstance(module, str):
-        return module
+        return named_digest(module) or module
     if isinstance(module, ModuleSummary | ModuleRecord):
         return module.sha256
     raise InvalidInput(f"a module is named by its SHA-256, not by {kind_of(module)}", hint="pass module.sha256")

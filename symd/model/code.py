@@ -171,6 +171,9 @@ class CodeObject:
         """SPIR-V inside a container: where there is machine code beside it, that was made from it."""
         return self.kind is CodeKind.SPIRV and self.path != ""
 
+    def has_kernel(self, name: str) -> bool:
+        return any(kernel.name == name for kernel in self.kernels)
+
     def section(self, name: str) -> Section | None:
         """The first section of that name."""
         return next((section for section in self.sections if section.name == name), None)

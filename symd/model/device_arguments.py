@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import index
-from typing import Final, SupportsIndex, TypeAlias
+from typing import Final, NamedTuple, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from symd.errors import BadQuery
 from symd.model.arguments import AnyColumn, address_column, kind_of
 from symd.model.columns import I64, U64
-from symd.model.contexts import ContextRecord, Times
+from symd.model.contexts import AddressForm, ContextRecord, Times
+from symd.model.texts import checked_text
 
 ContextName: TypeAlias = str | ContextRecord
 """What names a context: its id, ``contexts/ID``, or its record."""
@@ -23,20 +24,54 @@ AnyTimes: TypeAlias = NDArray[np.integer] | Iterable[SupportsIndex] | SupportsIn
 
 _CONTEXT_HINT: Final = "pass what add gave, or a record of all()"
 _ADDRESS_HINT: Final = "pass a number, a list of numbers or a NumPy array of uint64"
+_LOAD_HINT: Final = "pass a number that loads gave"
 _TIME_HINT: Final = "times are nanoseconds, from 0 to 2^63 - 2"
 _LAST_TIME: Final = (1 << 63) - 1
 
 
+class AddressQuestion(NamedTuple):
+    """Device addresses in the context with the id ``context``, each as of its time or all as of one."""
+
+    context: str
+    values: U64
+    times: Times
+    form: AddressForm
+
+    def parts(self, size: int) -> Iterator[AddressQuestion]:
+        """The same as questions for at most ``size`` addresses each: one at least."""
+        for first in range(0, max(len(self.values), 1), size):
+            part = slice(first, first + size)
+            times = self.times if self.times is None or isinstance(self.times, int) else self.times[part]
+            yield self._replace(values=self.values[part], times=times)
+
+
+def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, form: AddressForm) -> AddressQuestion:
+    """Raises BadQuery for what is no context's name, no address or no time, and where times are not one for each address."""
+    question = AddressQuestion(checked_context_id(name), _addresses(values), _times(times), form)
+    if isinstance(question.times, np.ndarray) and len(question.times) != len(question.values):
+        what = f"there are {len(question.times)} times for {len(question.values)} addresses"
+        raise BadQuery(what, hint="give one for each, or one for all")
+    return question
+
+
+def checked_load_number(number: SupportsIndex) -> int:
+    """The number of a load, or 0. Raises BadQuery for another."""
+    checked = _whole(number, "the number of a load", _LOAD_HINT)
+    if not 0 <= checked < 1 << 63:
+        raise BadQuery(f"{checked} is not the number of a load", hint=_LOAD_HINT)
+    return checked
+
+
 def checked_context_id(context: ContextName) -> str:
-    """A context's id. Raises BadQuery for what is neither text nor a record."""
+    """A context's id, or "". Raises BadQuery for what is neither text nor a record."""
     if isinstance(context, ContextRecord):
         return context.id
     if not isinstance(context, str):
         raise BadQuery(f"a context is named by its id, not by {kind_of(context)}", hint=_CONTEXT_HINT)
-    return context.removeprefix("contexts/")
+    return checked_text(context, "a context's id", _CONTEXT_HINT).removeprefix("contexts/")
 
 
-def checked_addresses(values: AnyAddresses) -> U64:
+def _addresses(values: AnyAddresses) -> U64:
     """Device addresses as a column; one is a column of one. Raises BadQuery for what is no address."""
     column = address_column(values)
     if column is not None:
@@ -46,7 +81,7 @@ def checked_addresses(values: AnyAddresses) -> U64:
     return np.array([_address(each) for each in _several(values)], np.uint64)
 
 
-def checked_times(times: AnyTimes) -> Times:
+def _times(times: AnyTimes) -> Times:
     """A number, a column or None, as ``Times`` has them. Raises BadQuery for what is no time; the range of a number is left to others."""
     if times is None:
         return None

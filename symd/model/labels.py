@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.errors import BadQuery
+from symd.model.texts import checked_text
 
 
 def file_label(name: str) -> str:
@@ -11,12 +11,5 @@ def file_label(name: str) -> str:
 
 
 def checked_label(label: str) -> str:
-    """Raises BadQuery for what is no text, or has surrogates, which no encoding has."""
-    if not isinstance(label, str):
-        raise BadQuery(f"a label is text, not {type(label).__name__}", hint="leave it out where there is none")
-    try:
-        label.encode()
-    except UnicodeEncodeError as error:
-        wrong = label[error.start]
-        raise BadQuery(f"{wrong!r} in a label is no character", hint="pass text that UTF-8 can say") from None
-    return label
+    """Raises BadQuery for what no encoding has."""
+    return checked_text(label, "a label", "leave it out where there is none")

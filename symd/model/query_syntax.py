@@ -10,6 +10,8 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, O
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
 _BARE = r"(?=.*[0-9])[0-9a-fA-F]{1,16}"
 """What addr2line would take for a number, and symd does not."""
+_NAME = re.compile(r"[^\W\d][\w$]*")
+_LONGEST_SHOWN = 40
 _INDEX = r"#([0-9]{1,10})"
 _HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
 
@@ -18,10 +20,7 @@ def parse_query(text: str) -> Query:
     """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
     if not _NUMBER.fullmatch(number):
-        bare = re.fullmatch(_BARE, number)
-        raise _bad(
-            text, "not a query", f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}" if bare else _HINT
-        )
+        raise _bad(text, "not a query", _meant(target, plus, number))
     value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
     if value >= 1 << 64:
         raise _bad(text, "a number of more than 64 bits")
@@ -33,6 +32,14 @@ def parse_query(text: str) -> Query:
     if section is None:
         return ByKernel(target, KernelOffset(value))
     return BySection(section, SectionOffset(value))
+
+
+def _meant(target: str, plus: str, number: str) -> str:
+    """What to write instead of a text that ends in no number."""
+    if re.fullmatch(_BARE, number):
+        return f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}"
+    named = not plus and len(number) <= _LONGEST_SHOWN and _NAME.fullmatch(number)
+    return f"{_HINT}; {number}+0 is where {number} begins" if named else _HINT
 
 
 def is_number(text: str) -> bool:

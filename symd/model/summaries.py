@@ -65,11 +65,25 @@ class ModuleSummary(NamedTuple):
 
     def spirv_hint(self, kernel: str) -> str:
         """Which SPIR-V inside the module has a kernel of that name, for somebody who asked without ``--object``; "" where none has."""
+        path = self.spirv_with(kernel)
+        return in_spirv(path) if path else ""
+
+    def spirv_with(self, kernel: str) -> str:
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
         found = (
             each.path for each in self.objects if each.kind is CodeKind.SPIRV and each.path and each.has_kernel(kernel)
         )
-        path = next(found, None)
-        return in_spirv(path) if path else ""
+        return next(found, "")
+
+    def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
+        """Bytes of the kernels of that name, in the code object at ``path`` or in all; those of which the file says it."""
+        return {
+            own.size
+            for each in self.objects
+            if path is None or each.path == path
+            for own in each.kernels
+            if own.name == kernel and own.size
+        }
 
 
 def in_spirv(path: str) -> str:

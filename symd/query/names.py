@@ -167,14 +167,7 @@ def _file_matcher(wanted: NameQuery, check_wanted: Callable[[], None]) -> Callab
 
 def _kernel(index: Index, number: int, row: int) -> NamedItem:
     kernel = index.summary.objects[number].kernels[row]
-    address = next(
-        (
-            text.address
-            for text in index.sections
-            if (text.path, text.section_index) == (index.objects[number], kernel.section_index)
-        ),
-        None,
-    )
+    address = index.text_addresses.get((number, kernel.section_index))
     return NamedItem(
         NameKind.KERNEL,
         kernel.name,

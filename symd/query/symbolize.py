@@ -138,6 +138,7 @@ class _Batch:
         self.path = path
         self._effort = effort or Effort()
         self._starts: dict[str | None, dict[str, list[Start]]] = {}
+        self._sections: dict[str | None, dict[str | int | None, list[Start]]] = {}
         self.section = np.zeros(size, np.int32)
         self.offset = np.zeros(size, np.uint64)
         self.reason = np.zeros(size, np.uint8)
@@ -216,19 +217,25 @@ class _Batch:
                 self.candidates.by_query.update(dict.fromkeys(numbers if suggested else (), suggested))
 
     def _in_section(self, section: str | int, numbers: _Numbers, values: U64) -> None:
-        sections = self.index.sections
-        chosen = self.index.chosen_sections(self.path).tolist()
-        starts = [
-            (text, 0)
-            for text in chosen
-            if section == (sections[text].section_index if isinstance(section, int) else sections[text].section)
-        ]
+        starts = self._section_starts().get(section, [])
         if not starts and self._suggested < MAX_SUGGESTED:
             self._suggested += 1
-            there = tuple(_first_byte(sections[text]) for text in chosen[:MAX_CANDIDATES])
+            chosen = self.index.chosen_sections(self.path)[:MAX_CANDIDATES].tolist()
+            there = tuple(_first_byte(self.index.sections[text]) for text in chosen)
             for slot in range(min(len(values), MAX_SUGGESTED)) if there else ():
                 self.candidates.by_query[_number(numbers, slot)] = there
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
+
+    def _section_starts(self) -> dict[str | int | None, list[Start]]:
+        """Where sections begin, by name and by number: found once for a path, however many sections a batch asks for."""
+        found = self._sections.get(self.path)
+        if found is None:
+            found = self._sections[self.path] = {}
+            for text in self.index.chosen_sections(self.path).tolist():
+                of_text = self.index.sections[text]
+                found.setdefault(of_text.section, []).append((text, 0))
+                found.setdefault(of_text.section_index, []).append((text, 0))
+        return found
 
     def _relative(self, starts: list[tuple[int, int]], numbers: _Numbers, values: U64, missing: Reason) -> None:
         if not starts:

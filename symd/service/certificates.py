@@ -6,15 +6,17 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import grpc
 
-from symd.credential_file import read_credentials
+from symd.credential_file import CERTIFICATE, read_credentials
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition
+from symd.model.frame_text import printable
 from symd.service.certificate_dates import not_after
 from symd.service.watched_files import WatchedFiles, read_private
 
@@ -24,6 +26,8 @@ SOON: Final = timedelta(days=14)
 """How long before its end a certificate is warned of, when it is read."""
 _OTHERS: Final = 0o037
 """A key may be read by a group, as those below /etc/ssl/private are."""
+
+_PRIVATE_KEY: Final = b"PRIVATE KEY-----"
 
 Configuration = tuple[bytes, bytes, bytes | None]
 """Key, certificate chain, and the certificates of those who sign clients' ones."""
@@ -97,7 +101,13 @@ class Certificates:
             log.warning("the certificate in %s expires at %s", self._certificate, end.isoformat())
 
     def _read(self) -> Configuration:
-        key, chain = read_private(self._key, _OTHERS), _read(self._certificate, "--tls-cert")
+        chain = _read(self._certificate, "--tls-cert")
+        if _PRIVATE_KEY in chain and not CERTIFICATE.search(chain):
+            hint = "--tls-cert takes the certificate, --tls-key its key"
+            raise FailedPrecondition(
+                "this is a private key and no certificate", where=str(self._certificate), hint=hint
+            )
+        key = read_private(self._key, _OTHERS)
         authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -117,6 +127,12 @@ class Certificates:
                 ) from None
         self._tell(not_after(chain))
         return key, chain, authorities
+
+
+def certified_name(names: Iterable[str]) -> str | None:
+    """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as it may stand in a
+    log and in an error, for whoever signs may write anything into it."""
+    return next((printable(name) for name in names if name), None)
 
 
 def _no_password() -> str:

@@ -18,7 +18,7 @@ import stat
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -188,33 +188,39 @@ class Connections:
     def _look(self, now: float) -> bool:
         """Whether there were connections of addresses that are shut out. Raises OSError where the open descriptors cannot be listed."""
         with self._lock:
-            before = dict(self._let_in)
-            known = set(self._known)
+            let_in, known = dict(self._let_in), set(self._known)
         self._seen = {inode: seen for inode, seen in _sockets(self._seen, now) if seen.port in self._ports}
-        live = {seen.remote for seen in self._seen.values()}
-        with self._lock:
-            for peer, entry in before.items():
-                if entry.remote not in live:
-                    self._leave(peer, entry)
-            self._known -= {peer for peer in known if tcp_remote(peer) not in live}
-        own = {entry.remote for entry in before.values()}
-        strangers = [seen for seen in self._seen.values() if seen.remote not in own]
+        self._forget_ended(let_in, known)
+        own = {entry.remote for entry in let_in.values()}
         self._count_bytes(own, now)
         shut_out = self._shut_out.networks(now)
         if shut_out != self._filtered:
             self._filter(shut_out)
+        strangers = [seen for seen in self._seen.values() if seen.remote not in own]
         ended = [seen for seen in strangers if seen.network in shut_out]
         for seen in ended:
             self._close(seen, self._shut_out.limit(seen.network, now))
-            strangers.remove(seen)
-        staying = {tcp_remote(peer) for peer in known}
+        others = [seen for seen in strangers if seen.network not in shut_out]
+        self._close_lingering(others, {tcp_remote(peer) for peer in known}, now)
+        return bool(ended)
+
+    def _forget_ended(self, let_in: Mapping[str, _LetIn], known: Collection[str]) -> None:
+        """Those of both whose connections are not seen any more."""
+        live = {seen.remote for seen in self._seen.values()}
+        with self._lock:
+            for peer, entry in let_in.items():
+                if entry.remote not in live:
+                    self._leave(peer, entry)
+            self._known -= {peer for peer in known if tcp_remote(peer) not in live}
+
+    def _close_lingering(self, strangers: list[Seen], staying: Collection[Remote | None], now: float) -> None:
+        """Close those that are too many, and of the others those that are there for too long and not ``staying``."""
         for seen in _too_many(strangers, self._limits.unknown_connections):
             self._close(seen, "unknown_connections")
             strangers.remove(seen)
         for seen in strangers:
             if now - seen.since > self._limits.unknown_seconds and seen.remote not in staying:
                 self._close(seen, "unknown_seconds")
-        return bool(ended)
 
     def _count_bytes(self, own: Collection[Remote | None], now: float) -> None:
         brought = {}
@@ -317,7 +323,7 @@ def _listens(number: int, ports: Collection[int]) -> bool:
 
 
 def _descriptors() -> Sequence[int]:
-    """None where the system has no such folder. Raises OSError where the folder cannot be read now."""
+    """Those that are open; () where the system has no such folder. Raises OSError where the folder cannot be read now."""
     try:
         return [int(name) for name in os.listdir(_OPEN)]  # noqa: PTH208 - a path for each would be made
     except FileNotFoundError:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
@@ -21,7 +22,7 @@ from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Rights, rights_text
 from symd.service.access_file import Access, read_access
 from symd.service.audit import AuditLog
 from symd.service.call import Call, CallEnded
-from symd.service.certificates import Certificates
+from symd.service.certificates import Certificates, certified_name
 from symd.service.connections import Connections
 from symd.service.peer_names import new_prefix, uid_of
 from symd.service.quiet_log import QuietLog
@@ -209,14 +210,5 @@ def _token(metadata: Iterable[tuple[str, str | bytes]]) -> bytes | None:
 
 
 def _certified(facts: Mapping[str, Iterable[bytes]]) -> str | None:
-    """The common name of the client's certificate, or the first of its alternative names."""
-    for key in ("x509_common_name", "x509_subject_alternative_name"):
-        for value in facts.get(key, ()):
-            if value:
-                return _printable(value.decode("utf-8", "replace"))
-    return None
-
-
-def _printable(name: str) -> str:
-    """The name of a certificate as it may stand in a log and in an error: whoever signs may write anything into it."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in name)
+    names = (facts.get(key, ()) for key in ("x509_common_name", "x509_subject_alternative_name"))
+    return certified_name(name.decode("utf-8", "replace") for name in chain.from_iterable(names))

@@ -28,6 +28,7 @@ from symd.service.metrics import Metrics
 from symd.service.metrics_page import metrics_served
 from symd.service.server import Daemon, build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watchdog_notified
+from symd.service.thread_switches import frequent_thread_switches
 from symd.service.tracing import tracing
 from symd.service.workers import Workers
 from symd.store import ModuleStore, Store
@@ -78,6 +79,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         daemon.server.start()
         stack.enter_context(heap_trimmed())
         stack.enter_context(pinned_to_one_cpu(daemon.server.threads))
+        stack.enter_context(frequent_thread_switches())
         for address in addresses:
             _announce(address, config.doors, ready)
         if shown is not None:

@@ -19,6 +19,7 @@ from symd.model.rights import Right
 from symd.model.sources import SourceText
 from symd.service.addresses import is_local
 from symd.service.call import Call, next_number
+from symd.service.certificates import certified_name
 from symd.service.disk_sources import DiskSources
 from symd.service.doors import ANONYMOUS, Doorkeeper, Shown
 from symd.service.http_metrics import HttpMetrics
@@ -34,7 +35,7 @@ from symd.web.connections import Connections
 from symd.web.exchange import Exchange
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
-from symd.web.server import bound, serving
+from symd.web.server import bound, parsed, serving
 from symd.web.site import Effort, Site
 from symd.web.visitors import Door, Entered, SecretDoor, Visitor
 
@@ -92,10 +93,12 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
 
 
 def _secret_door(config: Config) -> SecretDoor | None:
-    """The door of a server that nothing is said of; None where tokens, TLS or ``--insecure`` say who comes in. Raises FailedPrecondition."""
+    """The door of a server that nothing is said of; None where tokens, TLS or ``--insecure`` say who comes in. Raises InvalidInput and
+    FailedPrecondition."""
     doors, address = config.doors, config.http
     if doors.insecure or doors.tls_certificate is not None:
         return None
+    parsed(address)
     if is_local(address):
         return None if doors.access is not None else SecretDoor()
     raise FailedPrecondition(
@@ -138,16 +141,11 @@ def _token(header: str) -> bytes | None:
 
 
 def _certified(certificate: Mapping[str, Any] | None) -> str | None:
-    """The common name of a client's certificate, or the first of its alternative names (``ssl.SSLSocket.getpeercert``)."""
+    """``certificate`` is as ``ssl.SSLSocket.getpeercert`` has it."""
     if not certificate:
         return None
     names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
-    names += [value for _, value in certificate.get("subjectAltName", ())]
-    return next((_printable(name) for name in names if name), None)
-
-
-def _printable(name: str) -> str:
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in name)
+    return certified_name(names + [value for _, value in certificate.get("subjectAltName", ())])
 
 
 def _address(connection: HTTPConnection) -> str:

@@ -5,7 +5,6 @@ The server wakes the first (LISTEN); where the connection for that is lost anoth
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -17,12 +16,11 @@ from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import CHANNEL
 from symd.shared_store.shared_writability import SharedWritability
+from symd.store.complaints import Complaints
 from symd.store.connection import digest_of_row
 from symd.store.module_log import REMOVED, ModuleLog
 from symd.store.removals import Removals
 from symd.store.usage import Usage
-
-log = logging.getLogger("symd.store")
 
 PERIOD: Final = 0.5
 """Seconds after which the first thread looks whether there is something to do, when nobody wakes it."""
@@ -65,8 +63,7 @@ class Housekeeping:
         self._listening: Connection | None = None
         self._last: int | None = None
         """The last entry of the log that was looked at; None before the first."""
-        self._complaints: dict[str, str] = {}
-        """What was logged last of each work; each has a thread of its own."""
+        self._complaints = Complaints()
 
     def begin(self) -> None:
         self._thread.start()
@@ -87,37 +84,24 @@ class Housekeeping:
                 thread.join()
         if self._listening is not None:
             self._listening.close()
-        self._attempt(_USES, self._write_uses)
+        self._complaints.attempt(_USES, self._write_uses)
 
     def _run(self) -> None:
         written = time.monotonic()
         while not self._ended.is_set():
-            trouble = self._attempt("looking after the store", self._listen)
+            trouble = self._complaints.attempt("looking after the store", self._listen)
             if not trouble and time.monotonic() - written >= USES_PERIOD:
-                trouble = self._attempt(_USES, self._write_uses)
+                trouble = self._complaints.attempt(_USES, self._write_uses)
                 written = time.monotonic()
-            self._attempt("asking the disk", partial(self._writability.check, trouble))
+            self._complaints.attempt("asking the disk", partial(self._writability.check, trouble))
             if trouble:
                 self._ended.wait(RETRY_SECONDS)
 
     def _clean(self) -> None:
         while not self._ended.is_set():
-            self._attempt("removing unwanted objects", lambda: self._remove_unwanted(self._ended.is_set))
+            self._complaints.attempt("removing unwanted objects", lambda: self._remove_unwanted(self._ended.is_set))
             self._hurried.wait(UNWANTED_PERIOD)
             self._hurried.clear()
-
-    def _attempt(self, what: str, work: Callable[[], object]) -> str:
-        """Do it, or log once why not: the next time may do. Why it could not be done, "" where it could."""
-        try:
-            work()
-        except SymdError as error:
-            is_wanted = what == _USES or not self._ended.is_set()  # uses are written once more at the end
-            if str(error) != self._complaints.get(what) and is_wanted:
-                log.warning("%s: %s", what, error)
-            self._complaints[what] = str(error)
-            return error.message
-        self._complaints.pop(what, None)
-        return ""
 
     def _listen(self) -> None:
         """Wait a while for the server's word, and tell what has happened."""

@@ -21,7 +21,7 @@ class SharedWritability(Writability):
         self._refusal = ""
         """Why this machine's disk refused, until the next check."""
 
-    def refused(self, error: StoreUnavailable) -> None:
+    def note_refusal(self, error: StoreUnavailable) -> None:
         """A write ended with this error. Where this machine's disk is why, the next check says so."""
         if error.metadata.get("errno") in REFUSED:
             self._refusal = error.message

@@ -9,12 +9,11 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from symd.config import Limits
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
@@ -28,18 +27,11 @@ from symd.shared_store.postgresql import Server
 from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.unwanted import remove_unwanted
 from symd.store import rows
-from symd.store.aliases import Aliases
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
-from symd.store.context_log import ContextLog
 from symd.store.eviction import Evicted, chosen, note_evictions
-from symd.store.eviction_log import EvictionLog
 from symd.store.files import IncomingFile, disk, make_folder, sha256_of, sweep
-from symd.store.module_log import ModuleLog
-from symd.store.removals import Removals
-from symd.store.upload import Upload
-from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
 
@@ -65,6 +57,7 @@ class SharedStore(CataloguedModules):
     """
 
     _catalogue: PostgresCatalogue
+    writability: SharedWritability
 
     def __init__(
         self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None, *, make: bool = True
@@ -79,12 +72,7 @@ class SharedStore(CataloguedModules):
         with disk(incoming):
             make_folder(incoming, durable=False)
             sweep(incoming)
-        self.aliases = Aliases(self._catalogue, self._limits)
-        self.module_log = ModuleLog(self._catalogue, self._limits)
-        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.notify)
-        self.removals = Removals()
-        self.eviction_log = EvictionLog(self._limits)
-        self.usage = Usage()
+        self._make_parts()
         self.writability = SharedWritability(incoming, self._limits)
         clean = partial(remove_unwanted, self._catalogue, files, self._locks)
         self._housekeeping = Housekeeping(
@@ -94,19 +82,10 @@ class SharedStore(CataloguedModules):
         weakref.finalize(self, self._housekeeping.end)
 
     def close(self) -> None:
-        """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
         self.module_log.close()
         self._housekeeping.end()
         self._locks.close()
         self._catalogue.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """An object without a row is nobody's: there is nothing to adopt. What is unwanted goes."""
@@ -123,13 +102,11 @@ class SharedStore(CataloguedModules):
             self.usage.note(digest)  # who asks will count on it
         return [digest for digest in checked if digest not in there]
 
-    def writer(self) -> Upload:
-        with self.writability.noticing(), disk(self._incoming_folder):
-            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
-
     def data(self, digest: str) -> memoryview:
         size = self._size(digest)
-        view = self._fetched(digest, lambda: self._files.mapped(module_object(digest)))
+        view = self._files.mapped(module_object(digest))
+        if view is None:
+            raise self._lost(digest, "the object is not in the storage")
         if view.nbytes != size:
             raise self._lost(digest, f"the object has {view.nbytes} bytes, the module had {size}")
         self.usage.note(digest)
@@ -169,28 +146,6 @@ class SharedStore(CataloguedModules):
         view = self._files.mapped(index_object(digest, version))
         self.usage.note(digest)
         return view
-
-    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
-        with self.new_index(digest, version) as file, disk(file.path):
-            file.write(data)
-        return self.index(digest, version)
-
-    @contextmanager
-    def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
-        with self.scratch() as file:
-            yield file
-            self._publish_index(file, checked_digest(digest), version)
-
-    @contextmanager
-    def scratch(self) -> Iterator[IncomingFile]:
-        with self.writability.noticing():
-            with disk(self._incoming_folder):
-                file = self._incoming()
-            try:
-                yield file
-            finally:
-                with disk(file.path):
-                    file.discard()
 
     def drop_index(self, digest: str, version: int) -> None:
         with self._catalogue.writing() as connection:
@@ -240,19 +195,6 @@ class SharedStore(CataloguedModules):
         with disk(self._incoming_folder):
             return Figures(*self._catalogue.sums(), self.writability.free(), self._catalogue.damaged())
 
-    def _size(self, digest: str) -> int:
-        checked = checked_digest(digest)
-        size = self._catalogue.sizes([checked]).get(checked)
-        if size is None:
-            raise self._not_found(digest)
-        return size
-
-    def _fetched(self, digest: str, fetch: Callable[[], memoryview | None]) -> memoryview:
-        view = fetch()
-        if view is None:
-            raise self._lost(digest, "the object is not in the storage")
-        return view
-
     def _lost(self, digest: str, what: str) -> DataLoss:
         """The error for a module whose object is gone or has other bytes; from now on it is missing until it is added again."""
         self._note_lost(digest)
@@ -297,16 +239,19 @@ class SharedStore(CataloguedModules):
         name, size = index_object(digest, version), file.size
         if not self.is_catalogued(digest):
             raise self._not_found(digest)
-        with suppress(LimitExceeded), self._locks.held(STORING, digest) as held, self._noticed():
-            self._catalogue.note_coming(name, digest, version)
-            self._files.add(name, file.path)
-            held.check()
-            with self._adding(
-                digest, lambda connection: bytes_of_index(connection, digest, version, size), survives_power_cut=False
-            ) as connection:
-                rows.keep_index(connection, digest, version, size)
-            return
-        self.forget_attempts(digest, version)
+        try:
+            with self._locks.held(STORING, digest) as held, self._noticed():
+                self._catalogue.note_coming(name, digest, version)
+                self._files.add(name, file.path)
+                held.check()
+                with self._adding(
+                    digest,
+                    lambda connection: bytes_of_index(connection, digest, version, size),
+                    survives_power_cut=False,
+                ) as connection:
+                    rows.keep_index(connection, digest, version, size)
+        except LimitExceeded:
+            self.forget_attempts(digest, version)
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:

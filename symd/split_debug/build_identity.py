@@ -1,5 +1,6 @@
 """Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of
-the code: of each executable section its address and size, as little-endian u64, and its content."""
+the code: of each executable section its address and size, as little-endian u64, and its content. One that objcopy's
+``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import hashlib
 import struct
 from collections.abc import Iterable
 
-from symd.elf.constants import SHT_NOTE
+from symd.elf.constants import SHT_NOBITS, SHT_NOTE
 from symd.elf.writer import OutputSection
 from symd.errors import HashMismatch
 from symd.model.code import CodeObject, Section
@@ -29,7 +30,12 @@ def check(code: CodeObject, debug: CodeObject) -> None:
     if code.target != debug.target:
         raise HashMismatch(f"the debug data is for {debug.target}, the object for {code.target}", hint=hint)
     found = debug.section(SECTION)
-    same = found.data[-_DIGEST_SIZE:] == _digest(code.sections) if found else _code(code) == _code(debug)
+    if found:
+        same = found.data[-_DIGEST_SIZE:] == _digest(code.sections)
+    elif all(section.type == SHT_NOBITS for section in debug.sections if section.executable):
+        same = _layout(code) == _layout(debug) and _have_the_same_notes(code, debug)
+    else:
+        same = _code(code) == _code(debug)
     if not same:
         raise HashMismatch("the debug data belongs to another code object: the code differs", hint=hint)
 
@@ -40,6 +46,20 @@ def _digest(sections: Iterable[Section]) -> bytes:
         if section.executable:
             digest.update(struct.pack("<QQ", section.address, len(section.data)) + section.data)
     return digest.digest()
+
+
+def _layout(code: CodeObject) -> list[tuple[str, int, int]]:
+    return [(one.name, one.address, one.size) for one in code.sections if one.executable]
+
+
+def _have_the_same_notes(code: CodeObject, debug: CodeObject) -> bool:
+    ours, theirs = _notes(code), _notes(debug)
+    shared = ours.keys() & theirs.keys()
+    return bool(shared) and all(ours[name] == theirs[name] for name in shared)
+
+
+def _notes(code: CodeObject) -> dict[str, bytes]:
+    return {one.name: one.data for one in code.sections if one.type == SHT_NOTE}
 
 
 def _code(code: CodeObject) -> list[tuple[str, int, int, bytes]]:

@@ -40,15 +40,15 @@ def _followed(file: str) -> int:
     """The exit code of a session about ``file``."""
     gc.disable()  # modules are imported and the file is opened, and nothing of it is given up again
     from symd.cli.answer_lines import TextLines  # noqa: PLC0415 - NumPy is slow to import
-    from symd.cli.asked_file import asked_file  # noqa: PLC0415 - likewise
+    from symd.cli.asked_file import AskedFile  # noqa: PLC0415 - likewise
     from symd.cli.question_lines import arriving_pieces  # noqa: PLC0415 - likewise
     from symd.cli.session import Session  # noqa: PLC0415 - likewise
     from symd.config import DEFAULT_LIMITS  # noqa: PLC0415 - likewise
 
-    asked = asked_file(file, DEFAULT_LIMITS)
+    asked = AskedFile(file, DEFAULT_LIMITS)
     gc.freeze()
     gc.enable()
-    session = Session(asked, TextLines(), None)
+    session = Session(asked.symbolize, TextLines(), None)
     session.follow(arriving_pieces(sys.stdin.fileno()))
-    session.say_what_was_meant(file)
+    session.say_what_was_meant(file, asked)
     return session.finish()

@@ -11,16 +11,17 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue_copy import CatalogueCopy
+from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
-from symd.store.files import FILE_MODE, disk, locked, size_of
+from symd.store.files import FILE_MODE, disk, locked, may_write, size_of
+from symd.store.opened_path import OpenedPath
 
 log = logging.getLogger("symd.store")
 
@@ -232,22 +233,33 @@ class _Pool:
     """A file, and connections to it that nobody uses. Of one that was left what is given back goes with it."""
 
     path: Path
+    opened: OpenedPath | None = None
+    """None of a copy, and before the file is made."""
     copy: CatalogueCopy | None = None
     idle: list[sqlite3.Connection] = field(default_factory=list)
     is_left: bool = False
 
     def give_back(self, connection: sqlite3.Connection) -> None:
-        if self.is_left:
-            connection.close()
-        else:
-            self.idle.append(connection)
+        self.idle.append(connection)
+        if self.is_left:  # for long, or only just now
+            self._close_idle()
+
+    def change(self) -> str:
+        """What has become of the file (``OpenedPath.change``)."""
+        return "" if self.opened is None else self.opened.change()
 
     def close(self) -> None:
         self.is_left = True
-        while self.idle:
-            self.idle.pop().close()
+        if self.opened is not None:
+            self.opened.close()
+        self._close_idle()
         if self.copy is not None:
             self.copy.remove()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # several threads may do this
+            while True:
+                self.idle.pop().close()
 
 
 class Catalogue(CatalogueQueries):
@@ -257,14 +269,16 @@ class Catalogue(CatalogueQueries):
 
     def __init__(self, root: Path, *, durable: bool = True, lock_seconds: float | None = None) -> None:
         self._root = root
-        self._pool = _Pool(newest(root))
+        with disk(root):
+            self._folder = OpenedPath(root)
+            self._pool = _Pool(newest(root))
         self._renewing = Lock()
         self.is_recovered = True
-        """False from when a copy was read, or a transaction was refused in the middle, until somebody has brought files and rows in step
-        (``recovery``): of a COMMIT that the disk refuses nobody knows whether it holds, and its files went before it."""
+        """False from when a copy was read, a transaction was refused in the middle, or the folder was found to be away, until somebody has
+        brought files and rows in step (``recovery``): of a COMMIT that the disk refuses nobody knows whether it holds, and its files went before it."""
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
-        self.refused: Callable[[StoreUnavailable], None] = lambda _error: None
+        self.on_refusal: Callable[[StoreUnavailable], None] = lambda _error: None
         """Told each error of a disk that does not take what is written."""
         self._lock = root / LOCK
         self._durable = durable
@@ -273,10 +287,15 @@ class Catalogue(CatalogueQueries):
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
                 self.renew()
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+                self._pool.opened = OpenedPath(self.path)
                 with closing(self.connect()) as connection:
                     migrate(connection, self.path)
         except StoreUnavailable as error:
-            self._read_copy(error)
+            try:
+                self._read_copy(error)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def path(self) -> Path:
@@ -285,6 +304,7 @@ class Catalogue(CatalogueQueries):
 
     def close(self) -> None:
         self._pool.close()
+        self._folder.close()
 
     @property
     def unwritable(self) -> StoreUnavailable | None:
@@ -292,32 +312,56 @@ class Catalogue(CatalogueQueries):
         copy = self._pool.copy
         return None if copy is None else copy.unwritable()
 
+    def check_in_place(self) -> None:
+        """Raises ``StoreUnavailable`` where the folder, or the file in it, is not the one that was opened: a module whose file is in one
+        and whose row in the other is lost."""
+        with disk(self._root):
+            folder, file = self._folder.change(), self._pool.change()
+            if file and not folder:
+                self.renew()
+                file = self._pool.change()
+        if folder or file:
+            self.is_recovered = False
+            raise _misplaced(self._root, f"the store's folder {folder}" if folder else f"the store's catalogue {file}")
+
+    def problem(self) -> str:
+        """Why nothing can be written, "" where that is not so."""
+        try:
+            self.check_in_place()
+        except StoreUnavailable as error:
+            return error.message
+        unwritable = self.unwritable
+        return "" if unwritable is None else unwritable.message
+
     def _read_copy(self, error: StoreUnavailable) -> None:
-        """Go on with a copy of the file until it can be opened: on a disk without any room SQLite cannot even read it in its
-        place. Raises ``error`` where that is not why, or there is nothing to be copied that can be read as it is."""
+        """Go on with a copy of the file until it can be opened: on a disk without any room, and where nothing may be written, SQLite cannot
+        even read it in its place. Raises ``error`` where that is not why, or there is nothing to be copied that can be read as it is."""
         original = newest(self._root)
         if not size_of(original) or opens_in_place(original):
             raise error
         try:
-            copy = CatalogueCopy(original, error)
+            copy = CatalogueCopy(original, error, copy_in_any_case)
         except StoreUnavailable:
             raise error from None
         if older_schema(copy.path):
             copy.remove()
             raise error
-        self._pool, self.is_recovered = _Pool(copy.path, copy), False
+        self._pool, self.is_recovered = _Pool(copy.path, copy=copy), False
         log.error("%s cannot be opened where it is: a copy is read, and nothing is written until it can", original)
 
     def renew(self) -> None:
         """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be opened again."""
-        pool = self._pool
-        if pool.copy is None and not successor(pool.path).exists():
-            return
-        with self._renewing:
-            pool, newer = self._pool, newest(self._root)
-            if newer == pool.path or (pool.copy is not None and not opens_in_place(newer)):
+        with disk(self._root):
+            pool = self._pool
+            if pool.copy is None and not successor(pool.path).exists() and not pool.change():
                 return
-            self._pool = _Pool(newer)
+            with self._renewing:
+                if self._folder.change():
+                    return
+                pool, newer = self._pool, newest(self._root)
+                if newer == pool.path or (pool.copy is not None and not opens_in_place(newer)):
+                    return
+                self._pool = _Pool(newer, OpenedPath(newer))
         if pool.copy is not None:
             log.warning("%s can be opened again", newer)
         pool.close()
@@ -338,7 +382,9 @@ class Catalogue(CatalogueQueries):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                self.check_in_place()
                 connection.execute("COMMIT")
+                self.check_in_place()
             except BaseException as error:
                 self.is_recovered = self.is_recovered and not isinstance(error, sqlite3.OperationalError)
                 if connection.in_transaction:
@@ -359,12 +405,13 @@ class Catalogue(CatalogueQueries):
     @contextmanager
     def _not_replaced(self) -> Iterator[None]:
         """The newest file stays the newest inside."""
+        self.check_in_place()
         with ExitStack() as stack:
             with disk(self._lock):
                 stack.enter_context(locked(self._lock, shared=True))
                 self.renew()
             if (error := self.unwritable) is not None:
-                self.refused(error)
+                self.on_refusal(error)
                 raise error
             yield
 
@@ -399,17 +446,25 @@ class Catalogue(CatalogueQueries):
             self.renew()
             pool = self._pool
             try:
-                return pool, self._opened(pool.path)
+                return pool, self._opened(pool)
             except sqlite3.OperationalError:
                 if pool is self._pool:
                     raise  # else a copy that is gone
 
-    def _opened(self, path: Path) -> sqlite3.Connection:
-        connection = existing(path)
-        mode = "WAL" if self._durable else "MEMORY"
-        connection.execute(f"PRAGMA journal_mode={mode}")
-        connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'OFF'}")
-        connection.execute("PRAGMA foreign_keys=ON")
+    def _opened(self, pool: _Pool) -> sqlite3.Connection:
+        if pool.copy is None:
+            self.check_in_place()
+        connection = existing(pool.path)
+        try:
+            mode = "WAL" if self._durable else "MEMORY"
+            connection.execute(f"PRAGMA journal_mode={mode}")
+            connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'OFF'}")
+            connection.execute("PRAGMA foreign_keys=ON")
+            if pool.copy is None:
+                self.check_in_place()  # else this may be a connection to another file
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @contextmanager
@@ -423,7 +478,7 @@ class Catalogue(CatalogueQueries):
                 self.damaged = self.path
             raise
         except StoreUnavailable as error:
-            self.refused(error)
+            self.on_refusal(error)
             raise
 
     def compact(self) -> None:
@@ -440,18 +495,24 @@ class Catalogue(CatalogueQueries):
             return sizes_of_rows(connection.execute(_SIZES, (json.dumps(list(digests)),)))
 
 
+def _misplaced(root: Path, what: str) -> StoreUnavailable:
+    """The error of a store whose folder, or catalogue, is not at its path any more."""
+    hint = "put it back, or restart the daemon: it begins with what is there then"
+    return StoreUnavailable(f"{what} while it was used", where=str(root), hint=hint, metadata={"file": str(root)})
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """What SQLite refuses inside becomes ``DataLoss`` or ``StoreUnavailable``."""
     try:
         yield
     except sqlite3.Error as error:
-        raise refusal(path, error) from error
+        raise catalogue_error(path, error) from error
     except UnicodeDecodeError as error:
         raise damage(path, NO_TEXT, "SQLite's own words about it are no text") from error
 
 
-def refusal(path: Path, error: sqlite3.Error) -> SymdError:
+def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:
     """The error of a catalogue with which SQLite cannot go on."""
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(DAMAGE) or str(error).startswith(NO_TEXT):
@@ -470,7 +531,10 @@ def existing(path: Path) -> sqlite3.Connection:
 
 
 def opens_in_place(path: Path) -> bool:
-    """Whether SQLite can have its own files beside a catalogue, which it makes also for who only reads: not on a disk that is full."""
+    """Whether SQLite can have its own files beside a catalogue, which it makes also for who only reads: not on a disk that is full, and not where
+    nothing may be written."""
+    if not (may_write(path.parent) and may_write(path)):
+        return False
     try:
         with closing(existing(path)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -495,6 +559,16 @@ def copy_of_catalogue(path: Path, to: Path) -> None:
     """Copy a catalogue as it is at one moment, with what its log of writes has. Raises ``DataLoss`` and ``StoreUnavailable``."""
     with translated(path), closing(existing(path)) as source, closing(sqlite3.connect(to)) as target:
         source.backup(target)
+
+
+def copy_in_any_case(path: Path, to: Path) -> None:
+    """Copy a catalogue of which nothing can be written: as SQLite reads it, which it can where another process has it open, else byte by byte,
+    for then nobody writes it. Raises OSError."""
+    try:
+        copy_of_catalogue(path, to)
+    except SymdError:
+        Path(f"{to}-journal").unlink(missing_ok=True)
+        copy_with_log(path, to)
 
 
 def damage(path: Path, name: str, fault: str) -> DataLoss:

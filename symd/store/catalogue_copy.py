@@ -1,10 +1,12 @@
-"""A copy of a catalogue on another disk, for as long as its own has no room for the files that SQLite makes beside one it reads."""
+"""A copy of a catalogue on another disk, for as long as SQLite cannot make the files that it has beside one it reads: its disk has no room, or
+may only be read."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,9 +21,10 @@ _PREFIX = "symd-catalogue-"
 class CatalogueCopy:
     """``path`` is the copy. It goes with this object."""
 
-    def __init__(self, original: Path, error: StoreUnavailable) -> None:
-        """``original`` must be open nowhere; ``error`` is why it cannot be. Raises ``StoreUnavailable``."""
+    def __init__(self, original: Path, error: StoreUnavailable, copy: Callable[[Path, Path], None]) -> None:
+        """``original`` must not be open in this process; ``error`` is why it cannot be; ``copy`` copies it. Raises ``StoreUnavailable``."""
         self._error = error
+        self._bring = copy
         try:
             self._copy(original, _SHARED_MEMORY)
         except StoreUnavailable:  # it is not there, or full
@@ -32,7 +35,7 @@ class CatalogueCopy:
             folder = make_temporary_folder(place, _PREFIX)
             try:
                 self.path = folder.path / original.name
-                copy_with_log(original, self.path)
+                self._bring(original, self.path)
             except BaseException:
                 folder.remove()
                 raise
@@ -49,7 +52,7 @@ class CatalogueCopy:
 
 
 def copy_with_log(original: Path, to: Path) -> None:
-    """Copy a catalogue's file and its log of writes, byte by byte. Raises OSError."""
+    """Copy a catalogue's file and its log of writes, byte by byte: right as long as nobody writes. Raises OSError."""
     for suffix in ("", "-wal"):
         with suppress(FileNotFoundError):
             shutil.copyfile(f"{original}{suffix}", f"{to}{suffix}")

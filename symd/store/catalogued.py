@@ -6,22 +6,29 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from symd.config import Limits
 from symd.errors import ModuleNotFound, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import failures, rows
+from symd.store.aliases import Aliases
 from symd.store.budgets import check_label, check_size
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import Connection
+from symd.store.context_log import ContextLog
 from symd.store.eviction import Evicted
 from symd.store.eviction_log import EvictionLog, moment
+from symd.store.files import IncomingFile, disk
 from symd.store.module_log import ADDED, ModuleLog
 from symd.store.paths import digest_of, not_found
 from symd.store.removals import Removals
 from symd.store.upload import Upload
+from symd.store.usage import Usage
+from symd.store.writability import Writability
 
 log = logging.getLogger("symd.store")
 
@@ -61,22 +68,68 @@ class CataloguedModules(ABC):
 
     _catalogue: CatalogueQueries
     _limits: Limits
-    module_log: ModuleLog
-    """What happens to modules, here or by another process, for those who follow it."""
-    removals: Removals
-    """Tells of modules that are removed, here or by another process."""
-    eviction_log: EvictionLog
-    """Tells of modules that this process evicts."""
+    _incoming_folder: Path
+    """Of files being written."""
+    writability: Writability
+    """Whether what is written is taken."""
     given_up = 0
     """Modules that were given up since this process began, because attempts to index them had no end."""
+
+    def _make_parts(self) -> None:
+        """What a store has beside its catalogue, which is there by now, and the bytes."""
+        self.aliases = Aliases(self._catalogue, self._limits)
+        """Other names of modules."""
+        self.module_log = ModuleLog(self._catalogue, self._limits)
+        """What happens to modules, here or by another process, for those who follow it."""
+        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.notify)
+        """Contexts, and what was loaded in them when."""
+        self.removals = Removals()
+        """Tells of modules that are removed, here or by another process."""
+        self.eviction_log = EvictionLog(self._limits)
+        """Tells of modules that this process evicts."""
+        self.usage = Usage()
+        """When modules were used, and which are in use."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     @abstractmethod
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that are not in the store, in the order given."""
 
-    @abstractmethod
     def writer(self) -> Upload:
         """Begin a streamed upload."""
+        with self.writability.noticing(), disk(self._incoming_folder):
+            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
+
+    @contextmanager
+    def scratch(self) -> Iterator[IncomingFile]:
+        """An empty file that is gone afterwards; what was mapped of it stays readable."""
+        with self.writability.noticing():
+            with disk(self._incoming_folder):
+                file = self._incoming()
+            try:
+                yield file
+            finally:
+                with disk(file.path):
+                    file.discard()
+
+    @abstractmethod
+    def _incoming(self) -> IncomingFile:
+        """A new one. Raises OSError."""
+
+    @abstractmethod
+    def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
+        """Take a whole file in, and then its row; when the row is refused the file goes again."""
 
     def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
         """Store a module and return its digest. One that is there already keeps its label and format."""
@@ -87,6 +140,29 @@ class CataloguedModules(ABC):
         with self.writer() as upload:
             upload.write(data)
             return upload.commit(digest, label, format)
+
+    @abstractmethod
+    def index(self, digest: str, version: int) -> memoryview | None:
+        """The module's index in format ``version``, mapped read-only; None when there is none."""
+
+    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
+        """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
+        for it. Failures and attempts remembered up to ``version`` are forgotten."""
+        with self.new_index(digest, version) as file, disk(file.path):
+            file.write(data)
+        return self.index(digest, version)
+
+    @contextmanager
+    def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
+        """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an error
+        inside nothing has changed."""
+        with self.scratch() as file:
+            yield file
+            self._publish_index(file, checked_digest(digest), version)
+
+    @abstractmethod
+    def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
+        """Keep an index, if there is room for it."""
 
     @abstractmethod
     def _take_out(self, connection: Connection, digest: Digest) -> None:
@@ -192,6 +268,14 @@ class CataloguedModules(ABC):
     def _notify_removed(self, digests: Sequence[str]) -> None:
         self.removals.notify(digests)
         self.module_log.notify()
+
+    def _size(self, digest: str) -> int:
+        """The module's catalogued size. Raises ``ModuleNotFound``."""
+        checked = checked_digest(digest)
+        size = self._catalogue.sizes([checked]).get(checked)
+        if size is None:
+            raise self._not_found(digest)
+        return size
 
     def _not_found(self, digest: str) -> ModuleNotFound:
         """The error for a module that is not there, with what is remembered of how it went."""

@@ -36,6 +36,8 @@ from symd.store.rows import append_to_log, trim_log
 
 PAGE = 50_000
 """Loads that are read together."""
+ROWS = 50_000
+"""Segments that are read together, beyond those of one load: a context may have millions."""
 _RECORDS = "SELECT id, description, added FROM contexts "
 _LATER = "SELECT min(at) FROM (SELECT min(loaded) AS at FROM loads WHERE context = :c AND key = :k AND loaded > :t \
 UNION ALL SELECT min(time) FROM unloads WHERE context = :c AND key = :k AND time > :t) AS later"
@@ -47,6 +49,9 @@ VALUES (:c, :event, :r, :k, :module, :t, :until) ON CONFLICT (context, event) DO
 _ENDS = "INSERT INTO unloads (context, key, time) VALUES (:c, :k, :t) ON CONFLICT DO NOTHING"
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
 ORDER BY sequence LIMIT ?) AS page"
+_BEYOND = "SELECT sequence FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence > ? \
+ORDER BY sequence LIMIT 1 OFFSET ?"
+_BEFORE = "SELECT max(sequence) FROM loads WHERE context = ? AND sequence > ? AND sequence < ?"
 _SEGMENTS = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
 FROM loads CROSS JOIN segments WHERE load = sequence AND context = ? AND sequence > ? AND sequence <= ? \
 ORDER BY sequence, segments.rowid'
@@ -190,7 +195,7 @@ class ContextLog:
             number, now, *_ = _number(connection, name)
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
             ended = connection.execute(_ENDED, (number, revision, sequence)).fetchall()
-            until = connection.execute(_UNTIL, (number, sequence, PAGE)).fetchone()[0] or sequence
+            until = _end_of_page(connection, number, sequence, PAGE)
             rows = _checked(connection.execute(_SEGMENTS, (number, sequence, until)).fetchall())
             more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
         return ContextChanges(
@@ -198,10 +203,11 @@ class ContextLog:
         )
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
-        """One page of loads in the order they were told, each with its number: those after number ``after``."""
+        """One page of loads in the order they were told, each with its number: those after number ``after``. It ends early where they have
+        more than ``ROWS`` segments; it is empty only where there are no more."""
         with self._catalogue.reading_at_once() as connection:
             number = _number(connection, name)[0]
-            until = connection.execute(_UNTIL, (number, after, limit)).fetchone()[0] or after
+            until = _end_of_page(connection, number, after, limit)
             return list(_loads(connection.execute(_LOADS, (number, after, until)).fetchall()))
 
     def load(self, number: int) -> LoadInContext | None:
@@ -352,6 +358,16 @@ def _checked(found: Sequence[tuple[Any, ...]]) -> list[Row]:
         if not allowed.issuperset(map(type, values)):
             raise WrongValue(f"a load or segment has another {name} than could be told")
     return list(map(Row._make, found))
+
+
+def _end_of_page(connection: Connection, context: int, after: int, limit: int) -> int:
+    """The last load of a page of so many; of fewer, where they have more than ``ROWS`` segments. ``after`` where there is none."""
+    until: int = connection.execute(_UNTIL, (context, after, limit)).fetchone()[0] or after
+    beyond = connection.execute(_BEYOND, (context, after, ROWS)).fetchone()
+    if beyond is None or beyond[0] > until:
+        return until
+    before: int | None = connection.execute(_BEFORE, (context, after, beyond[0])).fetchone()[0]
+    return int(beyond[0]) if before is None else before
 
 
 def _numbers(found: Sequence[tuple[Any, ...]]) -> list[int]:

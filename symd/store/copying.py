@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue import existing, newest, refusal, translated
+from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
 from symd.store.files import disk, make_folder, open_file, sync_folder
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
@@ -81,7 +82,9 @@ def _copied(source: StorePaths, folder: Path) -> Copied:
     """Copy into a folder that nobody takes for a store before it is whole."""
     copied, done = StorePaths(folder), Copied()
     copied.create(durable=True)
-    for digest in _copy_catalogue(newest(source.root), folder / "catalogue.sqlite"):
+    with disk(source.root):
+        catalogue = newest(source.root)
+    for digest in _copy_catalogue(catalogue, folder / "catalogue.sqlite"):
         _copy_module(source.module(digest), copied.module(digest), digest, done)
     with Store(folder, _UNBOUNDED) as store:  # rows of modules that were removed meanwhile, and of indexes, are dropped
         store.module_log.renew_id()
@@ -95,9 +98,18 @@ def _is_empty(folder: Path) -> bool:
 def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
     """The digests of the modules in the snapshot."""
     os.close(os.open(target, _NEW, 0o600))
-    with translated(target), closing(sqlite3.connect(target)) as after:
-        with translated(path), closing(existing(path)) as before:
+    if path.exists() and not opens_in_place(path):
+        with disk(path):
+            copy_in_any_case(path, target)
+    else:
+        with (
+            translated(target),
+            closing(sqlite3.connect(target)) as after,
+            translated(path),
+            closing(existing(path)) as before,
+        ):
             _back_up(before, after, target)
+    with translated(target), closing(sqlite3.connect(target)) as after:
         return [Digest(digest) for (digest,) in after.execute("SELECT sha256 FROM modules ORDER BY sha256")]
 
 
@@ -107,20 +119,19 @@ def _back_up(before: sqlite3.Connection, after: sqlite3.Connection, target: Path
         before.backup(after)  # in one step: one that pauses begins again whenever somebody writes
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorname", "").startswith(_OF_WRITING):
-            raise refusal(target, error) from error
+            raise catalogue_error(target, error) from error
         raise
 
 
 def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None:
     """Copy a module's file and check it on the way. One that is gone was removed meanwhile."""
-    try:
-        source = os.fdopen(open_file(path), "rb")
-    except FileNotFoundError:
+    source = _opened(path)
+    if source is None:
         return
     make_folder(target.parent)
     digester, size = hashlib.sha256(), 0
     with source, os.fdopen(os.open(target, _NEW, 0o600), "wb") as into:
-        while piece := source.read(PIECE):
+        for piece in _pieces(source, path):
             digester.update(piece)
             size += into.write(piece)
         into.flush()
@@ -131,3 +142,22 @@ def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None
         return
     done.modules += 1
     done.module_bytes += size
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    """None where there is no file. Raises ``StoreUnavailable`` that names it: other refusals are of the disk that the copy goes to."""
+    with disk(path):
+        try:
+            return os.fdopen(open_file(path), "rb")
+        except FileNotFoundError:
+            return None
+
+
+def _pieces(source: BinaryIO, path: Path) -> Iterator[bytes]:
+    """What is in a file; raises as ``_opened``."""
+    while True:
+        with disk(path):
+            piece = source.read(PIECE)
+        if not piece:
+            return
+        yield piece

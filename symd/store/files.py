@@ -56,10 +56,10 @@ def disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise refusal(path, error) from error
+        raise disk_error(path, error) from error
 
 
-def refusal(path: Path, error: OSError) -> StoreUnavailable:
+def disk_error(path: Path, error: OSError) -> StoreUnavailable:
     """The error of a disk that said no, with what to do about it."""
     hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
     name = errno.errorcode.get(error.errno or 0, "unknown")
@@ -319,6 +319,12 @@ def sha256_of(path: Path) -> str:
     """Lower-case hexadecimal SHA-256 of a file, read in pieces. Raises as ``open_file``."""
     with open(open_file(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def may_write(path: Path) -> bool:
+    """Whether the system lets this user write to a file, or change what is in a folder, as far as it can say beforehand: not on a disk that is
+    mounted read-only, root neither."""
+    return os.access(path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK, effective_ids=True)
 
 
 def size_of(path: Path) -> int | None:

@@ -1,5 +1,5 @@
-"""Whether the disk takes what is written: a daemon says so before writes fail where few bytes are free, after one was refused (a quota,
-a disk that is read-only or fails), and again when there is room."""
+"""Whether a store's folder takes what is written: a daemon says so before writes fail where few bytes are free, after one was refused (a quota,
+a disk that is read-only or fails), while the catalogue cannot be written or the folder is away, and again when that is over."""
 
 from __future__ import annotations
 
@@ -22,8 +22,16 @@ _PROBE = bytes(4096)
 class FolderWritability(Writability):
     """Free bytes of the disk that has a store, beside ``Limits.free_disk``, and whether writes succeed."""
 
-    def __init__(self, paths: StorePaths, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        paths: StorePaths,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        of_catalogue: Callable[[], str] = lambda: "",
+    ) -> None:
+        """``of_catalogue`` says why it takes nothing (``Catalogue.problem``)."""
         super().__init__()
+        self._of_catalogue = of_catalogue
         self._paths = paths
         self._least = limits.free_disk
         self._clock = clock
@@ -31,7 +39,7 @@ class FolderWritability(Writability):
         """Why a write was refused, until one succeeds."""
         self._probed = float("-inf")
 
-    def refused(self, error: StoreUnavailable) -> None:
+    def note_refusal(self, error: StoreUnavailable) -> None:
         """A write ended with this error. Where the disk is why, the next check finds that it is not writable, until bytes can be
         written."""
         said = error.metadata
@@ -46,15 +54,19 @@ class FolderWritability(Writability):
 
     def check(self) -> None:
         """Ask the disk; listeners are told of a change. Raises OSError."""
-        free = self.free()
-        self._found(self._problem(free), str(self._paths.root), f"; {free} bytes are free")
+        root = str(self._paths.root)
+        if problem := self._of_catalogue():
+            self._found(problem, root)
+        else:
+            free = self.free()
+            self._found(self._problem(free), root, f"; {free} bytes are free")
 
     def _problem(self, free: int) -> str:
         """Why writes may fail, "" where they may not."""
-        if free < self._least:
-            return "the disk is nearly full"
         if os.statvfs(self._paths.root).f_flag & os.ST_RDONLY:
             return "the disk is read-only"
+        if free < self._least:
+            return "the disk is nearly full"
         if self._refusal and self._clock() - self._probed >= PROBE_SECONDS:
             self._refusal = self._probe()
             self._probed = self._clock()

@@ -1,20 +1,19 @@
 """What is done for an open store now and then, by one thread: other processes' changes are told to those who listen,
 the times at which modules were used come to the catalogue, a catalogue that turns out to be damaged is replaced, and a
-disk that is nearly full is told of."""
+disk that is nearly full, or a folder that is not the store's any more, is told of."""
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 from symd.config import Limits
-from symd.errors import SymdError, Unavailable
+from symd.errors import SymdError
 from symd.store import soundness
 from symd.store.catalogue import Catalogue, existing, newest
 from symd.store.changes import ChangeReader
+from symd.store.complaints import Complaints
 from symd.store.files import disk
 from symd.store.folder_writability import FolderWritability
 from symd.store.module_log import ModuleLog
@@ -24,8 +23,6 @@ from symd.store.recovery import adopt, recover
 from symd.store.removals import Removals
 from symd.store.tree import look
 from symd.store.usage import Usage
-
-log = logging.getLogger("symd.store")
 
 PERIOD = 0.25
 """Seconds between two looks for changes: one number in shared memory is read."""
@@ -37,6 +34,8 @@ RECOVERY_PERIOD = 2.0
 """Seconds between two attempts to bring files and rows in step, where that is to be done."""
 USES_PERIOD = 30.0
 """Seconds between two writes of when modules were used."""
+_USES = "noting when modules were used"
+_ASKING = "asking the disk"
 
 
 class Housekeeping:
@@ -62,7 +61,7 @@ class Housekeeping:
         self._changes = ChangeReader(catalogue)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
-        self._complaint = ""
+        self._complaints = Complaints()
 
     def begin(self) -> None:
         self._thread.start()
@@ -75,46 +74,48 @@ class Housekeeping:
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._changes.close()
-        self._attempt(self._write_uses)
+        self._complaints.attempt(_USES, self._write_uses)
 
     def _run(self) -> None:
+        attempt = self._complaints.attempt
         written, looked, recovered = time.monotonic(), float("-inf"), float("-inf")
         while not self._ended.wait(PERIOD):
+            if not self._is_in_place():
+                attempt(_ASKING, self._check_disk)
+                recovered = float("-inf")  # files and rows are brought in step as soon as it is back
+                continue
             if time.monotonic() - looked >= LOOK_PERIOD:
-                self._attempt(self._look_through)
+                attempt("looking through the catalogue", self._look_through)
                 looked = time.monotonic()
-            self._attempt(self._replace_damaged)
+            attempt("replacing the catalogue", self._replace_damaged)
             if time.monotonic() - recovered >= RECOVERY_PERIOD:
-                self._attempt(self._recover)
+                attempt("bringing files and rows in step", self._recover)
                 recovered = time.monotonic()
-            self._attempt(self._tell_changes)
-            self._attempt(self._check_disk)
+            attempt("reading what others changed", self._tell_changes)
+            attempt(_ASKING, self._check_disk)
             if time.monotonic() - written >= USES_PERIOD:
-                self._attempt(self._write_uses)
+                attempt(_USES, self._write_uses)
                 written = time.monotonic()
 
-    def _attempt(self, work: Callable[[], None]) -> None:
-        """Do it, or log once why not: the next time may do."""
+    def _is_in_place(self) -> bool:
+        """Whether the store's folder is the one that was opened. If it is not, writability tells of it."""
         try:
-            work()
-        except SymdError as error:
-            if str(error) != self._complaint and not self._ended.is_set():
-                log.info("looking after the store: %s", error)
-            self._complaint = str(error)
-        else:
-            self._complaint = ""
+            self._catalogue.check_in_place()
+        except SymdError:
+            return False
+        return True
 
     def _look_through(self) -> None:
         """Find values that symd did not write before somebody meets them; a start looks at those only that it goes by."""
         path = self._catalogue.path
-        with self._catalogue.translated(), closing(existing(path)) as connection:
+        with suppress(_EndedError), self._catalogue.translated(), closing(existing(path)) as connection:
             if soundness.faults(connection, pause=self._pause):
                 self._catalogue.damaged = path
 
     def _pause(self) -> None:
-        """Let others have the processor. Raises ``Unavailable`` at the end."""
+        """Let others have the processor. Raises ``_EndedError`` at the end."""
         if self._ended.wait(_PAUSE_SECONDS):
-            raise Unavailable("the store is closed")
+            raise _EndedError
 
     def _replace_damaged(self) -> None:
         """A catalogue that turned out to be damaged is made anew, or was by another process; one of which a copy was read is opened again
@@ -134,6 +135,7 @@ class Housekeeping:
         self._catalogue.is_recovered = True
         try:
             with disk(self._paths.root):
+                self._paths.create(durable=True)
                 finish_rebuild(self._paths, self._limits.lock_seconds)
                 recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
                 adopt(self._paths, self._catalogue, self._limits, recovery)
@@ -153,3 +155,7 @@ class Housekeeping:
 
     def _write_uses(self) -> None:
         self._usage.write(self._catalogue)
+
+
+class _EndedError(Exception):
+    """The store is closed: what was begun is left."""

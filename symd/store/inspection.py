@@ -20,8 +20,16 @@ from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
-from symd.store.catalogue import copy_of_catalogue, existing, migrate, newest, older_schema, opens_in_place, translated
-from symd.store.catalogue_copy import copy_with_log
+from symd.store.catalogue import (
+    copy_in_any_case,
+    copy_of_catalogue,
+    existing,
+    migrate,
+    newest,
+    older_schema,
+    opens_in_place,
+    translated,
+)
 from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
@@ -139,7 +147,7 @@ def _readable(path: Path) -> Iterator[_Readable]:
         if schema:
             copy_of_catalogue(path, copied)
         else:
-            copy_with_log(path, copied)
+            copy_in_any_case(path, copied)
             schema = older_schema(copied)
         yield _Readable(copied, schema, _migrated(copied) if schema else ())
 

@@ -53,6 +53,7 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
     if faults:
         rebuilt = rebuild(paths, newest(root), faults[0])
     with Store(root, limits._replace(store_size=UNBOUNDED_STORE)) as store:  # what is mended makes nothing else go
+        store.check_writable()
         for finding in before:
             name = Path(finding.subject).name
             if finding.kind is Kind.MODULE:

@@ -15,7 +15,7 @@ from symd.config import Limits
 from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.catalogue import Catalogue
+from symd.store.catalogue import Catalogue, newest
 from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
@@ -44,7 +44,8 @@ class Recovery:
 
 def prepared(paths: StorePaths, *, durable: bool) -> Tree:
     """Make the folders of a store that are not there, and move away what stands in the place of something else; what is there then.
-    Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and OSError."""
+    Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and OSError; none where no folder can be
+    made and there is a catalogue, which can be read."""
     check_no_others(paths)
     make_folder(paths.root, durable=durable)
     check_links(paths)
@@ -57,7 +58,12 @@ def prepared(paths: StorePaths, *, durable: bool) -> Tree:
         log.info(
             "%d things in %s are none of the store's and left alone: %s%s", len(tree.unknown), paths.root, names, more
         )
-    paths.create(durable=durable)
+    try:
+        paths.create(durable=durable)
+    except OSError as error:
+        if not size_of(newest(paths.root)):
+            raise
+        log.error("%s: folders of the store cannot be made: %s", paths.root, error.strerror)  # noqa: TRY400 - it says all
     return tree
 
 

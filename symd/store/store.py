@@ -11,22 +11,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, SymdError
+from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
-from symd.store.aliases import Aliases
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, damage
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
-from symd.store.context_log import ContextLog
 from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
-from symd.store.eviction_log import EvictionLog
 from symd.store.files import (
     IncomingFile,
     disk,
@@ -41,16 +36,12 @@ from symd.store.files import (
 )
 from symd.store.folder_writability import FolderWritability
 from symd.store.housekeeping import Housekeeping
-from symd.store.module_log import ModuleLog
 from symd.store.ownership import check_private
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, finish_rebuild, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
-from symd.store.removals import Removals
 from symd.store.removed_files import removing
 from symd.store.temporary_folder import make_temporary_folder
-from symd.store.upload import Upload
-from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
 
@@ -71,26 +62,18 @@ class Store(CataloguedModules):
         self._limits = limits or Limits()
         self._durable = durable
         self._paths = StorePaths(root)
+        self._incoming_folder = self._paths.incoming
         with disk(root):
             check_private(root)
             self._tree = prepared(self._paths, durable=durable)
         self._catalogue, self.recovery = self._opened()
         if not adopt_later:
             self.adopt()
-        self.aliases = Aliases(self._catalogue, self._limits)
-        """Other names of modules."""
-        self.module_log = ModuleLog(self._catalogue, self._limits)
-        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.notify)
-        """Contexts, and what was loaded in them when."""
-        self.removals = Removals()
-        self.eviction_log = EvictionLog(self._limits)
-        self.usage = Usage()
-        """When modules were used, and which are in use."""
-        self.writability = FolderWritability(self._paths, self._limits)
-        """Whether the disk has room for what is written."""
-        self._catalogue.refused = self.writability.refused
+        self._make_parts()
+        self.writability = FolderWritability(self._paths, self._limits, of_catalogue=self._catalogue.problem)
+        self._catalogue.on_refusal = self.writability.note_refusal
         if (error := self._catalogue.unwritable) is not None:
-            self.writability.refused(error)
+            self.writability.note_refusal(error)
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -111,6 +94,7 @@ class Store(CataloguedModules):
         return store
 
     _catalogue: Catalogue
+    writability: FolderWritability
     _remove: Callable[[], object] | None = None
 
     @property
@@ -138,7 +122,7 @@ class Store(CataloguedModules):
         if found:
             raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
         with disk(self.root):
-            leftovers = sweep(self._paths.incoming)
+            leftovers = self._swept(catalogue)
             if not catalogue.is_recovered:
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
@@ -147,6 +131,21 @@ class Store(CataloguedModules):
             recovery = recover(self._paths, catalogue, self._limits, self._tree)
             catalogue.is_recovered = True
             return catalogue, replace(recovery, leftovers=leftovers, rebuilt=rebuilt)
+
+    def check_writable(self) -> None:
+        """Raises ``StoreUnavailable`` where a copy of the catalogue is read because nothing can be written."""
+        error = self._catalogue.unwritable
+        if error is not None:
+            raise error
+
+    def _swept(self, catalogue: Catalogue) -> int:
+        """How many files that dead writers left are gone. Where nothing can be written they stay. Raises OSError."""
+        try:
+            return sweep(self._paths.incoming)
+        except OSError:
+            if catalogue.unwritable is None:
+                raise
+            return 0
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
@@ -163,7 +162,6 @@ class Store(CataloguedModules):
         self._housekeeping = housekeeping
 
     def close(self) -> None:
-        """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
         self.module_log.close()
         if self._housekeeping is not None:
             self._housekeeping.end()
@@ -171,16 +169,7 @@ class Store(CataloguedModules):
         if self._remove is not None:
             self._remove()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that are not in the store, in the order given."""
         checked = [checked_digest(digest) for digest in digests]
         sizes = self._catalogue.sizes(checked)
         missing: list[str] = [digest for digest in checked if not self._whole(digest, sizes.get(digest))]
@@ -188,23 +177,16 @@ class Store(CataloguedModules):
             self.usage.note(digest)  # who asks will count on it
         return missing
 
-    def writer(self) -> Upload:
-        """Begin a streamed upload."""
-        with self.writability.noticing(), disk(self._paths.incoming):
-            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
-
     def data(self, digest: str) -> memoryview:
         """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
         or longer than it was."""
         size = self._size(digest)
-        if size is None:
-            raise self._not_found(digest)
         path = self._paths.module(digest)
         with disk(path):
             try:
                 view = mapped(path)
             except FileNotFoundError:
-                raise self._not_found(digest) from None
+                raise self._without_file(digest) from None
         if view.nbytes != size:
             raise _damaged(digest, path, f"the file has {view.nbytes} bytes, the module had {size}")
         self.usage.note(digest)
@@ -215,14 +197,12 @@ class Store(CataloguedModules):
         """Where the module's bytes stand; while they are used the module is not evicted. Raises as ``data`` does; the
         bytes are not looked at."""
         size = self._size(digest)
-        if size is None:
-            raise self._not_found(digest)
         path = self._paths.module(digest)
         with self.usage.held(digest):
             with disk(path):
                 actual = size_of(path)
             if actual is None:
-                raise self._not_found(digest)
+                raise self._without_file(digest)
             if actual != size:
                 raise _damaged(digest, path, f"the file has {actual} bytes, the module had {size}")
             yield path
@@ -246,7 +226,6 @@ class Store(CataloguedModules):
         return True
 
     def index(self, digest: str, version: int) -> memoryview | None:
-        """The module's index in format ``version``, mapped read-only; None when there is none."""
         path = self._paths.index(digest, version)
         with disk(path):
             try:
@@ -256,49 +235,19 @@ class Store(CataloguedModules):
         self.usage.note(digest)
         return view
 
-    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
-        """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
-        for it. Failures and attempts remembered up to ``version`` are forgotten."""
-        with self.new_index(digest, version) as file, disk(file.path):
-            file.write(data)
-        return self.index(digest, version)
-
-    @contextmanager
-    def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
-        """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an error
-        inside nothing has changed."""
-        with self.scratch() as file:
-            yield file
-            with disk(file.path):
-                self._publish_index(file, checked_digest(digest), version)
-
-    @contextmanager
-    def scratch(self) -> Iterator[IncomingFile]:
-        """An empty file that is gone afterwards; what was mapped of it stays readable."""
-        with self.writability.noticing():
-            with disk(self._paths.incoming):
-                file = self._incoming()
-            try:
-                yield file
-            finally:
-                with disk(file.path):
-                    file.discard()
-
-    def _size(self, digest: str) -> int | None:
-        """The module's catalogued size; None where it has no row."""
-        checked = checked_digest(digest)
-        return self._catalogue.sizes([checked]).get(checked)
-
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
         """Where there is no room the index is not kept. It has a checksum, and one that a power cut spoils is made again, so that nobody
         waits for the disk."""
         size = file.size
         try:
-            with self._adding(
-                digest,
-                lambda connection: bytes_of_index(connection, digest, version, size),
-                survives_power_cut=False,
-            ) as connection:
+            with (
+                disk(file.path),
+                self._adding(
+                    digest,
+                    lambda connection: bytes_of_index(connection, digest, version, size),
+                    survives_power_cut=False,
+                ) as connection,
+            ):
                 file.publish(self._paths.index(digest, version), survives_power_cut=False)
                 rows.keep_index(connection, digest, version, size)
         except LimitExceeded:
@@ -333,6 +282,7 @@ class Store(CataloguedModules):
         attempt may take."""
         name, seconds = f"index-{checked_digest(digest)}", self._limits.build_seconds
         with ExitStack() as stack:
+            self._catalogue.check_in_place()
             with disk(self._paths.incoming):
                 waited = stack.enter_context(turn(self._paths.incoming, name, seconds, partial(_held, digest, seconds)))
             with self._catalogue.writing(survives_power_cut=False) as connection:
@@ -351,15 +301,28 @@ class Store(CataloguedModules):
             remove_modules(connection, self._paths, [digest], durable=self._durable)
 
     def _incoming(self) -> IncomingFile:
-        return IncomingFile(self._paths.incoming, durable=self._durable)
+        self._catalogue.check_in_place()
+        try:
+            return IncomingFile(self._paths.incoming, durable=self._durable)
+        except FileNotFoundError:  # the folder could not be made
+            if (error := self._catalogue.unwritable) is not None:
+                raise error from None
+            raise
 
     def _whole(self, digest: Digest, size: int | None) -> bool:
         path = self._paths.module(digest)
         with disk(path):
-            return size is not None and size_of(path) == size
+            is_whole = size is not None and size_of(path) == size
+        if not is_whole:
+            self._catalogue.check_in_place()
+        return is_whole
+
+    def _without_file(self, digest: str) -> ModuleNotFound:
+        """The error for a module that has a row and no file. Raises ``StoreUnavailable`` where that is so because the folder is away."""
+        self._catalogue.check_in_place()
+        return self._not_found(digest)
 
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
-        """Publish a whole file and then its row; when the row is refused the file goes again."""
         path = self._paths.module(digest)
         try:
             with (

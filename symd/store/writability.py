@@ -36,11 +36,11 @@ class Writability(ABC):
         try:
             yield
         except StoreUnavailable as error:
-            self.refused(error)
+            self.note_refusal(error)
             raise
 
     @abstractmethod
-    def refused(self, error: StoreUnavailable) -> None:
+    def note_refusal(self, error: StoreUnavailable) -> None:
         """A write ended with this error. Where the disk is why, the next check says so."""
 
     @abstractmethod

@@ -76,16 +76,21 @@ def is_loopback(address: str) -> bool:
     return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
+def parsed(address: str) -> tuple[str, int]:
+    """The host and the port of ``HOST:PORT``. Raises InvalidInput."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and host.strip("[]") and port.isdecimal() and int(port) <= HIGHEST_PORT):
+        raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
+    return host, int(port)
+
+
 def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
     """A socket that listens at ``HOST:PORT``, the host, and the port that it got. Raises InvalidInput and FailedPrecondition; ``option`` is
     what to give another address with."""
-    host, colon, port = address.rpartition(":")
-    name = host.removeprefix("[").removesuffix("]")
-    if not (colon and name and port.isdecimal() and int(port) <= HIGHEST_PORT):
-        raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
+    host, port = parsed(address)
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
-            name, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            host.removeprefix("[").removesuffix("]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:

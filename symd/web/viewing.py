@@ -18,7 +18,7 @@ from symd.errors import FailedPrecondition
 from symd.web.app import build_app
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
-from symd.web.server import bound, is_loopback, serving
+from symd.web.server import bound, is_loopback, parsed, serving
 from symd.web.site import Effort, Site
 from symd.web.visitors import SecretDoor, Visitor
 
@@ -108,6 +108,7 @@ class View(NamedTuple):
 def viewed(make_site: Callable[[Presence], Site], address: str = ADDRESS) -> Iterator[View]:
     """Serve a site while it lasts; ``make_site`` is given who looks. Raises InvalidInput and
     FailedPrecondition for an address that is not loopback, or that cannot be had."""
+    parsed(address)
     if not is_loopback(address):
         raise FailedPrecondition(
             "a view is for this machine alone", where=address, hint="symd serve --http serves others"

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from symd.model.alias_arguments import AliasKey, checked_alias_key
 from symd.model.contexts import Alias
 from symd.v1 import alias_service_pb2 as pb
 from symd.wire.resource_names import context_name, module_digest, module_name, optional_context_id, optional_path
 from symd.wire.text import utf8
 
+Request = TypeVar("Request", pb.GetAliasRequest, pb.DeleteAliasRequest)
+
 
 def to_alias(alias: Alias) -> pb.Alias:
+    """Raises ``BadQuery`` for a kind or a key that is no text."""
+    kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
     return pb.Alias(
-        kind=utf8(alias.kind),
-        key=utf8(alias.key),
+        kind=kind,
+        key=key,
         module=module_name(alias.module),
         path=utf8(alias.path),
-        context=optional_context_name(alias.context),
+        context=optional_context_name(context),
     )
 
 
@@ -32,6 +39,11 @@ def from_alias(message: pb.Alias) -> Alias:
 def from_create_request(request: pb.CreateAliasesRequest) -> list[Alias]:
     """Raises ``BadQuery``."""
     return [from_alias(alias) for alias in request.aliases]
+
+
+def to_key(kind_of_request: type[Request], key: AliasKey) -> Request:
+    """The request of that type about the alias."""
+    return kind_of_request(kind=key.kind, key=key.key, context=optional_context_name(key.context))
 
 
 def from_key(request: pb.GetAliasRequest | pb.DeleteAliasRequest) -> tuple[str, str, str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
-from symd.model.columns import U64
 from symd.model.contexts import AddressForm
 from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.device_arguments import AddressQuestion
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 from symd.wire.answers import from_columns, to_columns
@@ -20,17 +19,20 @@ from symd.wire.batches import check_count
 from symd.wire.columns import check_below, pack, unpack
 from symd.wire.concatenated import concatenated
 from symd.wire.queries import from_numbers, from_query, to_query
-from symd.wire.resource_names import context_id, module_digest, module_name, optional_path
+from symd.wire.resource_names import context_id, context_name, module_digest, module_name, optional_path
 from symd.wire.text import utf8
 
 I64 = NDArray[np.int64]
 
 
-def to_request(name: str, values: U64, times: I64 | int | None, form: AddressForm) -> SymbolizeAddressesRequest:
-    """Raises ``BadQuery`` for an invalid time."""
+def to_request(question: AddressQuestion) -> SymbolizeAddressesRequest:
+    """Raises ``BadQuery`` for an invalid time or form."""
+    context, values, times, form = question
     known = 0 if form.known_bits == 64 else form.known_bits
     try:
-        request = SymbolizeAddressesRequest(name=name, count=len(values), shift=form.shift, known_bits=known)
+        request = SymbolizeAddressesRequest(
+            name=context_name(context), count=len(values), shift=form.shift, known_bits=known
+        )
         if isinstance(times, int):
             request.time = times
     except ValueError:
@@ -38,20 +40,9 @@ def to_request(name: str, values: U64, times: I64 | int | None, form: AddressFor
             "a time, a shift or a number of bits does not fit", hint="times are nanoseconds from 0 on"
         ) from None
     request.addresses = values.astype("<u8", copy=False).tobytes()
-    if times is not None and not isinstance(times, int):
-        if len(times) != len(values) or (len(times) and int(times.min()) < 0):
-            raise BadQuery("times are not one for each address, or below 0")
+    if isinstance(times, np.ndarray):
         request.times = times.astype("<u8").tobytes()
     return request
-
-
-class AddressQuestion(NamedTuple):
-    """Device addresses in the context with the id ``context``."""
-
-    context: str
-    values: U64
-    times: I64 | int | None
-    form: AddressForm
 
 
 def from_request(request: SymbolizeAddressesRequest, most: int) -> AddressQuestion:

@@ -63,3 +63,10 @@ def test_another_file_than_the_one_given_stays_here(server: str, text: str, tmp_
     added, said = annotated(text + other, "--server", server, "-m", CODE)
     assert (added, said.count("\n")) == ([ANSWER] * 3, 1)
     assert "secret: it stays here" in said
+
+
+def test_a_module_in_the_place_of_the_log_is_told_so() -> None:
+    command = [sys.executable, "-m", "symd", "annotate", str(CODE)]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"symd: {CODE}: this is amdgpu, a module and no text (symd annotate -m {CODE} LOG)\n"

@@ -29,7 +29,7 @@ from symd.model.captures import (
     ProcessEnded,
 )
 from tests.capture.test_attach import CODE_OBJECTS, LOADING, running, runtime
-from tests.cli.conftest import SYMD, Run
+from tests.cli.conftest import ROOT, SYMD, Run
 
 DEADLINE = 60.0
 
@@ -62,6 +62,21 @@ def test_what_is_there_goes_into_a_folder(run: Run, tmp_path: Path, sample: Path
     ((event, _),) = events_of(tmp_path / "out")
     assert isinstance(event, ModuleFound)
     assert (event.source, event.way, event.kernels) == (str(cache / "a"), CaptureWay.FOLDER, ("vadd",))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernels/bin/vadd/driver-ocl-igc2-tgllp-opt.debug-zebin",
+        "amdgpu/bin/v3-zstd.ccob",
+        "kernels/bin/vadd/dg2-opt.zebin",
+    ],
+)
+def test_a_module_is_of_the_format_that_other_verbs_call_it(name: str, run: Run, tmp_path: Path) -> None:
+    old(tmp_path / "a", (ROOT / "samples" / name).read_bytes())
+    (said,) = run("collect", "--once", "--json", "--out", tmp_path / "out", tmp_path).json
+    (told,) = run("info", "--json", tmp_path / "a").json
+    assert said["format"] == told["format"]
 
 
 def test_what_is_left_out_is_said(run: Run, tmp_path: Path) -> None:

@@ -166,6 +166,13 @@ def test_a_mistyped_verb_is_told_which_is_like_it(run: Run, typed: str, meant: s
     )
 
 
+def test_a_file_without_a_verb_is_told_two(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a b.co").write_bytes(b"")
+    outcome = run(tmp_path / "a b.co", "0x40")
+    assert (outcome.code, outcome.out) == (WRONG, "")
+    assert f"a verb stands in front of a file, as in symd info '{tmp_path}/a b.co'," in outcome.err
+
+
 @pytest.mark.parametrize("asked", [["help"], ["help", "help"], ["help", "info"]])
 def test_help_may_be_asked_for_as_a_verb(run: Run, asked: list[str]) -> None:
     outcome = run(*asked)

@@ -8,7 +8,10 @@ import pytest
 
 from symd.cli import extract, large_file, opened_file
 from symd.cli.output import Branch, write_tree
+from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.answers import Reason
 from tests.builders.kpack import host
+from tests.hostile.wrappers import in_archive
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = [
@@ -84,6 +87,20 @@ def test_only_what_is_asked_for_is_kept(monkeypatch):
     file = large_file.LargeFile(path, large_file.Limits())
     file.symbolize([], "lib_libshade.so#0-gfx900")
     assert kept == [1]
+
+
+@pytest.mark.usefixtures("large")
+def test_spirv_that_no_address_means_is_not_kept(monkeypatch, tmp_path):
+    kept = []
+    make = large_file.FileIndex
+    monkeypatch.setattr(large_file, "FileIndex", lambda found, *rest: kept.append(len(found)) or make(found, *rest))
+    spirv = (SAMPLES / "spirv/bin/inline.O2.ocl-100.spv").read_bytes()
+    (tmp_path / "images.a").write_bytes(in_archive(*[spirv] * 3))
+    file = large_file.LargeFile(str(tmp_path / "images.a"), large_file.Limits())
+    address = [ByAddress(ObjectAddress(0x40))]
+    assert file.symbolize(address)[0].reason is Reason.OUTSIDE_TEXT
+    assert file.symbolize(address, "m1")[0].reason is not Reason.OUTSIDE_TEXT
+    assert kept == [0, 1]
 
 
 @pytest.mark.usefixtures("large")

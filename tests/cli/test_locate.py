@@ -157,6 +157,13 @@ def test_a_server_answers_alike_and_a_watch_hears_of_what_it_is_given(run: Run, 
             daemon.stop(1)
 
 
+def test_without_debug_data_there_is_no_source_file_to_look_for(run: Run) -> None:
+    stripped = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900-nodebug.co"
+    outcome = run("locate", stripped, "shade.cl:13")
+    assert outcome.err == f"symd: {stripped} has no debug data, and so no source files: compile with -g\n"
+    assert outcome.code == 1
+
+
 def test_a_source_file_like_no_other_says_how_to_see_the_files(run: Run, sample: Path):
     outcome = run("locate", sample, "zzz.cl:1")
     assert outcome.err == f"symd: symd names --kind file {sample} '*' shows the source files\n"

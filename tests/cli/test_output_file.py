@@ -99,6 +99,34 @@ def test_permissions_of_an_old_file_stay_and_a_new_one_has_the_users(tmp_path: P
     assert new.stat().st_mode == usual.stat().st_mode
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
+@pytest.mark.parametrize(("theirs", "ours"), [(0o666, 0o644), (0o600, 0o600), (0o007, 0o604), (0o777, 0o644)])
+def test_what_replaces_another_users_file_is_no_more_open_than_a_new_one(
+    tmp_path: Path, theirs: int, ours: int
+) -> None:
+    before = os.umask(0o022)
+    try:
+        for write in (_write, _write_meanwhile):
+            path = tmp_path / "out"
+            path.write_bytes(b"theirs")
+            path.chmod(theirs)
+            os.chown(path, 1000, 1000)
+            write(path)
+            status = path.stat()
+            assert (path.read_bytes(), status.st_uid, status.st_mode & 0o777) == (b"ours", 0, ours)
+    finally:
+        os.umask(before)
+
+
+def _write(path: Path) -> None:
+    write_file(path, b"ours", hint="")
+
+
+def _write_meanwhile(path: Path) -> None:
+    with replacing(path, hint="") as (temporary,):
+        temporary.write_bytes(b"ours")
+
+
 def test_nobody_else_reads_what_replaces_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, modes = tmp_path / "out", []
     path.write_bytes(b"old")

@@ -51,6 +51,8 @@ def test_a_bad_file_is_the_same_error_with_a_server(symd: Run, server: str, tmp_
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
+        (("--debuginfod", "https://debuginfod.example"), 2, "--debuginfod is about what comes over HTTP: give --http"),
+        (("--http-name", "symd.example"), 2, "--http-name is about what comes over HTTP: give --http HOST:PORT too"),
         (("--store", "s3://bucket/prefix"), 2, "--catalogue is not given: a shared store takes both"),
         (
             ("--store", "/folder", "--catalogue", "postgresql://h/d"),

@@ -181,7 +181,7 @@ def test_every_sample_is_written_in_bulk_like_each_answer_of_it(monkeypatch: pyt
     for path in EVERY_FILE:
         try:
             one = OneFile(str(path), Limits())
-            asked = _asked_of(one._index.whole)
+            asked = _asked_of(one._index.whole())
         except SymdError:
             continue
         queries = [query for line in asked if not isinstance(query := _read(line), BadQuery)]

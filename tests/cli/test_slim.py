@@ -85,6 +85,7 @@ def test_joined_again_every_instruction_is_answered_as_before(run: Run, slim: Pa
     answers = [{**one, "section_offset": 0} for one in joined.json]
     assert answers == [{**one, "section_offset": 0} for one in whole.json]
     assert any(frame["inlined"] for one in answers for frame in one["frames"])
+    slim.with_name("slim.co.debug").unlink()  # what lies beside it is found
     alone = run("symbolize", "--json", slim, *queries).json
     assert {one["reason"] for one in alone} == {"NO_DEBUG_INFO"}
 

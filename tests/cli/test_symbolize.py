@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from symd.cli import opened_file
 from symd.cli.demangle import Demangler
 from symd.cli.question_lines import arriving_lines
+from symd.engine import Engine
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame, Reason
 from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer
+from tests.hostile.wrappers import in_archive
 
 CONTRACT = (
     '{"query": "vadd+0x1b0", "object": "", "kernel": "vadd", "section": ".text.vadd", "section_offset": 432, "address": 432, '
@@ -102,6 +105,11 @@ def test_lines_of_stdin_are_answered_in_place_and_a_bad_one_does_not_end_it(symd
     assert outcome.err == "symd: 1 of the queries could not be read (see symd symbolize --help)\n"
 
 
+def test_a_mark_of_byte_order_is_no_part_of_the_first_query(symd: Run, sample: Path):
+    outcome = symd("symbolize", "--json", sample, "-", stdin="\ufeffvadd+0\r\nvadd+16\r\n".encode())
+    assert [(answer["query"], "error" in answer) for answer in outcome.json] == [("vadd+0", False), ("vadd+16", False)]
+
+
 def test_an_empty_line_has_a_line_in_the_answers_and_is_no_mistake(symd: Run, sample: Path):
     outcome = symd("symbolize", sample, "-", stdin=b"vadd+0\n\nvadd+16\n")
     assert [line.partition(":")[0] for line in outcome.out.splitlines()] == ["vadd+0", "", "vadd+16"]
@@ -183,11 +191,51 @@ def test_what_contradicts_itself_is_said_and_as_written_is_what_is_written(symd:
 def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
     outcome = run("symbolize", sample, "zzz+1")
     assert outcome.out == "zzz+1: no answer [UNKNOWN_KERNEL]\n"
-    assert (
-        outcome.err
-        == f"symd: nothing is called like that; symd names {sample} '*' shows all names; --object asks about SPIR-V inside it\n"
-    )
+    assert outcome.err == f"symd: nothing is called like that; symd names {sample} '*' shows all names\n"
     assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)
+
+
+@pytest.mark.parametrize("way", ["one by one", "large", "stdin", "stored"])
+def test_an_offset_behind_a_kernel_says_how_long_that_is(way: str, run: Run, symd: Run, tmp_path: Path, monkeypatch):
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    options: list[object] = []
+    if way == "large":
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    if way == "stored":
+        with Engine(Store(tmp_path / "store")) as engine:
+            engine.add(file.read_bytes())
+        options = ["--store", tmp_path / "store"]
+    told = (
+        symd("symbolize", file, "-", stdin=b"shade+0x10000\n")
+        if way == "stdin"
+        else run("symbolize", *options, file, "shade+0x10000")
+    )
+    assert told.out == "shade+0x10000: no answer [OUTSIDE_TEXT]\n"
+    assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x10000 lies behind its text\n"
+    assert run("symbolize", file, "0x1").err == ""
+
+
+@pytest.mark.parametrize("way", ["one by one", "large", "stdin", "stored"])
+def test_a_name_that_spirv_alone_has_says_what_to_write(way: str, run: Run, symd: Run, tmp_path: Path, monkeypatch):
+    samples = ROOT / "samples" / "spirv" / "bin"
+    other, asked = (samples / name for name in ("blend.dpcpp.spv", "inline.O2.ocl-100.spv"))
+    file = tmp_path / "two images.a"
+    file.write_bytes(in_archive(other.read_bytes(), asked.read_bytes()))
+    options: list[object] = []
+    if way == "large":
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    if way == "stored":
+        with Engine(Store(tmp_path / "store")) as engine:
+            engine.add(file.read_bytes())
+        options = ["--store", tmp_path / "store"]
+    told = (
+        symd("symbolize", file, "-", stdin=b"fade+0x10\n")
+        if way == "stdin"
+        else run("symbolize", *options, file, "fade+0x10")
+    )
+    assert told.out == "fade+0x10: no answer [UNKNOWN_KERNEL]\n"
+    assert told.err == f"symd: SPIR-V alone has that: symd symbolize '{file}' --object m1 fade+0x10\n"
+    assert run("symbolize", file, "--object", "m1", "fade+0x10").code == 0
 
 
 def test_a_terminal_is_told_that_queries_are_read_from_it(sample: Path) -> None:
@@ -224,9 +272,10 @@ def test_a_decimal_number_outside_the_text_is_told_where_it_lies_inside_as_hexad
 
 
 @pytest.mark.parametrize("query", ["16", "0x10", "shade+99999", "shade+0x99999"])
-def test_a_number_that_lies_outside_either_way_is_told_nothing_of(symd: Run, query: str) -> None:
+def test_of_a_number_that_lies_outside_either_way_no_other_is_suggested(symd: Run, query: str) -> None:
     outcome = symd("symbolize", ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co", query)
-    assert (outcome.out, outcome.err) == (f"{query}: no answer [OUTSIDE_TEXT]\n", "")
+    assert outcome.out == f"{query}: no answer [OUTSIDE_TEXT]\n"
+    assert "did you mean" not in outcome.err
 
 
 def test_a_store_that_does_not_exist_is_told(symd: Run, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_what_means_one_thing_may_be_written_in_several_ways(symbolizer):
     sha = module.sha256
     plain = list(symbolizer.symbolize(sha, [ByKernel("vadd", KernelOffset(16)), ByAddress(ObjectAddress(8))]))
     record = next(each for each in symbolizer.modules() if each.sha256 == sha)
-    for name in (sha, module, record):
+    for name in (sha, f"modules/{sha}", module, record):
         assert list(symbolizer.symbolize(name, ("vadd+0x10", "8"))) == plain
         assert list(symbolizer.symbolize(name, iter(["vadd+16", np.uint32(8)]))) == plain
         assert symbolizer.symbolize_one(name, "vadd+16") == plain[0]
@@ -173,6 +173,34 @@ def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
         made.bind(str(tmp_path / "y.sock"))
     address = f"unix:{tmp_path}/y.sock"
     assert f"no daemon answers (start one with `symd serve --address {address}`)" in reason(address)
+
+
+def test_a_socket_that_goes_while_the_client_asks_whose_it_is_is_not_another_user_s(tmp_path, monkeypatch):
+    def gone(path: Path, mode: int) -> bool:
+        path.unlink()
+        return access(path, mode)
+
+    access = os.access
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(tmp_path / "y.sock"))
+    monkeypatch.setattr(os, "access", gone)
+    assert "there is no such socket" in reason(f"unix:{tmp_path}/y.sock")
+
+
+def test_a_file_in_the_place_of_a_socket_is_called_none(tmp_path):
+    (tmp_path / "kernel.co").write_bytes(b"")
+    for path in (tmp_path, tmp_path / "kernel.co"):
+        assert "this is no socket" in reason(f"unix:{path}")
+
+
+@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET])
+def test_who_listens_and_says_nothing_is_not_taken_for_nobody(tmp_path, family):
+    with socket.socket(family) as silent:
+        silent.bind(str(tmp_path / "z.sock") if family == socket.AF_UNIX else ("127.0.0.1", 0))
+        silent.listen()
+        where = silent.getsockname()
+        said = reason(f"unix:{where}" if family == socket.AF_UNIX else f"127.0.0.1:{where[1]}")
+    assert "what listens there says nothing (the daemon is stopped" in said
 
 
 def test_where_the_daemon_that_needs_no_address_is_missing_none_is_named(tmp_path, monkeypatch):

@@ -14,12 +14,13 @@ import pytest
 from symd import AsyncClient, ByKernel, Client, KernelOffset
 from symd.api import ContextVerbs
 from symd.async_client import AsyncContexts
+from symd.client import MAX_ADDRESSES_PER_CALL
 from symd.config import Limits
 from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import DeviceAddress
-from symd.model.contexts import Context, Load, Segment
+from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -32,13 +33,13 @@ WHERE = START + 0x368
 class Awaited:
     """The verbs of an ``AsyncClient``, each awaited in an event loop of its own."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    def __init__(self, address: str, verbs: str) -> None:
+        self._address, self._verbs = address, verbs
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         async def called(*arguments: Any) -> Any:
             async with AsyncClient(self._address, timeout=60) as client:
-                answer = getattr(client.contexts, verb)(*arguments)
+                answer = getattr(getattr(client, self._verbs), verb)(*arguments)
                 return await answer if inspect.isawaitable(answer) else [each async for each in answer]
 
         return lambda *arguments: asyncio.run(called(*arguments))
@@ -59,8 +60,10 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, A
             yield {
                 "engine": engine.contexts,
                 "client": client.contexts,
-                "async client": Awaited(address),
+                "async client": Awaited(address, "contexts"),
+                "aliases": [engine.aliases, client.aliases, Awaited(address, "aliases")],
                 "context": context,
+                "module": engine.add(VADD).sha256,
             }
             daemon.stop(1)
 
@@ -145,6 +148,30 @@ def test_what_is_no_time_is_told(contexts: Any, context: str, times: Any) -> Non
         contexts.symbolize(context, WHERE, times)
 
 
+@pytest.mark.parametrize("size", [2, MAX_ADDRESSES_PER_CALL])
+def test_times_are_one_for_each_address_however_many_go_in_a_call(contexts: Any, context: str, size: int) -> None:
+    values = np.full(size, WHERE, np.uint64)
+    for count in (size - 1, size + 1):
+        with pytest.raises(BadQuery, match=f"there are {count} times for {size} addresses"):
+            contexts.symbolize(context, values, np.zeros(count, np.int64))
+
+
+def test_more_addresses_than_go_in_a_call_are_each_answered_as_of_their_time(contexts: Any, context: str) -> None:
+    size = 2 * MAX_ADDRESSES_PER_CALL + 1
+    answers = contexts.symbolize(context, np.full(size, WHERE, np.uint64), np.arange(size) % 2 * 100)
+    assert [found.answer.reason.name for found in (answers[0], answers[1], answers[size - 1])] == [
+        "UNLOADED",
+        contexts.symbolize(context, WHERE)[0].answer.reason.name,
+        "UNLOADED",
+    ]
+
+
+@pytest.mark.parametrize("after", [-1, 1 << 63, "1", 0.5, None, True], ids=str)
+def test_what_is_no_number_of_a_load_is_told(contexts: Any, context: str, after: Any) -> None:
+    with pytest.raises(BadQuery, match="is not the number of a load"):
+        list(contexts.loads(context, after))
+
+
 def test_a_context_is_named_by_its_id_its_name_or_its_record(contexts: Any, context: str) -> None:
     record = contexts.get(context)
     assert record in list(contexts.all())
@@ -177,3 +204,35 @@ def test_the_verb_says_what_it_takes(kind: type, everything: dict[str, Any]) -> 
     assert all(word in told for word in ("BadQuery", "ContextNotFound", "values", "times"))
     for each in ("engine", "client"):
         assert inspect.getdoc(everything[each].symbolize) == inspect.getdoc(ContextVerbs.symbolize)
+
+
+@pytest.fixture(params=[0, 1, 2], ids=["engine", "client", "async client"])
+def aliases(request: pytest.FixtureRequest, everything: dict[str, Any]) -> Any:
+    return everything["aliases"][request.param]
+
+
+def test_the_context_of_an_alias_is_named_as_any_is(aliases: Any, everything: dict[str, Any], contexts: Any) -> None:
+    context = everything["context"]
+    alias = Alias("kind", "key", everything["module"], None, context)
+    for name in (context, f"contexts/{context}", contexts.get(context)):
+        aliases.add([alias])
+        assert aliases.resolve("kind", "key", name) == alias
+        aliases.remove("kind", "key", name)
+        assert aliases.resolve("kind", "key", name) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("\udc80", "key"), ("kind", "\udc80"), (7, "key"), ("kind", b"key")], ids=ascii
+)
+def test_what_is_no_name_of_an_alias_is_told(aliases: Any, everything: dict[str, Any], kind: Any, key: Any) -> None:
+    with pytest.raises(BadQuery, match="of an alias"):
+        aliases.add([Alias(kind, key, everything["module"])])
+    with pytest.raises(BadQuery, match="of an alias"):
+        aliases.resolve(kind, key)
+    with pytest.raises(BadQuery, match="of an alias"):
+        aliases.remove(kind, key)
+
+
+def test_a_key_that_no_encoding_has_is_told(everything: dict[str, Any]) -> None:
+    with pytest.raises(BadQuery, match="is no character"):
+        everything["engine"].record(everything["context"], [Unload("\udc80", 5)])

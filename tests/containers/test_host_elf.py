@@ -94,6 +94,13 @@ def test_sections_of_other_vendors_are_handed_on_under_their_names(name):
     assert (element.name, element.data[:4]) == (name, b"\x50\xed\x55\xba")
 
 
+def test_what_nvcc_linked_stands_in_front_of_what_it_was_linked_from():
+    fat_binary = b"\x50\xed\x55\xba" + bytes(12)
+    sections = [Section(name, data=fat_binary) for name in ("__nv_relfatbin", ".llvm.offloading", ".nv_fatbin")]
+    elements = amd.contents(host_elf, build_elf(machine=62, sections=sections)).elements
+    assert [element.name for element in elements] == [".llvm.offloading", ".nv_fatbin", "__nv_relfatbin"]
+
+
 def test_a_bundled_object_names_the_target_of_each_section():
     (element,) = amd.contents(
         host_elf, host("__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx900", b"\x7fELF")

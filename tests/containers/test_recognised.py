@@ -27,6 +27,7 @@ KNOWN = {
     "a Debian package": b"!<arch>\ndebian-binary   1342943816  0     0     100644  4         `\n2.0\n",
     "an RPM package": b"\xed\xab\xee\xdb\x03\0\0\0" + bytes(88),
     "a Metal library": b"MTLB\x01\x80\x02\0",
+    "a tar archive": b"kernel.co".ljust(257, b"\0") + b"ustar\x0000" + bytes(248),
     "a DirectX shader (DXBC or DXIL)": b"DXBC" + bytes(28),
 }
 

@@ -53,6 +53,12 @@ def values(*pieces: LocationPiece, types: tuple[TypeInfo, ...]) -> tuple[str, ..
 INT, UNSIGNED, FLOAT = base("int", 4, "signed"), base("unsigned int", 4, "unsigned"), base("float", 4, "float")
 
 
+@pytest.mark.parametrize("stated", [-2, 0xFFFF_FFFE], ids=["with a sign", "without"])
+def test_an_enumerator_below_0_is_named_however_its_value_is_written(stated: int):
+    kind = TypeInfo("E", "enumeration", 4, enumerators=(("ONE", 1), ("LAST", stated)))
+    assert values(constant(0xFFFF_FFFE), types=(kind,)) == ("LAST",)
+
+
 @pytest.mark.parametrize("size", [40, 1 << 43])
 def test_of_a_piece_that_is_larger_than_its_variable_the_lowest_bits_count(size: int):
     """Debug data states sizes as it likes."""

@@ -106,6 +106,27 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("step", ["opened", "read"])
+def test_a_module_that_the_disk_does_not_give_is_named_and_not_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    with Store(tmp_path / "store") as store:
+        digest = store.put(b"a module")
+    path = tmp_path / "store" / "modules" / digest[:2] / digest
+
+    def failing(*_arguments: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    if step == "opened":
+        monkeypatch.setattr("symd.store.copying.open_file", failing)
+    else:  # the system refuses to read what is open for writing alone
+        monkeypatch.setattr("symd.store.copying.open_file", lambda each: os.open(each, os.O_WRONLY))
+    with pytest.raises(StoreUnavailable) as raised:
+        copy(tmp_path / "store", tmp_path / "copy")
+    assert (raised.value.where, raised.value.metadata["file"]) == (str(path), str(path))
+    assert [each.name for each in tmp_path.iterdir()] == ["store"]
+
+
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with Store(root) as store:

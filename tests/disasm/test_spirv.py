@@ -86,6 +86,7 @@ def test_a_program_that_is_missing_is_told(tmp_path, monkeypatch):
     (found,) = disassemble([code_of((KERNELS / "vadd" / "opt.spv").read_bytes())])
     assert isinstance(found, ToolMissing)
     assert "spirv-tools" in str(found)
+    assert "v2025.5 or newer" in str(found)
 
 
 def test_a_module_that_spirv_dis_is_too_old_for_may_be_newer_than_it():
@@ -97,4 +98,4 @@ def test_a_module_that_spirv_dis_is_too_old_for_may_be_newer_than_it():
     data[capability + 4 : capability + 8] = struct.pack("<I", 0xFFFF)
     (refused,) = disassemble([code_of(bytes(data))])
     assert isinstance(refused, ToolFailed)
-    assert "newer than this spirv-dis" in refused.hint
+    assert "newer than this spirv-dis: v2025.5 knows" in refused.hint

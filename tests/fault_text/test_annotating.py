@@ -83,6 +83,10 @@ def test_what_lines_name(line: str, said: object) -> None:
     assert said in references(line)
 
 
+def test_a_line_may_name_several_places_behind_an_at() -> None:
+    assert references("stopped at blur+0x44 and größe+0x10") == [InFunction("blur", 0x44), InFunction("größe", 0x10)]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -65,7 +65,10 @@ def ways(data: bytes) -> None:
     whole = Index.checked(built)
     undecoded = described(data, Digest("0" * 64), unpacked, [DecodedObject(code, None) for code in unpacked.objects])
     by_object = PartialIndex(unpacked.objects, undecoded, units=False, limits=LIMITS)
-    one_shot, of_file = FileIndex(unpacked.objects, summary, LIMITS), FileIndex(unpacked.objects, summary, LIMITS).whole
+    one_shot, of_file = (
+        FileIndex(unpacked.objects, summary, LIMITS),
+        FileIndex(unpacked.objects, summary, LIMITS).whole(),
+    )
     for query in islice(queries_of(whole), 24):
         expected = _answer(whole, query)
         alone = PartialIndex(unpacked.objects, summary, units=True, limits=LIMITS)

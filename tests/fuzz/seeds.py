@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
@@ -13,6 +12,7 @@ from symd.containers.format import Element, Format
 from symd.errors import SymdError
 from symd.model.code import CodeObject, DebugScheme
 from tests.fuzz.mutations import SAMPLES, samples
+from tests.fuzz.small_files import PATCH_TOKENS
 from tests.hostile.wrappers import WRAPPERS
 
 LARGEST = 1 << 16
@@ -62,12 +62,8 @@ def of_format(form: Format) -> Callable[[], Sequence[bytes]]:
 def _generated(form: Format) -> list[bytes]:
     """For a format of which there is no sample: a container around a small one, or a program binary's header."""
     small = images()[0]
-    made = [wrap(small) for wrap in WRAPPERS.values()] + [struct.pack("<7I", *_PROGRAM_BINARY) + bytes(64)]
+    made = [wrap(small) for wrap in WRAPPERS.values()] + [PATCH_TOKENS]
     return [data for data in made if containers.identify(data) is form]
-
-
-_PROGRAM_BINARY = (0x494E5443, 1081, 0xC07, 8, 1, 0, 0)
-"""The first words of a binary of patch tokens."""
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import struct
 
 from tests.builders.amdgpu_core import AmdgpuCore
 from tests.cores.dumps import KERNEL, Dump
@@ -13,13 +14,15 @@ _AMD = "amdgpu/bin/v4-scale.co", "amdgpu/bin/v2-scale.o", "amdgpu/bin/v4-gfx900-
 _SPIRV = "spirv/bin/inline.O2.line-tables.spv"
 _CONTAINERS = "archive", "ccob", "cuda-fatbin", "host-elf", "kpack", "neo-elf", "offload-binary", "offload-bundle"
 _BASE = 0x7F12_0000_0000
+PATCH_TOKENS = struct.pack("<7I", 0x494E5443, 1081, 0xC07, 8, 1, 0, 0) + bytes(64)
+"""The header of a program binary of patch tokens (patch_list.h, SProgramBinaryHeader), of which symd says what it is and no more."""
 
 
 def made() -> list[bytes]:
     codes = [(SAMPLES / name).read_bytes() for name in (*_AMD, _SPIRV)]
     dumps = [_amd_core(codes[0]), _cuda_core()]
     containers = [WRAPPERS[name](code) for name in _CONTAINERS for code in codes]
-    return [*dumps, *containers, *(gzip.compress(each, mtime=0) for each in (*codes, *dumps))]
+    return [PATCH_TOKENS, *dumps, *containers, *(gzip.compress(each, mtime=0) for each in (*codes, *dumps))]
 
 
 def _amd_core(code: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from functools import partial
 
 import pytest
@@ -11,9 +12,16 @@ from symd import containers
 from symd.config import Limits
 from symd.containers import bounded_yaml
 from symd.debuginfo.spirv.sources import source_texts
+from symd.disasm.ranges import code_ranges
 from symd.errors import LimitExceeded, Malformed
+from symd.index import Index
 from symd.index.functions import _first_around
+from symd.index.lookup import KEPT_MAPS
 from symd.index.module import build_index
+from symd.model.addresses import BySection, SectionOffset
+from symd.model.names import Match, NameQuery
+from symd.query.names import find_names
+from symd.query.symbolize import symbolize
 from tests.builders.elf import AX, Section, Symbol, build_elf
 from tests.hostile.growth import CUDA_INFO, NVIDIA, OF_MANY, STO_CUDA_ENTRY, bundles, instruction, literal, steps
 
@@ -26,6 +34,59 @@ def test_twice_as_many_are_not_more_than_twice_the_work(name: str) -> None:
     build_index(OF_MANY[name](2), Limits())  # what is imported now is not counted
     few, many, most = (steps(partial(build_index, OF_MANY[name](count), Limits())) for count in (1, FEW, 2 * FEW))
     assert most - few < 2.05 * (many - few)
+
+
+@pytest.mark.parametrize("name", ["zebin kernels", "cubin sections", "fat binary members"])
+def test_twice_as_many_names_are_not_more_than_twice_the_work(name: str) -> None:
+    def work(count: int) -> int:
+        index = Index(build_index(OF_MANY[name](count), Limits()))
+        return steps(lambda: list(find_names(index, NameQuery("*", Match.GLOB))))
+
+    work(2)  # what is imported now is not counted
+    few, many, most = (work(count) for count in (1, FEW, 2 * FEW))
+    assert most - few < 2.05 * (many - few)
+
+
+def test_twice_as_many_sections_asked_for_are_not_more_than_twice_the_work() -> None:
+    """By their numbers and by their names, also by names that no section has."""
+
+    def work(count: int) -> int:
+        index = Index(build_index(OF_MANY["cubin sections"](count), Limits()))
+        names = [f"{begin}{at}" for at in range(count) for begin in (".text.k", "q")]
+        queries = [BySection(each, SectionOffset(0)) for each in (*names, *range(1, count + 1))]
+        return steps(lambda: symbolize(index, queries))
+
+    work(2)  # what is imported now is not counted
+    few, many, most = (work(count) for count in (1, FEW, 2 * FEW))
+    assert most - few < 2.05 * (many - few)
+
+
+@pytest.mark.parametrize("name", ["cubin sections", "zebin kernels", "AMD kernels"])
+def test_twice_as_many_kernels_to_disassemble_are_not_more_than_twice_the_work(name: str) -> None:
+    def work(count: int) -> int:
+        [code] = containers.unpack(OF_MANY[name](count)).objects
+        return steps(lambda: code_ranges(code))
+
+    work(2)  # what is imported now is not counted
+    few, many, most = (work(count) for count in (1, FEW, 2 * FEW))
+    assert most - few < 2.05 * (many - few)
+
+
+def test_what_an_index_keeps_of_the_objects_asked_about_is_bounded() -> None:
+    """8,000 objects of 6 MB, each asked about by its path, took 390 MB of the daemon."""
+
+    def kept(count: int) -> int:
+        index = Index(build_index(OF_MANY["fat binary members"](count), Limits()))
+        index.address_map(None).one(0)
+        tracemalloc.start()
+        try:
+            for path in index.objects:
+                index.address_map(path).one(0)
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+    assert kept(4 * KEPT_MAPS) < 1.5 * kept(2 * KEPT_MAPS)
 
 
 def test_of_symbols_of_one_name_the_first_around_a_function_is_its_own() -> None:

@@ -18,7 +18,7 @@ from symd.index import Index
 from symd.index.file_header import COLUMN, HEADER
 from symd.index.format import Column, compress, decode, decompress, encode
 from symd.index.module import build_index
-from symd.index.packing import PAGE, pack_table
+from symd.index.packing import PAGE_SHIFT, pack_table
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.model.addresses import ByKernel, KernelOffset
 from tests.builders.elf import AX, Section, Symbol, build_elf
@@ -136,7 +136,7 @@ def test_more_ranges_than_starts_are_damage_before_there_is_room_for_them(column
     """One entry may stand for all pages, of 4096 ranges each."""
     pages = len(encode(columns)) // 2
     stated = {
-        "range_count": np.array([pages << PAGE], np.uint64),
+        "range_count": np.array([pages << PAGE_SHIFT], np.uint64),
         "page_frame": np.zeros(pages, np.uint8),
         "page_end": np.zeros(pages, np.uint8),
     }

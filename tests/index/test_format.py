@@ -22,7 +22,7 @@ from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import Strings, compress, decode, decompress, encode, encode_strings, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
-from symd.index.packing import PAGE, RangePages, pack_ranges, pack_table, unpack_table
+from symd.index.packing import PAGE_SHIFT, RangePages, pack_ranges, pack_table, unpack_table
 from symd.index.schema import SCHEMA, Columns, RowTable
 from symd.index.starts import Starts, encode_starts
 from symd.model.addresses import ByKernel, KernelOffset
@@ -99,7 +99,7 @@ def packed(given_ranges: list[tuple[int, int, int, int]]) -> RangePages:
     return RangePages(columns_of({**pack_ranges(found), "frame_line": narrow(base)}))
 
 
-@given(ranges, st.integers(1, 3 << PAGE))
+@given(ranges, st.integers(1, 3 << PAGE_SHIFT))
 @settings(max_examples=60)
 def test_packed_ranges_say_what_they_were_given(given_ranges: list[tuple[int, int, int, int]], count: int) -> None:
     given_ranges = (given_ranges * count)[:count]

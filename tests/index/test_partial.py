@@ -72,7 +72,7 @@ def test_an_excerpt_answers_as_the_whole_index(path: Path) -> None:
     everything, partial = whole(objects), PartialIndex(objects, NO_SUMMARY, units=True)
     for (query, at), number in zip(questions(objects, 7), range(ASKED), strict=False):
         partial = PartialIndex(objects, NO_SUMMARY, units=True) if number % 4 == 0 else partial
-        found = partial.index([query])
+        found = partial.index([query], at)
         if found is not None:
             assert symbolize(found, [query], at)[0] == symbolize(everything, [query], at)[0], (query, at)
 

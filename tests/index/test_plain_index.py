@@ -22,7 +22,7 @@ from symd.index.first_answer import first_answer
 from symd.index.format import decode, encode, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
-from symd.index.packing import PAGE, pack_ranges
+from symd.index.packing import PAGE_SHIFT, pack_ranges
 from symd.index.plain_index import answer_at
 from symd.index.schema import SCHEMA
 from symd.index.starts import GROUP, encode_starts
@@ -104,7 +104,7 @@ def _frame(opened: Index, address: int) -> int:
 @pytest.mark.parametrize("columns", [200, 70_000])
 def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: int) -> None:
     chance = np.random.default_rng(columns + spread)
-    count, owners = 3 << PAGE, 300
+    count, owners = 3 << PAGE_SHIFT, 300
     start = np.cumsum(chance.integers(1, 5 * spread, count)) * 4
     run = np.unique(np.append(0, chance.integers(0, count, count // 3)))
     found = ModuleRanges(
@@ -150,7 +150,7 @@ def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: i
 
 
 def test_numbers_of_the_layout_are_the_same() -> None:
-    assert (plain_index.PAGE, plain_index._GROUP, index.VERSION) == (PAGE, GROUP, VERSION)
+    assert (plain_index.PAGE_SHIFT, plain_index._GROUP, index.VERSION) == (PAGE_SHIFT, GROUP, VERSION)
     assert tuple(REASONS) == tuple(map(int, KNOWN))
 
 

@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.format import decode, encode
 from symd.index.module import build_index
-from symd.index.point_lookup import ANSWER_PAGE, KEPT_ANSWERS, PointLookup
+from symd.index.point_lookup import ANSWER_PAGE_SHIFT, KEPT_ANSWERS, PointLookup
 from symd.index.schema import SCHEMA, Columns
 from symd.index.starts import encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
@@ -75,7 +75,7 @@ def test_all_of_a_range_that_lies_in_a_page_has_its_answer_at_once(positions: li
         found = point_lookup(positions)
         answer = found.at(position)
         ((page, answers),) = found.pages.items()
-        firsts = [(page << ANSWER_PAGE) + slot << found.shift for slot in range(1 << ANSWER_PAGE)]
+        firsts = [(page << ANSWER_PAGE_SHIFT) + slot << found.shift for slot in range(1 << ANSWER_PAGE_SHIFT)]
         alike = [max(bisect_right(positions, first) - 1, 0) == answer[2][0].line for first in firsts]
         assert all(kept is answer for kept in answers if kept)
         assert [kept is not None for first, kept in zip(firsts, answers, strict=True) if first >= positions[0]] == [

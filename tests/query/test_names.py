@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from symd.config import Limits
 from symd.errors import BadQuery, ObjectNotFound
+from symd.index import Index
+from symd.index.module import build_index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names, spellings
 from tests.agreement import ours
@@ -13,6 +18,7 @@ from tests.containers.amd import objects
 from tests.query.small import E, Object, S, Scope, index
 from tests.tools import output, require
 
+ROOT = Path(__file__).parents[2]
 MODULE = index(
     Object(
         "one",
@@ -153,3 +159,16 @@ def test_a_name_that_ends_with_a_bracket_and_opens_none_has_no_template_argument
     """``operator->`` anywhere in a module made every search for a name end as an internal error."""
     assert spellings(name, "") == {name}
     assert spellings(f"{name}<int>", "") >= {f"{name}<int>", name}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cuda/bin/program.rdc", "amdgpu/bin/shade.kpack", "amdgpu/bin/libhost.a", "kernels/bin/raycast/dg2-opt.dbg"],
+)
+def test_the_address_of_a_kernel_is_that_of_its_section_in_its_own_code_object(name: str) -> None:
+    module = Index(build_index((ROOT / "samples" / name).read_bytes(), Limits()))
+    found = find_names(module, NameQuery("*", Match.GLOB, frozenset([NameKind.KERNEL])))
+    assert found
+    for each in found:
+        (text,) = (one for one in module.sections if (one.path, one.section_index) == (each.path, each.section_index))
+        assert each.address == text.address + (each.section_offset or 0)

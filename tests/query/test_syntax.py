@@ -1,5 +1,6 @@
 """The query syntax, by examples and by writing queries out again."""
 
+import re
 from contextlib import suppress
 
 import pytest
@@ -107,6 +108,14 @@ def test_a_hexadecimal_number_without_its_mark_is_told_what_is_missing(text, mea
         parse_query(text)
     assert caught.value.hint == f"hexadecimal numbers begin with 0x: {meant}"
     assert parse_query(meant)
+
+
+@pytest.mark.parametrize("name", ["vadd", "größe", "_Z4vaddPf"])
+def test_a_function_alone_is_told_how_its_beginning_is_written(name):
+    with pytest.raises(BadQuery, match=f"; {re.escape(name)}\\+0 is where {name} begins") as caught:
+        parse_query(name)
+    assert "FUNCTION+OFFSET" in caught.value.hint
+    assert parse_query(f"{name}+0") == ByKernel(name, 0)
 
 
 @pytest.mark.parametrize("text", ["fade", "vadd", "vadd+cafe", "1a04h", "vadd+" + "1a" * 40])

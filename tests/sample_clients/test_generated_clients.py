@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-import google.rpc
 import pytest
 
 from symd import Client
@@ -53,10 +53,15 @@ def test_a_generated_client_symbolizes_one_address(
         tools.require(tool)
     assert digest == sha256(SAMPLE.read_bytes()).hexdigest()
     address, frames = inlined
-    googleapis = Path(next(iter(google.rpc.__path__))).parents[1]
-    environment = {**os.environ, "GOOGLEAPIS": str(googleapis)}
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     build = [CLIENTS / language / "build", tmp_path / language]
     built = subprocess.run(build, capture_output=True, text=True, env=environment, timeout=900, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
     printed = tools.output(*PROGRAM[language][:-1], tmp_path / PROGRAM[language][-1], server, digest, hex(address))
     assert printed.splitlines() == frames
+    if language == "typescript":
+        return
+    nowhere = tools.output(*PROGRAM[language][:-1], tmp_path / PROGRAM[language][-1], server, digest, "0x1")
+    assert nowhere == "REASON_OUTSIDE_TEXT\n"
+    misused = subprocess.run([tmp_path / PROGRAM[language][-1]], capture_output=True, text=True, check=False)
+    assert "usage: symbolize SERVER SHA256 ADDRESS" in misused.stderr

@@ -614,6 +614,25 @@ def test_a_file_of_credentials_that_is_not_there_is_told_with_its_variable(tmp_p
         Client("tls:127.0.0.1:9")
 
 
+def test_what_is_no_authority_is_told_before_anybody_is_asked(tls) -> None:
+    with pytest.raises(InvalidInput, match="no certificate in PEM stands there"):
+        Client("tls:localhost:1", credentials=Credentials(ca=str(tls["tls_key"])))
+
+
+def test_a_certificate_and_a_key_of_others_are_told_before_anybody_is_asked(tls, authority: Authority) -> None:
+    other = authority.issue("other")[1]
+    for certificate, key in ((tls["tls_certificate"], other), (tls["tls_key"], tls["tls_certificate"])):
+        with pytest.raises(InvalidInput, match="not a certificate and its key"):
+            Client("tls:localhost:1", credentials=Credentials(certificate=str(certificate), key=str(key)))
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN\nCERTIFICATE", "sÿmd"])
+def test_what_cannot_be_a_token_is_told_before_anybody_is_asked(text: str) -> None:
+    for address in ("tls:localhost:1", "127.0.0.1:1"):
+        with pytest.raises(InvalidInput, match="this is no token"):
+            Client(address, credentials=Credentials(token=text))
+
+
 def test_an_expired_daemon_is_not_trusted(authority: Authority) -> None:
     certificate, key = authority.issue("expired", days=-1)
     with served("127.0.0.1:0", tls_certificate=certificate, tls_key=key) as address:
@@ -686,6 +705,15 @@ def test_a_key_that_is_not_the_certificates_is_refused_at_the_start(tls, authori
             served("127.0.0.1:0", tls_certificate=tls["tls_certificate"], tls_key=key),
         ):
             pass
+
+
+def test_a_certificate_and_a_key_in_each_others_place_are_told_so(tls) -> None:
+    tls["tls_certificate"].chmod(0o644)
+    with (
+        pytest.raises(FailedPrecondition, match="this is a private key and no certificate"),
+        served("127.0.0.1:0", tls_certificate=tls["tls_key"], tls_key=tls["tls_certificate"]),
+    ):
+        pass
 
 
 def test_a_key_that_others_may_read_is_refused(tls) -> None:

@@ -162,8 +162,12 @@ def test_plain_http_for_other_machines_has_to_be_asked_for(tmp_path, address, wi
 
 
 @pytest.mark.parametrize("address", ["8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:x"])
-def test_what_is_no_address_is_refused(tmp_path, address):
-    with pytest.raises((InvalidInput, FailedPrecondition)), served(tmp_path, address, insecure=True):
+@pytest.mark.parametrize("insecure", [False, True])
+def test_what_is_no_address_is_refused(tmp_path, address, insecure):
+    with (
+        pytest.raises(InvalidInput, match="not an address to listen at"),
+        served(tmp_path, address, insecure=insecure),
+    ):
         pass
 
 

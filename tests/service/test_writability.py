@@ -25,6 +25,7 @@ from symd.reading.reader import InProcessReader
 from symd.store import Store
 from symd.store.folder_writability import FolderWritability
 from symd.store.paths import StorePaths
+from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,64 @@ def test_a_full_disk_is_told_by_health_while_questions_are_answered(small_disk: 
         finally:
             daemon.terminate()
         assert daemon.wait(LONG) == 0
+
+
+def test_a_folder_that_is_moved_away_is_told_by_health_while_questions_are_answered(tmp_path: Path) -> None:
+    address, folder, away = f"unix:{tmp_path}/symd.sock", tmp_path / "store", tmp_path / "away"
+    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(folder)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as daemon:
+        try:
+            assert "serves at" in daemon.stdout.readline()
+            with Client(address) as client, grpc.insecure_channel(address) as channel:
+                digest = client.add(RAYCAST).sha256
+                place = ByKernel("raycast", KernelOffset(0x610))
+                assert client.symbolize_one(digest, place).reason is Reason.EXACT
+                folder.rename(away)
+                folder.mkdir(mode=0o700)
+                with pytest.raises(StoreUnavailable, match="the store's folder was replaced by another"):
+                    client.add(RAYCAST + b"\0")
+                assert becomes(channel, WRITING, "NOT_SERVING")
+                assert becomes(channel, ASKING, "SERVING")
+                assert client.symbolize_one(digest, place).reason is Reason.EXACT
+                assert list(folder.iterdir()) == []
+                folder.rmdir()
+                away.rename(folder)
+                assert becomes(channel, WRITING, "SERVING")
+                assert client.add(RAYCAST + b"\0").format
+                assert len(list(client.modules())) == 2
+        finally:
+            daemon.terminate()
+        assert daemon.wait(LONG) == 0
+
+
+def test_a_daemon_starts_on_a_store_that_may_only_be_read_and_answers(tmp_path: Path) -> None:
+    address, place = f"unix:{tmp_path}/symd.sock", tmp_path / "place"
+    with Engine(Store(tmp_path / "store")) as engine:
+        digest = engine.add(RAYCAST).sha256
+        engine.module(digest)
+    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(place)]
+    with read_only_mount(tmp_path / "store", place) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as daemon:
+            try:
+                assert "serves at" in daemon.stdout.readline()
+                with Client(address) as client, grpc.insecure_channel(address) as channel:
+                    answer = client.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x610)))
+                    assert answer.reason is Reason.EXACT
+                    assert [record.sha256 for record in client.modules()] == [digest]
+                    assert becomes(channel, WRITING, "NOT_SERVING")
+                    assert becomes(channel, ASKING, "SERVING")
+                    with pytest.raises(StoreUnavailable, match="read-only"):
+                        client.add(RAYCAST + b"\0")
+                    with pytest.raises(StoreUnavailable, match="read-only"):
+                        client.remove(digest)
+                    make_writable(place)
+                    assert becomes(channel, WRITING, "SERVING")
+                    assert client.add(RAYCAST + b"\0").format
+            finally:
+                daemon.terminate()
+            assert daemon.wait(LONG) == 0
 
 
 def becomes(channel: grpc.Channel, names: tuple[str, ...], status: str) -> bool:
@@ -143,8 +202,12 @@ def test_the_catalogue_that_is_refused_is_told_too(tmp_path: Path) -> None:
 
 def test_what_is_no_fault_of_the_disk_is_not_told(tmp_path: Path) -> None:
     with Store(tmp_path / "store", durable=False) as store:
-        store.writability.refused(StoreUnavailable("the catalogue refused: locked", metadata={"sqlite": "SQLITE_BUSY"}))
-        store.writability.refused(StoreUnavailable("the disk refused: permission denied", metadata={"errno": "EACCES"}))
+        store.writability.note_refusal(
+            StoreUnavailable("the catalogue refused: locked", metadata={"sqlite": "SQLITE_BUSY"})
+        )
+        store.writability.note_refusal(
+            StoreUnavailable("the disk refused: permission denied", metadata={"errno": "EACCES"})
+        )
         store.writability.check()
         assert store.writability.is_writable
 

@@ -402,19 +402,6 @@ def test_a_cache_that_was_emptied_in_an_outage_takes_what_is_written_after_it(tm
     assert writability.is_writable
 
 
-def test_uses_that_cannot_be_noted_at_the_end_are_told(
-    stores: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = stores()
-
-    def refuse(*_: object, **__: object) -> None:
-        raise StoreUnavailable("the catalogue refused")
-
-    monkeypatch.setattr(store.usage, "write", refuse)
-    store.close()
-    assert [each.getMessage() for each in caplog.records] == ["noting when modules were used: the catalogue refused"]
-
-
 def test_a_client_with_a_file_is_answered_while_the_catalogue_is_gone(
     own_server: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,6 +171,27 @@ def test_pages_of_changes_are_whole_loads(store: ModuleStore, monkeypatch):
     assert not store.context_log.changes(name, last).rows
 
 
+def test_pages_end_where_their_loads_have_many_segments(store: ModuleStore, monkeypatch):
+    """A context with 4,000,000 segments, in fifty loads, was read as one page: gigabytes of the daemon for one address. A load that has more than
+    a page is a page of its own."""
+    name = store.context_log.add(Context())
+    store.context_log.record(name, [load(at, str(at)) for at in range(5)])
+    everything = store.context_log.loads(name)
+    for rows, expected in ((len(PLACES) - 1, [1] * 5), (2 * len(PLACES), [2, 2, 1]), (3 * len(PLACES) - 1, [2, 2, 1])):
+        monkeypatch.setattr("symd.store.context_log.ROWS", rows)
+        last, seen, told, after = ContextChanges(), [], [], 0
+        while not seen or not last.whole:
+            last = store.context_log.changes(name, last)
+            seen.append(len(last.rows) // len(PLACES))
+        pages = []
+        while page := store.context_log.loads(name, after):
+            pages.append(len(page))
+            told += page
+            after = page[-1][0]
+        assert seen == pages == expected
+        assert told == everything
+
+
 def test_names_of_modules_resolve_in_both_directions(store: ModuleStore):
     one, other = store.put(b"one"), store.put(b"other")
     name = store.context_log.add(Context())

@@ -5,7 +5,11 @@
 
 #include "symd/v1/symbol_service.grpc.pb.h"
 
-int main(int, char **argv) {
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        std::cerr << "usage: symbolize SERVER SHA256 ADDRESS (symd info --server SERVER FILE brings a module there, and says its SHA-256)\n";
+        return 2;
+    }
     grpc::ChannelArguments options;
     options.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");  // over a Unix socket gRPC would send the path
     auto stub = symd::v1::SymbolService::NewStub(
@@ -19,6 +23,9 @@ int main(int, char **argv) {
         std::cerr << status.error_message() << "\n";
         return 1;
     }
-    for (const auto &frame : response.answers(0).frames())
+    const auto &answer = response.answers(0);
+    for (const auto &frame : answer.frames())
         std::cout << frame.function() << " " << frame.file() << ":" << frame.line() << "\n";
+    if (answer.frames().empty())
+        std::cout << symd::v1::Reason_Name(answer.reason()) << "\n";
 }

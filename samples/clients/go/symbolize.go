@@ -13,6 +13,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: symbolize SERVER SHA256 ADDRESS (symd info --server SERVER FILE brings a module there, and says its SHA-256)")
+	}
 	channel, err := grpc.Dial(os.Args[1], grpc.WithInsecure(), grpc.WithAuthority("localhost"))
 	if err != nil {
 		log.Fatal(err)
@@ -27,7 +30,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, frame := range response.Answers[0].Frames {
+	answer := response.Answers[0]
+	for _, frame := range answer.Frames {
 		fmt.Printf("%s %s:%d\n", frame.GetFunction(), frame.GetFile(), frame.Line)
+	}
+	if len(answer.Frames) == 0 {
+		fmt.Println(answer.Reason)
 	}
 }

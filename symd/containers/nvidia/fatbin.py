@@ -9,7 +9,7 @@ equals what cuobjdump extracts."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class FatbinEntry(NamedTuple):
     @property
     def label(self) -> str:
         """How notes and errors call it."""
-        return f"{KINDS.get(self.kind, f'kind {self.kind}')} entry {self.target} at byte {self.offset}"
+        return f"{_kind_name(self.kind)} entry {self.target} at byte {self.offset}"
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -75,17 +75,35 @@ def read(element: Element, budget: Budget) -> Contents:
     elements: list[Element] = []
     failures: list[SymdError] = []
     facts = []
+    skipped: list[FatbinEntry] = []
     for entry in _entries(part_of(element.data), budget, notes, failures):
         facts.append(entry.facts())
         if entry.kind != ELF:
             budget.count_elements(entry.label)
-            notes.append(f"{entry.label}: skipped, it holds no machine code")
+            skipped.append(entry)
             continue
         elements.append(Element(entry.target, partial(_expanded, entry, budget), target=entry.target))
     if failures and not elements:
         raise failures[0]
-    notes += [f"left out: {error}" for error in failures]
+    notes = [*_skipped(skipped), *notes, *(f"left out: {error}" for error in failures)]
     return Contents(tuple(elements), notes=tuple(notes), facts={"entries": facts})
+
+
+def _skipped(entries: Sequence[FatbinEntry]) -> Iterator[str]:
+    """A note for each kind of entry without machine code: a library has thousands of them."""
+    kinds: dict[int, list[FatbinEntry]] = {}
+    for entry in entries:
+        kinds.setdefault(entry.kind, []).append(entry)
+    for kind, found in kinds.items():
+        if len(found) == 1:
+            yield f"{found[0].label}: skipped, it holds no machine code"
+        else:
+            targets = ", ".join(dict.fromkeys(entry.target for entry in found))
+            yield f"{len(found)} {_kind_name(kind)} entries ({targets}): skipped, they hold no machine code"
+
+
+def _kind_name(kind: int) -> str:
+    return KINDS.get(kind, f"kind {kind}")
 
 
 def _entries(data: FilePart, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[FatbinEntry]:

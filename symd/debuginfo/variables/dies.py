@@ -23,14 +23,12 @@ from symd.dwarf.units import Unit, Units
 _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks; more are a cycle."""
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
-
-
 _MOST_COPIED = 256
 """Bytes of a value that are copied out of the section at once."""
 
 
 class Value(NamedTuple):
-    """An attribute's value as it stands: ``number``, or the ``data`` of a block or an inline string."""
+    """An attribute's value as it stands: ``number``, or the ``data`` of a block, an inline string or 16 bytes."""
 
     form: int
     number: int = 0

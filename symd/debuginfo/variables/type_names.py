@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.dwarf.constants import At, Tag
@@ -48,6 +48,7 @@ _POINTERS: Mapping[int, str] = {
     Tag.DW_TAG_rvalue_reference_type: "&&",
 }
 _TEMPLATES = frozenset({Tag.DW_TAG_structure_type, Tag.DW_TAG_class_type, Tag.DW_TAG_union_type})
+_PARAMETERS = (Tag.DW_TAG_formal_parameter, Tag.DW_TAG_unspecified_parameters)
 _PACK_DEPTH = 4
 _SUFFIXES = {
     "int": "", "long": "L", "long long": "LL", "unsigned int": "U", "unsigned long": "UL", "unsigned long long": "ULL",
@@ -291,18 +292,9 @@ class _Speller:
     def parameters(
         self, die: Die, depth: int, *, skip_this: bool = False, const: bool = False, volatile: bool = False
     ) -> None:
-        this: Die | None = None
-        listed: list[Die] = []
-        for child in self.dies.children(die):
-            if (
-                child.tag not in (Tag.DW_TAG_formal_parameter, Tag.DW_TAG_unspecified_parameters)
-                or len(listed) >= _MOST_PARAMETERS
-            ):
-                break
-            if skip_this and not listed and this is None and At.DW_AT_artificial in child.attributes:
-                this = self.inner(child)
-            else:
-                listed.append(child)
+        """The parameters of a function in parentheses, and what stands behind them. With ``skip_this`` the first is left out where it is
+        ``this``, which then says what is const."""
+        this, listed = self.listed(die, skip_this=skip_this)
         self.put("(")
         for number, child in enumerate(listed):
             self.put(", " if number else "")
@@ -322,6 +314,14 @@ class _Speller:
         )
         self.put("".join(f" {word}" for word, wanted in ends if wanted))
         self.after(self.inner(die), depth + 1)
+
+    def listed(self, die: Die, *, skip_this: bool) -> tuple[Die | None, list[Die]]:
+        """The type of ``this``, where that is skipped, and the parameters to be written."""
+        found = takewhile(lambda child: child.tag in _PARAMETERS, self.dies.children(die))
+        parameters = list(islice(found, _MOST_PARAMETERS))
+        if skip_this and parameters and At.DW_AT_artificial in parameters[0].attributes:
+            return self.inner(parameters[0]), parameters[1:]
+        return None, parameters
 
     def dimensions(self, die: Die) -> None:
         first = default_lower_bound(self.dies, die)

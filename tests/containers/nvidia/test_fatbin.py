@@ -77,6 +77,15 @@ def test_an_entry_of_an_unknown_kind_is_named_by_its_number():
     assert [element.name for element in contents.elements] == ["sm_80"]
 
 
+def test_many_entries_without_machine_code_are_one_note_for_each_kind():
+    ptx = [entry(b"x" * 8, kind=fatbin.PTX, arch=arch) for arch in (80, 90, 80)]
+    contents = samples.read_fatbin(container(*ptx, entry(b"\x7fELF...."), entry(b"x" * 8, kind=fatbin.LTO, arch=90)))
+    assert contents.notes == (
+        "3 PTX entries (compute_80, compute_90): skipped, they hold no machine code",
+        "LTO entry lto_90 at byte 304: skipped, it holds no machine code",
+    )
+
+
 def test_names_and_options_of_entries_are_facts():
     entries = samples.read_fatbin(samples.data("tonemap.default.fatbin")).facts["entries"]
     assert {one["name"] for one in entries} == {"tonemap.cu"}
@@ -218,7 +227,8 @@ def test_entries_without_code_count_as_parts_too():
     many = container(*[entry(b"", kind=PTX)] * 50)
     with pytest.raises(LimitExceeded, match="object_count"):
         samples.read_fatbin(many, Limits(object_count=50))
-    assert len(samples.read_fatbin(many, Limits(object_count=51)).notes) == 50
+    (note,) = samples.read_fatbin(many, Limits(object_count=51)).notes
+    assert note.startswith("50 PTX entries")
 
 
 def test_containers_without_entries_count_as_parts_too():

@@ -1,0 +1,73 @@
+"""The debug file of an AMD code object without debug sections: the one that its .gnu_debuglink names, as debuggers look for it, or
+what ``symd slim`` left beside it.
+
+Source: GDB's manual, "Separate Debug Files": the file's name, padded to 4 bytes, and the CRC-32 of its content."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+
+from symd import elf
+from symd.budget import Budget
+from symd.cli.input import comes_to_an_end, read_input
+from symd.config import Limits
+from symd.containers.amd import amdgpu
+from symd.errors import HashMismatch, NoDebugData, SymdError
+
+_LINK, _FOLDER = ".gnu_debuglink", ".debug"
+SLIM_SUFFIX = ".debug"
+
+
+def with_debug_file(data: bytes, file: str, limits: Limits) -> bytes:
+    """The code object ``data``, the content of ``file``, joined with its debug file where that lies in the same folder, or in
+    ``.debug`` there under the link's name; ``data`` itself where it needs none or none of its build is there. Raises what a damaged
+    debug file raises."""
+    for path, checksum in debug_files(data, file, limits):
+        joined = _joined(data, path, checksum, limits)
+        if joined is not None:
+            return joined
+    return data
+
+
+def debug_files(data: bytes, file: str, limits: Limits) -> list[tuple[str, int | None]]:
+    """Files that may be the debug file of ``data``: paths, and the CRC-32 of the content where the object says it."""
+    if file == "-" or not amdgpu.claims(data):
+        return []
+    try:
+        image = elf.parse(data, Budget(limits))
+    except SymdError:
+        return []  # whoever reads it next says what is wrong with it
+    if any(section.name.startswith((".debug_", ".zdebug_")) for section in image.sections):
+        return []
+    return [(path, checksum) for path, checksum in _candidates(image, file) if comes_to_an_end(path)]
+
+
+def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
+    folder, own = os.path.split(file)
+    link = image.by_name.get(_LINK)
+    name, _, _ = link.data.partition(b"\0") if link is not None else (b"", b"", b"")
+    if link is not None and 0 < len(name) <= len(link.data) - 5:
+        base = os.path.basename(os.fsdecode(name))  # noqa: PTH119 - pathlib is slow to load
+        [checksum] = struct.unpack("<I", link.data[-4:])
+        if base != own:
+            yield os.path.join(folder, base), checksum  # noqa: PTH118 - likewise
+        yield os.path.join(folder, _FOLDER, base), checksum  # noqa: PTH118 - likewise
+    yield f"{file}{SLIM_SUFFIX}", None
+
+
+def _joined(data: bytes, path: str, checksum: int | None, limits: Limits) -> bytes | None:
+    """None where the file is another build's, or something else: its name alone says nothing."""
+    from symd.split_debug import join  # noqa: PLC0415 - few objects have such a file
+
+    debug = read_input(path, limits)
+    if not amdgpu.claims(debug) or (checksum is not None and zlib.crc32(debug) != checksum):
+        return None
+    try:
+        return join.joined(data, debug, Budget(limits))
+    except (HashMismatch, NoDebugData):
+        return None
+    except SymdError as error:
+        raise error.prefix_where(path) from None

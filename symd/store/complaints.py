@@ -1,0 +1,29 @@
+"""What the work of housekeeping failed with: each complaint is logged once, and again where another one came between."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from symd.errors import SymdError
+
+log = logging.getLogger("symd.store")
+
+
+class Complaints:
+    """The last complaint of each work. Two threads may use it, each for work of its own."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def attempt(self, what: str, work: Callable[[], object]) -> str:
+        """Do ``work``, or log why ``what`` it does could not be done: the next time may do. Why not, "" where it could."""
+        try:
+            work()
+        except SymdError as error:
+            if str(error) != self._last.get(what):
+                log.warning("%s: %s", what, error)
+            self._last[what] = str(error)
+            return error.message
+        self._last.pop(what, None)
+        return ""

@@ -1,0 +1,128 @@
+"""The debug file of a code object: beside it, and made by objcopy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from symd import elf
+from symd.budget import Budget
+from symd.config import Limits
+from tests import tools
+from tests.cli.conftest import ROOT, Run
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+LINED = "shade+0x80: blend at /src/shade.cl:13:30\n  (inlined by) shade at /src/shade.cl:23:18\n"
+UNLINED = "shade+0x80: shade [NO_DEBUG_INFO]\n"
+
+
+@pytest.fixture
+def slim(run: Run, tmp_path: Path) -> Path:
+    assert run("slim", SHADE, tmp_path / "slim.co").code == 0
+    return tmp_path / "slim.co"
+
+
+@pytest.fixture
+def objcopy() -> str:
+    return tools.require("llvm-objcopy-19")
+
+
+@pytest.fixture
+def stripped(objcopy: str, tmp_path: Path) -> Path:
+    """Without debug data; kept.debug beside it has it, and nothing says so."""
+    tools.output(objcopy, "--only-keep-debug", SHADE, tmp_path / "kept.debug")
+    tools.output(objcopy, "--strip-debug", SHADE, tmp_path / "stripped.co")
+    return tmp_path / "stripped.co"
+
+
+@pytest.fixture
+def linked(objcopy: str, stripped: Path) -> Path:
+    debug = stripped.with_name("kept.debug")
+    tools.output(objcopy, f"--add-gnu-debuglink={debug}", stripped, stripped.with_name("linked.co"))
+    return stripped.with_name("linked.co")
+
+
+def symbolized(run: Run, file: Path, *options: object) -> str:
+    outcome = run("symbolize", *options, file, "shade+0x80")
+    assert (outcome.code, outcome.err) == (0, "")
+    return outcome.out
+
+
+def test_what_slim_left_beside_the_object_is_found(run: Run, slim: Path):
+    assert symbolized(run, slim) == LINED
+    assert run("verify", slim).code == 0
+    assert run("locate", slim, "shade.cl:13").code == 0
+
+
+def test_it_may_be_named_all_the_same(run: Run, slim: Path):
+    assert symbolized(run, slim, "--debug", f"{slim}.debug") == LINED
+
+
+def test_a_daemon_gets_the_object_with_its_debug_file(run: Run, slim: Path, server: str):
+    assert symbolized(run, slim, "--server", server) == LINED
+
+
+def test_a_debug_file_of_another_object_is_none(run: Run, slim: Path):
+    assert run("slim", SHADE.with_name("v5-gfx90a.co"), slim.with_name("other.co")).code == 0
+    shutil.move(slim.with_name("other.co.debug"), f"{slim}.debug")
+    assert symbolized(run, slim) == UNLINED
+
+
+def test_a_damaged_one_is_named(run: Run, slim: Path):
+    debug = Path(f"{slim}.debug")
+    debug.write_bytes(debug.read_bytes()[:300])
+    outcome = run("symbolize", slim, "shade+0x80")
+    assert outcome.code == 2
+    assert "slim.co.debug" in outcome.err
+
+
+def test_something_else_of_that_name_is_none(run: Run, slim: Path):
+    Path(f"{slim}.debug").write_text("a log\n")
+    assert symbolized(run, slim) == UNLINED
+    shutil.copy(slim, f"{slim}.debug")
+    assert symbolized(run, slim) == UNLINED
+
+
+def test_a_large_object_finds_its_debug_file(run: Run, slim: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("symd.cli.opened_file.LARGE", 1)
+    assert symbolized(run, slim) == LINED
+
+
+def test_what_objcopy_kept_belongs_to_the_object(run: Run, stripped: Path):
+    assert symbolized(run, stripped) == UNLINED
+    assert symbolized(run, stripped, "--debug", stripped.with_name("kept.debug")) == LINED
+
+
+def test_what_objcopy_kept_of_another_object_does_not(run: Run, objcopy: str, stripped: Path):
+    other = stripped.with_name("other.debug")
+    tools.output(objcopy, "--only-keep-debug", SHADE.with_name("v4-gfx900-zlib.co"), other)
+    tools.output(objcopy, "--remove-section=.note", other)
+    outcome = run("symbolize", "--debug", other, stripped, "shade+0x80")
+    assert outcome.code == 2
+    assert "belongs to another code object" in outcome.err
+
+
+@pytest.mark.parametrize("folder", ["", ".debug"])
+def test_the_file_that_the_object_links_to_is_found(run: Run, linked: Path, folder: str):
+    (linked.parent / folder).mkdir(exist_ok=True)
+    shutil.move(linked.with_name("kept.debug"), linked.parent / folder / "kept.debug")
+    assert symbolized(run, linked) == LINED
+
+
+def test_llvm_symbolizer_follows_the_link_to_the_same_lines(run: Run, linked: Path):
+    text = elf.parse(SHADE.read_bytes(), Budget(Limits())).by_name[".text"]
+    addresses = [hex(address) for address in range(text.address, text.address + text.size, 4)]
+    options = ["--output-style=LLVM", "--functions=linkage", f"--obj={linked}"]
+    theirs = tools.output(tools.require("llvm-symbolizer-22"), *options, *addresses).split("\n\n")
+    ours = run("llvm-symbolizer", *options, *addresses).out.split("\n\n")
+    lines = [(mine, their) for mine, their in zip(ours, theirs, strict=True) if ":0:" not in their and "??" not in mine]
+    assert len(lines) > 50
+    assert all(mine == their for mine, their in lines)
+
+
+def test_a_linked_file_with_another_checksum_is_none(run: Run, linked: Path):
+    with linked.with_name("kept.debug").open("ab") as file:
+        file.write(b"more")
+    assert symbolized(run, linked) == UNLINED
