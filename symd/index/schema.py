@@ -169,7 +169,8 @@ class Columns:
 
     def _check_bases(self) -> None:
         base, size = self.section_base.astype(np.uint64), self.section_size.astype(np.uint64)
-        if base[:1].any() or np.any(base[1:] - base[:-1] != size[:-1]):
+        end = base + size
+        if base[:1].any() or np.any(end < base) or np.any(base[1:] != end[:-1]):
             raise DataLoss("has a text section that does not begin where the one before it ends", where="index file")
 
     def _check_written(self) -> None:

@@ -167,13 +167,10 @@ class _LineLocations:
         leaf = int(self.index.location_numbers(self.section[at : at + 1], np.array([offset], np.uint64))[0])
         frame = leaf
         table = self.locations
-        while int(table.parent[frame]) and self._owner_of(frame) != self.owner[at]:
+        while int(table.parent[frame]) and self.owners.of_scope(frame) != self.owner[at]:
             frame = int(table.parent[frame])
         position = int(table.file[frame]), int(table.line[frame]), int(table.column[frame])
         return self._made(at, offset, leaf, frame, position)
-
-    def _owner_of(self, frame: int) -> int:
-        return int(self.owners.of(np.array([frame]), np.array([-1]))[0])
 
     def _made(self, at: int, offset: int, leaf: int, frame: int, position: tuple[int, int, int]) -> BreakpointLocation:
         where, strings = self.index.sections[int(self.section[at])], self.index.strings

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.index import Index
 from symd.index.format import Column
@@ -34,32 +35,39 @@ class Owners:
         start = self.position(functions.section[own].astype(np.int64) - 1, functions.offset[own])
         order = np.argsort(start, kind="stable")
         self._rows, self._start = own[order], start[order]
-        self._end = self._start + functions.size[self._rows].astype(np.int64)
+        self._size = functions.size[self._rows].astype(np.uint64)
         self._owner = owner[self._rows]
 
-    def position(self, section: Column, offset: Column) -> I64:
+    def position(self, section: Column, offset: Column) -> U64:
         """Text positions of offsets in text sections."""
-        return self._index.columns.section_base.astype(np.int64)[section] + offset.astype(np.int64)
+        return self._index.columns.section_base.astype(np.uint64)[section] + offset.astype(np.uint64)
 
-    def of(self, locations: I64, position: I64) -> I64:
+    def of(self, locations: I64, position: U64) -> I64:
         """Who each location belongs to, given where it is asked for; 0: nobody.
 
         Where no scope reaches, because the debug data contradicts itself or begins late, the innermost function around
         has the code.
         """
+        owner, scopeless = self._told(locations)
+        if not len(self._start):
+            return owner
+        at = np.maximum(np.searchsorted(self._start, position, side="right") - 1, 0)
+        inside = scopeless & (self._start[at] <= position) & (position - self._start[at] < self._size[at])
+        return np.where(inside, self._owner[at], owner)
+
+    def of_scope(self, location: int) -> int:
+        """Who a location belongs to by its own scope; 0: nobody."""
+        return int(self._told(np.array([location]))[0][0])
+
+    def _told(self, locations: I64) -> tuple[I64, NDArray[np.bool_]]:
+        """(who each location belongs to by its own scope, whether no scope reaches it)."""
         owner = self._index.location_owner[locations].astype(np.int64)
         symbol, function = self._symbols
         if len(symbol):
             at = np.minimum(np.searchsorted(symbol, owner), len(symbol) - 1)
             scopeless = (owner == 0) | (symbol[at] == owner)
-            owner = np.where(symbol[at] == owner, function[at], owner)
-        else:
-            scopeless = owner == 0
-        if not len(self._start):
-            return owner
-        at = np.maximum(np.searchsorted(self._start, position, side="right") - 1, 0)
-        inside = scopeless & (self._start[at] <= position) & (position < self._end[at])
-        return np.where(inside, self._owner[at], owner)
+            return np.where(symbol[at] == owner, function[at], owner), scopeless
+        return owner, owner == 0
 
     @cached_property
     def _symbols(self) -> tuple[I64, I64]:
@@ -75,7 +83,8 @@ class Owners:
         if at is None:
             return None
         name = self._index.strings[int(self._functions.name[self._rows[at]])]
-        return Extent(name or None, int(self._start[at]), int(self._end[at]))
+        start = int(self._start[at])
+        return Extent(name or None, start, start + int(self._size[at]))
 
     @cached_property
     def _slot_of(self) -> dict[int, int]:
@@ -84,13 +93,13 @@ class Owners:
     def prologue_end(self, extent: Extent) -> int | None:
         """The position of the function's first row that says prologue_end."""
         first = int(np.searchsorted(self._prologues, np.uint64(extent.start)))
-        if first == len(self._prologues) or self._prologues[first] >= extent.end:
+        if first == len(self._prologues):
             return None
-        return int(self._prologues[first])
+        position = int(self._prologues[first])
+        return position if position < extent.end else None
 
     @cached_property
     def _prologues(self) -> U64:
         rows = self._index.rows
         ends = np.flatnonzero(rows.flags & RowFlag.PROLOGUE_END)
-        found = self.position(rows.section[ends], rows.offset[ends])
-        return np.sort(found).astype(np.uint64)
+        return np.sort(self.position(rows.section[ends], rows.offset[ends]))

@@ -23,7 +23,7 @@ from symd.model.contexts import Load
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize
 from symd.query.variables import variables, visible_in
-from tests.builders.elf import AX, Section, Segment, build_elf
+from tests.builders.elf import AX, NOBITS, Section, Segment, build_elf
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 NAMES = [
@@ -103,6 +103,20 @@ def test_text_that_passes_the_end_of_the_address_space_is_malformed(address: int
     image = build_elf(machine=224, osabi=64, type=3, sections=[text], segments=[segment])
     with pytest.raises(Malformed, match="end of the 64-bit address space"):
         containers.unpack(image)
+
+
+@pytest.mark.parametrize(
+    ("size", "refused"), [(containers.MOST_TEXT, False), (containers.MOST_TEXT + 1, True), (1 << 63, True)]
+)
+def test_text_without_content_takes_as_much_as_a_gpu_could_hold(size: int, refused: bool) -> None:
+    """Text positions go through all sections; found in a sample whose section had lost its content."""
+    text = Section(".text", type=NOBITS, flags=AX, size=size)
+    image = build_elf(machine=190, osabi=0x33, sections=[text, Section(".nv.info")])
+    if refused:
+        with pytest.raises(Malformed, match=f"its text takes {size} bytes"):
+            containers.unpack(image)
+    else:
+        assert len(containers.unpack(image).objects) == 1
 
 
 def test_variables_are_asked_at_the_last_address_of_all() -> None:

@@ -15,6 +15,7 @@ from symd.index.format import decode, encode
 from symd.index.module import build_index
 from symd.index.schema import SCHEMA, FunctionTable, LocationTable, RowTable, check_names
 from symd.model.answers import Reason
+from tests.query.small import Object, index
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "index-format.md").read_text()
@@ -112,6 +113,12 @@ def test_text_that_does_not_begin_where_the_text_before_it_ends_is_refused() -> 
     for wrong in (columns["section_base"] + 1, columns["section_base"] + columns["section_size"]):
         with pytest.raises(DataLoss, match="where the one before it ends"):
             Index.checked(encode(columns | {"section_base": wrong}))
+
+
+def test_text_positions_that_wrap_are_refused() -> None:
+    first, second = ((Object(path, size=(1 << 64) - 1)) for path in "ab")
+    with pytest.raises(DataLoss, match="where the one before it ends"):
+        index(first, second).columns.check()
 
 
 def test_a_string_0_with_letters_is_refused() -> None:

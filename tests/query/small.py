@@ -30,7 +30,7 @@ class Scope:
 
 @dataclass
 class Object:
-    """One text section of 0x100 bytes at address 0x1000. Rows are (offset, line, flags[, file number]). Functions whose
+    """One text section of 0x100 bytes, or ``size``, at address 0x1000. Rows are (offset, line, flags[, file number]). Functions whose
     ``lines`` in file 1 are known are one function where these and their names are the same."""
 
     path: str = ""
@@ -40,9 +40,10 @@ class Object:
     symbols: list[tuple[str, int, int]] = field(default_factory=list)
     files: tuple[str, ...] = ("", "/src/a.cl")
     strays: list[tuple[int, int]] = field(default_factory=list)
+    size: int = 0x100
 
     def indexed(self) -> DecodedObject:
-        text = Section(1, ".text", 1, 6, 0x1000, 0x100, bytes(0x100))
+        text = Section(1, ".text", 1, 6, 0x1000, self.size, bytes(0x100))
         kernels = tuple(Kernel(name, 1, start, size) for name, start, size in self.kernels)
         symbols = tuple(Function(name, 1, start, size) for name, start, size in self.symbols)
         code = CodeObject(self.path, "test", None, b"", (text,), kernels, symbols, debug=DebugScheme.DWARF_4)

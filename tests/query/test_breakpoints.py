@@ -37,6 +37,13 @@ def test_a_functions_own_line_is_behind_its_prologue() -> None:
     assert locations(ask(TWICE_ON_ONE_LINE, line=1, every=True)) == [(0, "k", 1)]
 
 
+@pytest.mark.parametrize("size", [1 << 63, (1 << 64) - 0x101])
+def test_text_positions_take_all_64_bits(size: int) -> None:
+    """In an index that an earlier version made; a module with so much text is malformed."""
+    behind = Object("b", rows=[(0, 3, S), (8, 4, P), (16, 5, S), (32, 5, E)], scopes=[Scope("f", 0, 32)])
+    assert locations(ask(Object("a", size=size), behind, line=3, path="b")) == [(8, "f", 4)]
+
+
 def test_of_a_function_the_lowest_statement_address_counts() -> None:
     assert locations(ask(TWICE_ON_ONE_LINE, line=3)) == [(0x10, "k", 3)]
     assert locations(ask(TWICE_ON_ONE_LINE, line=3, every=True)) == [(0x10, "k", 3), (0x40, "k", 3)]

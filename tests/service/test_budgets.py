@@ -433,20 +433,24 @@ def test_a_large_request_that_is_no_batch_is_refused_before_it_is_read(tmp_path)
         assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "request_bytes")
 
 
-def test_half_sent_messages_that_take_memory_are_ended(tmp_path):
-    """This process is the daemon's too, and gives back what other tests took meanwhile: so it is as many messages as it takes."""
-    body = message(bytes(60 << 20))[:-1]
+def test_half_sent_messages_that_take_memory_are_ended(tmp_path, monkeypatch):
+    """All of them, and nobody else's question. What messages take of a daemon's real memory: tests/daemon/test_own_memory.py."""
+    memory, looks = [100 << 20], []
+    monkeypatch.setattr(waiting, "own_bytes", lambda: looks.append(memory[-1]) or memory[-1])
+    body = message(bytes(1 << 20))[:-1]
     limits = {"message_seconds": 600.0, "daemon_memory": 1}
-    with served(tmp_path, **limits) as (address, _), neighbour(address), ExitStack() as stack:
-        begun = []
-        while not any(connection.ending for connection, _ in begun):
-            assert len(begun) < 10
-            connection = stack.enter_context(Connection(address))
-            begun.append((connection, connection.call(SYMBOLIZE)))
-            connection.push(begun[-1][1], body)
-        for connection, stream in begun:
-            ending = connection.ending[3] if connection.ending else connection.endings(1, ANSWERED_WITHIN)[stream]
-            assert b"daemon_memory" in ending
+    with served(tmp_path, **limits) as (address, _), neighbour(address) as channel, ExitStack() as stack:
+        begun = [stack.enter_context(Connection(address)) for _ in range(4)]
+        streams = [connection.call(SYMBOLIZE) for connection in begun]
+        for connection, stream in zip(begun, streams, strict=True):
+            connection.push(stream, body)
+        looks.clear()
+        assert eventually(lambda: len(looks) > 3)
+        assert not any(connection.ending for connection in begun)
+        memory.append(170 << 20)
+        for connection, stream in zip(begun, streams, strict=True):
+            assert b"daemon_memory" in connection.endings(1, ANSWERED_WITHIN)[stream]
+        assert SymbolServiceStub(channel).Symbolize(ONE, timeout=60)
 
 
 def test_memory_that_was_given_back_is_room_for_no_further_messages(tmp_path, monkeypatch):
