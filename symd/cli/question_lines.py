@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import overload
 
 import numpy as np
@@ -80,7 +81,7 @@ class Lines(Sequence[bytes]):
 
 
 def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
-    """The same lines as bytes, not stripped, without the newline. A pipe is made as large as pieces are, where the system allows it: whoever writes
+    """The same lines as bytes, not stripped, without the newline; those before one that is too long first. A pipe is made as large as pieces are, where the system allows it: whoever writes
     into it goes on meanwhile."""
     with suppress(OSError):
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, READ_BYTES)
@@ -91,11 +92,22 @@ def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
     while piece := os.read(handle, size):
         text = rest + piece
         rest = text[text.rfind(b"\n") + 1 :]
-        if len(rest) > MAX_LINE_BYTES:
+        lines = Lines(text, _newlines(text)) if at_once else text.split(b"\n")[:-1]
+        short = _before_too_long(lines, text)
+        yield short
+        if len(short) < len(lines) or len(rest) > MAX_LINE_BYTES:
             raise _too_long()
-        yield Lines(text, _newlines(text)) if at_once else text.split(b"\n")[:-1]
     if rest:
         yield [rest]
+
+
+def _before_too_long(lines: Sequence[bytes], text: bytes) -> Sequence[bytes]:
+    """The lines of a text up to one of more than ``MAX_LINE_BYTES`` bytes: around such a line there is a half of so many, at a multiple of it,
+    without a newline."""
+    half = MAX_LINE_BYTES // 2
+    if all(text.find(b"\n", at, at + half) >= 0 for at in range(0, len(text) - half + 1, half)):
+        return lines
+    return list(takewhile(lambda line: len(line) <= MAX_LINE_BYTES, lines))
 
 
 def _newlines(text: bytes) -> I64:

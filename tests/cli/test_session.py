@@ -276,3 +276,23 @@ def test_a_line_without_end_is_refused() -> None:
     one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     with pytest.raises(LimitExceeded, match="a line of more than"):
         Session(one.symbolize, TextLines(), None).follow(iter([[b"1" * (MAX_LINE_BYTES + 1)]]))
+
+
+@pytest.mark.parametrize("long", [b"1" * (MAX_LINE_BYTES + 1), b"1" * (1 << 20)])
+@pytest.mark.parametrize("end", [b"", b"\n0x20\n"])
+def test_lines_before_one_that_is_too_long_come_first(long: bytes, end: bytes, tmp_path: Path) -> None:
+    """From a file that is read at once, and from one in pieces."""
+    for behind in (b"", b"0x30\n" * (1 << 20)):
+        file = tmp_path / "lines"
+        file.write_bytes(b"0x10\n" * 1000 + long + end + behind * bool(end))
+        found: list[bytes] = []
+        with file.open("rb") as stream, pytest.raises(LimitExceeded, match="a line of more than"):
+            for lines in arriving_pieces(stream.fileno()):
+                found += lines
+        assert found == [b"0x10"] * 1000
+
+
+def test_a_line_of_the_greatest_length_is_none_too_long(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"0x10\n" + b"1" * MAX_LINE_BYTES + b"\n0x20")
+    with (tmp_path / "lines").open("rb") as stream:
+        assert [len(line) for lines in arriving_pieces(stream.fileno()) for line in lines] == [4, MAX_LINE_BYTES, 4]
