@@ -287,8 +287,7 @@ def test_lines_before_one_that_is_too_long_come_first(long: bytes, end: bytes, t
         file.write_bytes(b"0x10\n" * 1000 + long + end + behind * bool(end))
         found: list[bytes] = []
         with file.open("rb") as stream, pytest.raises(LimitExceeded, match="a line of more than"):
-            for lines in arriving_pieces(stream.fileno()):
-                found += lines
+            found.extend(line for lines in arriving_pieces(stream.fileno()) for line in lines)
         assert found == [b"0x10"] * 1000
 
 
