@@ -37,6 +37,8 @@ _HINTS: Mapping[int, str] = {
     errno.EIO: "the disk fails: look into the system's log, and have a copy of the store's folder",
     errno.EACCES: _USER,
     errno.EPERM: _USER,
+    errno.EMFILE: "the process has as many files open as it may: raise its limit (ulimit -n, LimitNOFILE= of systemd)",
+    errno.ENFILE: "the machine has as many files open as it may: end other programs, or raise fs.file-max",
 }
 """What to do, by what the system said."""
 _BLOCK = 512

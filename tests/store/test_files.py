@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from symd.errors import StoreUnavailable
-from symd.store.files import sweep, turn
+from symd.store.files import disk, sweep, turn
 from symd.store.temporary_folder import make_temporary_folder
 
 
@@ -68,3 +68,12 @@ def test_what_stays_of_a_temporary_folder_is_told(
     make_temporary_folder(tmp_path, "x-").remove()
     assert len(caplog.records) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("number", "limit"), [(errno.EMFILE, "ulimit -n"), (errno.ENFILE, "fs.file-max")])
+def test_where_no_file_can_be_opened_any_more_the_limit_to_raise_is_named(
+    number: int, limit: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreUnavailable) as caught, disk(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert limit in caught.value.hint
