@@ -29,14 +29,13 @@ def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
 def _table(index: Index, number: int, rows: slice) -> LineTable:
     own = RowTable(*(column[rows] for column in index.rows))
     location = _locations(index, own)
-    root = _roots(index)
     return LineTable(
         path=index.objects[number],
         target=index.targets[number],
         text_section=own.section.astype(np.uint32),
         offset=own.offset.astype(np.uint64),
         kernel=index.locations.kernel[location].astype(np.uint32),
-        function=index.locations.function[root[location]].astype(np.uint32),
+        function=index.locations.function[_roots(index, location)].astype(np.uint32),
         file=own.file.astype(np.uint32),
         line=own.line.astype(np.uint32),
         column=own.column.astype(np.uint32),
@@ -51,15 +50,17 @@ def _locations(index: Index, rows: RowTable) -> Column:
     A section without bytes has no location at all."""
     offset = rows.offset.astype(np.uint64)
     closing = (rows.flags & RowFlag.END_SEQUENCE) != 0
-    size = index.columns.section_size.astype(np.uint64)[rows.section]
+    size = index.columns.section_size[rows.section].astype(np.uint64)
     inside = np.minimum(offset - (closing & (offset > 0)), np.maximum(size, np.uint64(1)) - np.uint64(1))
     return np.where(size > 0, index.location_numbers(rows.section, inside), np.uint32(0))
 
 
-def _roots(index: Index) -> Column:
-    """For every location its outermost frame's location: the function that the code belongs to."""
-    parent = index.locations.parent.astype(np.int64)
-    root = np.arange(len(parent))
-    while np.any(parent[root]):
-        root = np.where(parent[root] != 0, parent[root], root)
+def _roots(index: Index, location: Column) -> Column:
+    """The location of each one's outermost frame: the function that the code belongs to."""
+    parent = index.locations.parent
+    root = location.astype(np.int64)
+    above = np.flatnonzero(parent[root])
+    while len(above):
+        root[above] = parent[root[above]]
+        above = above[parent[root[above]] != 0]
     return root

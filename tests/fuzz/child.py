@@ -4,6 +4,7 @@ else they follow from the seed alone."""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from dataclasses import replace
@@ -13,7 +14,10 @@ from pathlib import Path
 from tests.fuzz import distillation
 from tests.fuzz.mutations import changed
 from tests.fuzz.target import Target
-from tests.fuzz.trial import StateFile, Trial, bound_memory
+from tests.fuzz.trial import GROWN, StateFile, Trial, address_space, bound_memory
+
+_LOOKS = 100
+"""Inputs from one look at the memory to the next."""
 
 
 def seeded(name: str, seed: str, state: StateFile, out: Path, corpus: Path | None = None) -> None:
@@ -64,9 +68,16 @@ def guided(name: str, seed: str, state: StateFile, out: Path, corpus: Path) -> N
             return target.mutate(dice, data, lambda content: atheris.Mutate(content, most))[:most]
         return target.mutate(dice, data, lambda content: changed(dice, content))[:most]
 
+    grown = address_space() + target.memory // 2
+
+    def tried(data: bytes) -> None:
+        trial(data)
+        if trial.tried % _LOOKS == 0 and address_space() > grown:
+            os._exit(GROWN)
+
     options = ["-rss_limit_mb=0", "-timeout=1000", f"-max_len={target.largest}", "-verbosity=0", "-print_final_stats=0"]
     number = random.Random(f"{seed}/{name}").randrange(1, 1 << 31)
-    atheris.Setup([sys.argv[0], *options, f"-seed={number}", str(corpus)], trial, custom_mutator=mutate)
+    atheris.Setup([sys.argv[0], *options, f"-seed={number}", str(corpus)], tried, custom_mutator=mutate)
     atheris.Fuzz()
 
 

@@ -18,6 +18,8 @@ from tests.fuzz.target import Find, Refused, Target
 
 SECONDS = 2.0
 """Processor time that one input may take."""
+GROWN = 75
+"""Exit code of a guided process whose own memory, of libFuzzer's corpus and coverage, took half of what an input may: another one goes on."""
 KEPT_ALIKE = 3
 """Inputs kept of one place."""
 _ROOM = 8 << 20
@@ -90,6 +92,11 @@ class Trial:
         self._alike: Counter[str] = Counter()
         self._kinds: dict[str, StateFile] = {}
 
+    @property
+    def tried(self) -> int:
+        """Inputs of this process, and of those before it."""
+        return self._state.tried
+
     def __call__(self, data: bytes) -> None:
         """Never raises: a find is written down."""
         data = data[: self._target.largest]
@@ -147,6 +154,11 @@ def place(why: str) -> str:
 
 def bound_memory(most: int) -> None:
     """So many bytes of address space more than the process has."""
-    taken = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize"))
-    limit = (int(taken.split()[1]) << 10) + most
+    limit = address_space() + most
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def address_space() -> int:
+    """Bytes of it that the process has."""
+    taken = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize"))
+    return int(taken.split()[1]) << 10

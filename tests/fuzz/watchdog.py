@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fuzz.trial import State, StateFile, keep, place
+from tests.fuzz.trial import GROWN, State, StateFile, keep, place
 
 ROOT = Path(__file__).parents[2]
 SECONDS_EACH = 60.0
@@ -114,6 +114,9 @@ class Child:
         code = self.process.poll()
         late = self._patience.waited(state.since, time.monotonic()) > SECONDS_EACH
         if code is None and not late:
+            return
+        if code == GROWN:
+            self.process = self._started()
             return
         self.kill()
         said = self._log().read_text(errors="replace")[-4000:]
