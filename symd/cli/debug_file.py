@@ -15,7 +15,7 @@ from symd.budget import Budget
 from symd.cli.input import comes_to_an_end, read_input
 from symd.config import Limits
 from symd.containers.amd import amdgpu
-from symd.errors import HashMismatch, NoDebugData, SymdError
+from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
 
 _LINK, _FOLDER = ".gnu_debuglink", ".debug"
 SLIM_SUFFIX = ".debug"
@@ -59,7 +59,7 @@ def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _joined(data: bytes, path: str, checksum: int | None, limits: Limits) -> bytes | None:
-    """None where the file is another build's, or something else: its name alone says nothing."""
+    """None where the file is another build's, or something else, or cannot be joined to such an object: its name alone says nothing."""
     from symd.split_debug import join  # noqa: PLC0415 - few objects have such a file
 
     debug = read_input(path, limits)
@@ -67,7 +67,7 @@ def _joined(data: bytes, path: str, checksum: int | None, limits: Limits) -> byt
         return None
     try:
         return join.joined(data, debug, Budget(limits))
-    except (HashMismatch, NoDebugData):
+    except (HashMismatch, NoDebugData, Unsupported):
         return None
     except SymdError as error:
         raise error.prefix_where(path) from None

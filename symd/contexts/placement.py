@@ -187,6 +187,8 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
     """Addresses are of that width, and no two segments share one."""
     for each in segments:
         _check_place(each.start)
+        if each.path is not None:
+            checked_text(each.path, "a code object's path", "leave it out where the module is the code object")
         if not 0 <= each.address < _TOP or not 0 < each.size <= LARGEST:
             raise BadQuery(
                 f"{each.size} bytes at {each.address:#x} are no segment", hint="a segment has 1 byte to 4 GiB"

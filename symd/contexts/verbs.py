@@ -6,8 +6,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,12 +32,15 @@ from symd.model.device_arguments import (
     checked_context_id,
     checked_load_number,
 )
+from symd.model.identities import ObjectPath
+from symd.model.texts import checked_text
 from symd.store.aliases import Aliases
 from symd.store.context_log import ContextChanges, ContextLog, Row
 
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""
 PAGE = 1000
+_PATH_HINT: Final = "leave it out where the name is the module's"
 OpenIndexOf = Callable[[str], Index]
 
 
@@ -115,13 +119,10 @@ class StoredAliases:
         self._context_log = context_log
 
     def add(self, aliases: Sequence[Alias]) -> None:
-        for each in aliases:
-            checked_alias_key(each.kind, each.key, each.context)
-            if not each.kind or not each.key or len(each.path or "") > MAX_TEXT:
-                raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_TEXT} characters")
-        for context in {each.context for each in aliases} - {""}:
+        checked = list(map(_checked_alias, aliases))
+        for context in {each.context for each in checked} - {""}:
             self._context_log.context(context)
-        self._aliases.add(aliases)
+        self._aliases.add(checked)
 
     def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
         return self._aliases.resolve(*checked_alias_key(kind, key, context))
@@ -135,6 +136,15 @@ class StoredAliases:
         while page:
             yield from page
             page = self._aliases.of(name, page[-1], PAGE)
+
+
+def _checked_alias(alias: Alias) -> Alias:
+    """Raises ``BadQuery``."""
+    kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
+    path = None if alias.path is None else ObjectPath(checked_text(alias.path, "a code object's path", _PATH_HINT))
+    if not kind or not key or len(path or "") > MAX_TEXT:
+        raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_TEXT} characters")
+    return replace(alias, path=path, context=context)
 
 
 class _Map:

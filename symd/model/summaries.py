@@ -39,6 +39,11 @@ class ObjectSummary(NamedTuple):
         """Where machine code names its device, SPIR-V names its version: "spirv1.2"."""
         return CodeKind.SPIRV if (self.target or "").startswith("spirv") else CodeKind.MACHINE
 
+    @property
+    def is_compiler_input(self) -> bool:
+        """As of ``CodeObject``."""
+        return self.kind is CodeKind.SPIRV and self.path != ""
+
     def has_kernel(self, name: str) -> bool:
         return any(kernel.name == name for kernel in self.kernels)
 
@@ -70,17 +75,15 @@ class ModuleSummary(NamedTuple):
 
     def spirv_with(self, kernel: str) -> str:
         """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
-        found = (
-            each.path for each in self.objects if each.kind is CodeKind.SPIRV and each.path and each.has_kernel(kernel)
-        )
+        found = (each.path for each in self.objects if each.is_compiler_input and each.has_kernel(kernel))
         return next(found, "")
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Bytes of the kernels of that name, in the code object at ``path`` or in all; those of which the file says it."""
+        """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a container; those of which the file says it."""
         return {
             own.size
             for each in self.objects
-            if path is None or each.path == path
+            if (not each.is_compiler_input if path is None else each.path == path)
             for own in each.kernels
             if own.name == kernel and own.size
         }

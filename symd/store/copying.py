@@ -6,6 +6,7 @@ have a row and no file, and a start would drop it. Indexes are not copied: they 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sqlite3
@@ -19,7 +20,7 @@ from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput, SymdError
 from symd.model.identities import Digest
 from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
-from symd.store.files import disk, make_folder, open_file, sync_folder
+from symd.store.files import disk, disk_error, make_folder, open_file, sync_folder
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.store import Store
@@ -27,6 +28,8 @@ from symd.store.temporary_folder import make_temporary_folder
 
 PIECE: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says to who writes, and never to who reads."""
 _OF_WRITING: Final = (
     "SQLITE_FULL",
     "SQLITE_READONLY",
@@ -99,8 +102,10 @@ def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
     """The digests of the modules in the snapshot."""
     os.close(os.open(target, _NEW, 0o600))
     if path.exists() and not opens_in_place(path):
-        with disk(path):
+        try:
             copy_in_any_case(path, target)
+        except OSError as error:
+            raise disk_error(target if error.errno in _NO_ROOM else path, error) from error
     else:
         with (
             translated(target),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import ssl
 import threading
@@ -21,6 +22,7 @@ BACKLOG: Final = 128
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""
 HIGHEST_PORT: Final = 65535
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 Context = Callable[[], ssl.SSLContext]
 
@@ -79,7 +81,7 @@ def is_loopback(address: str) -> bool:
 def parsed(address: str) -> tuple[str, int]:
     """The host and the port of ``HOST:PORT``. Raises InvalidInput."""
     host, colon, port = address.rpartition(":")
-    if not (colon and host.strip("[]") and port.isdecimal() and int(port) <= HIGHEST_PORT):
+    if not (colon and host.strip("[]") and _PORT.fullmatch(port) and int(port) <= HIGHEST_PORT):
         raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
     return host, int(port)
 

@@ -126,3 +126,16 @@ def test_a_linked_file_with_another_checksum_is_none(run: Run, linked: Path):
     with linked.with_name("kept.debug").open("ab") as file:
         file.write(b"more")
     assert symbolized(run, linked) == UNLINED
+
+
+def test_an_object_that_cannot_be_joined_is_answered_as_without_the_file(run: Run, tmp_path: Path):
+    cut = tmp_path / "cut.co"
+    shutil.copy(SHADE.with_name("v4-gfx900-headers-cut.co"), cut)
+    alone = symbolized(run, cut)
+    shutil.copy(SHADE, f"{cut}.debug")
+    assert symbolized(run, cut) == alone
+
+
+def test_a_debug_file_that_is_not_linked_is_none(run: Run, slim: Path):
+    shutil.copy(SHADE.with_suffix(".o"), f"{slim}.debug")
+    assert symbolized(run, slim) == UNLINED

@@ -215,6 +215,25 @@ def test_an_offset_behind_a_kernel_says_how_long_that_is(way: str, run: Run, sym
     assert run("symbolize", file, "0x1").err == ""
 
 
+@pytest.mark.parametrize("way", ["one by one", "large", "stored"])
+def test_the_size_of_spirv_that_is_not_meant_is_not_told(way: str, run: Run, tmp_path: Path, monkeypatch) -> None:
+    samples = ROOT / "samples"
+    spirv = (samples / "spirv" / "bin" / "atomics.O2.legacy.spv").read_bytes().replace(b"count", b"shade")
+    file = tmp_path / "both.a"
+    file.write_bytes(in_archive(spirv, (samples / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()))
+    options: list[object] = []
+    if way == "large":
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    if way == "stored":
+        with Engine(Store(tmp_path / "store")) as engine:
+            engine.add(file.read_bytes())
+        options = ["--store", tmp_path / "store"]
+    told = run("symbolize", *options, file, "shade+0x300")
+    assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x300 lies behind its text\n"
+    told = run("symbolize", *options, "--object", "m0", file, "shade+0x10000")
+    assert told.err == "symd: shade is 968 (0x3c8) bytes long; 0x10000 lies behind its text\n"
+
+
 @pytest.mark.parametrize("way", ["one by one", "large", "stdin", "stored"])
 def test_a_name_that_spirv_alone_has_says_what_to_write(way: str, run: Run, symd: Run, tmp_path: Path, monkeypatch):
     samples = ROOT / "samples" / "spirv" / "bin"

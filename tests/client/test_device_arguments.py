@@ -19,8 +19,9 @@ from symd.config import Limits
 from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, ContextNotFound
-from symd.model.addresses import DeviceAddress
+from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
+from symd.model.identities import ObjectPath
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -236,3 +237,18 @@ def test_what_is_no_name_of_an_alias_is_told(aliases: Any, everything: dict[str,
 def test_a_key_that_no_encoding_has_is_told(everything: dict[str, Any]) -> None:
     with pytest.raises(BadQuery, match="is no character"):
         everything["engine"].record(everything["context"], [Unload("\udc80", 5)])
+
+
+def test_an_alias_takes_the_context_that_is_asked_for(aliases: Any, everything: dict[str, Any]) -> None:
+    context = everything["context"]
+    aliases.add([Alias("kind", "told", everything["module"], None, f"contexts/{context}")])
+    assert aliases.resolve("kind", "told", context) == Alias("kind", "told", everything["module"], None, context)
+
+
+def test_a_path_that_no_encoding_has_is_told(everything: dict[str, Any]) -> None:
+    path, module = ObjectPath("\udc80"), everything["module"]
+    with pytest.raises(BadQuery, match="is no character"):
+        everything["aliases"][0].add([Alias("kind", "key", module, path)])
+    segment = Segment(DeviceAddress(0x1000), 16, ByAddress(ObjectAddress(0)), path)
+    with pytest.raises(BadQuery, match="is no character"):
+        everything["engine"].record(everything["context"], [Load(module, 5, (segment,))])

@@ -161,7 +161,11 @@ def test_plain_http_for_other_machines_has_to_be_asked_for(tmp_path, address, wi
         pass
 
 
-@pytest.mark.parametrize("address", ["8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:x"])
+@pytest.mark.parametrize(
+    "address",
+    ["8080", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:70000", "127.0.0.1:x", f"127.0.0.1:{'9' * 5000}"],
+    ids=lambda text: text[:20],
+)
 @pytest.mark.parametrize("insecure", [False, True])
 def test_what_is_no_address_is_refused(tmp_path, address, insecure):
     with (

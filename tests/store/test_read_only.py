@@ -17,6 +17,7 @@ from symd.errors import StoreUnavailable
 from symd.store import Store
 from symd.store.copying import copy
 from tests.read_only_mount import make_writable, read_only_mount
+from tests.small_disk import small_disk
 
 REPOSITORY = Path(__file__).parents[2]
 LONG = 30.0
@@ -133,6 +134,15 @@ def test_what_may_only_be_read_is_copied(root: Path, read_only: Path, tmp_path: 
         assert copy(read_only, tmp_path / "another").modules == 2
     with Store(tmp_path / "another") as copied:
         assert copied.data(new) == b"new"
+
+
+def test_a_copy_that_has_no_room_names_its_own_disk(read_only: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", 64 << 10) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        with pytest.raises(StoreUnavailable, match="no space left") as raised:
+            copy(read_only, tmp_path / "small" / "copy")
+    assert raised.value.where.startswith(str(tmp_path / "small" / "copy"))
 
 
 def test_without_the_right_to_mount_it_is_tried_with_what_the_system_says(
