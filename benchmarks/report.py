@@ -77,7 +77,7 @@ CLOSING = {
     "one address among": "A module has some twenty Python objects of its own that a question touches, and with 2,000 modules none of them is in the processor's caches. Putting "
     "most of them into one object was tried: 0.3 us less for one module and 0.4 us less for 2,000, so the ratio stays. A compiled record for each module would close it.",
     "one address over gRPC": "What symd does itself is listed below; the rest is how grpc.aio brings a call to its event loop and the answer back, which the echo's "
-    "threads do in less time. Without gRPC's event engine listener (an experiment that gRPC removes) the ratio is 1.02 to 1.08.",
+    "threads do in less time.",
 }
 """What would close a row that is missed, and where its time goes, by the beginning of its name."""
 

@@ -1,6 +1,7 @@
 """symd serve, and the verbs that ask it: same words, same output."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,19 @@ def test_a_driver_that_the_daemon_does_not_know_is_refused_by_name(symd: Run, se
     outcome = symd("grab", source, "--driver", "newer", "--server", server)
     assert (outcome.code, outcome.out) == (2, "")
     assert "there is no driver 'newer' (none is configured" in outcome.err
+
+
+@pytest.mark.parametrize(("told", "heard"), [(None, "-event_engine_listener"), ("tcp_frame_size_tuning",) * 2])
+def test_grpc_is_told_which_listener_to_use_unless_somebody_told_it(
+    told: str | None, heard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GRPC_EXPERIMENTS", told or "")
+    if told is None:
+        monkeypatch.delenv("GRPC_EXPERIMENTS")
+    seen: list[str | None] = []
+    monkeypatch.setattr("symd.service.serve", lambda *_, **__: seen.append(os.environ.get("GRPC_EXPERIMENTS")) or 0)
+    command.main(["--address", f"unix:{tmp_path}/s", "--store", str(tmp_path)], standalone_mode=False)
+    assert seen == [heard]
 
 
 def test_limits_that_contradict_each_other_or_the_system_are_told_at_the_start(tmp_path: Path):

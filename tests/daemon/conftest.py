@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from symd import Client
+
+LONG = 30.0
 
 
 @dataclass
@@ -26,6 +29,13 @@ class Daemon:
         """Every file of modules and indexes with its size."""
         folders = (self.store / name for name in ("modules", "index", "incoming", "damaged"))
         return {str(path): path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+    def settled(self) -> dict[str, int]:
+        """The same, once what was added is filed: its answer does not wait until the index has lost its temporary name."""
+        end = time.monotonic() + LONG
+        while any((self.store / "incoming").iterdir()) and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.stored()
 
 
 @pytest.fixture(scope="session")

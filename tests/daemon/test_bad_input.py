@@ -33,12 +33,12 @@ def nothing_changes(daemon: Daemon) -> Iterator[None]:
     """Around each test: a good module is there before and after, and nothing else came or went."""
     with daemon.client() as client:
         client.add(GOOD, "good")
-        before, records = daemon.stored(), [record.sha256 for record in client.modules()]
+        before, records = daemon.settled(), [record.sha256 for record in client.modules()]
         yield
         answer = client.symbolize_one(GOOD_DIGEST, ByKernel("raycast", KernelOffset(0x610)))
         assert [frame.function for frame in answer.frames] == ["length_squared", "distance_to"]
         assert [record.sha256 for record in client.modules()] == records
-        assert daemon.stored() == before
+        assert daemon.settled() == before
         assert daemon.process.poll() is None
 
 
