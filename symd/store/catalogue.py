@@ -20,7 +20,7 @@ from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdErro
 from symd.model.identities import Digest
 from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
-from symd.store.files import FILE_MODE, disk, locked, may_write, size_of
+from symd.store.files import FILE_MODE, disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.opened_path import OpenedPath
 
 log = logging.getLogger("symd.store")
@@ -518,6 +518,8 @@ def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:
     if name.startswith(DAMAGE) or str(error).startswith(NO_TEXT):
         return damage(path, name or NO_TEXT, str(error))
     hint = "look whether the disk is full, the folder can be written and no other process holds the store"
+    if name.startswith("SQLITE_CANTOPEN"):
+        hint = hint_where_nothing_opens() or hint
     metadata = {"file": str(path), "sqlite": name}
     return StoreUnavailable(f"the catalogue refused: {error}", where=str(path), hint=hint, metadata=metadata)
 

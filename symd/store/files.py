@@ -52,6 +52,15 @@ _PID_BYTES = 20
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+def hint_where_nothing_opens() -> str:
+    """What to do where this process can open no file at all, of which SQLite does not tell; "" where it can."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return _HINTS.get(error.errno or 0, "")
+    return ""
+
+
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
     """What the operating system refuses inside becomes ``StoreUnavailable`` that names ``path``."""
