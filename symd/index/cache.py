@@ -19,7 +19,7 @@ class IndexCache:
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._lock = threading.Lock()
-        self._items: dict[str, _Held] = {}
+        self._items: dict[str, Index] = {}
         self._oldest: list[tuple[int, str]] = []
         self._turn = 0
         self._held = 0
@@ -30,23 +30,24 @@ class IndexCache:
         with self._lock:
             since, self._noted = self._noted, self._turn
             self._turn += 1
-            return [digest for digest, held in self._items.items() if held.used > since]
+            return [digest for digest, item in self._items.items() if item.used > since]
 
     def get(self, digest: str) -> Index | None:
-        held = self._items.get(digest)
-        if held is None:
+        found = self._items.get(digest)
+        if found is None:
             return None
         turn = self._turn
-        if held.used == turn:
+        if found.used == turn:
             self._turn = turn = turn + 1
-        held.used = turn
-        return held.index
+        found.used = turn
+        return found
 
     def put(self, digest: str, item: Index) -> None:
         """Keep an index, in place of an older one of that module."""
         with self._lock:
             self._forget(digest)
-            self._items[digest] = _Held(item, item.weight, self._turn)
+            item.used = self._turn
+            self._items[digest] = item
             heappush(self._oldest, (self._turn, digest))
             self._turn += 1
             self._held += item.weight
@@ -89,12 +90,3 @@ class IndexCache:
     def __contains__(self, digest: str) -> bool:
         """Without counting as a use."""
         return digest in self._items
-
-
-class _Held:
-    """An index, its weight when it was put, and the turn at which it was last asked for."""
-
-    __slots__ = ("index", "used", "weight")
-
-    def __init__(self, index: Index, weight: int, used: int) -> None:
-        self.index, self.weight, self.used = index, weight, used

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -13,7 +13,15 @@ from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress
 from symd.index.packing import Unpacked
-from symd.index.point_lookup import ANSWER_BYTES, ANSWER_PAGE_SHIFT, KEPT_ANSWERS, LAST_IN_PAGE, AnswerPage, PointLookup
+from symd.index.point_lookup import (
+    ANSWER_BYTES,
+    ANSWER_PAGE_SHIFT,
+    KEPT_ANSWERS,
+    LAST_IN_PAGE,
+    NO_PAGE,
+    PointLookup,
+    shared_name,
+)
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Locations, TextSection
@@ -35,13 +43,12 @@ LOCATED_AT_ONCE = 1 << 16
 
 class TextStart(NamedTuple):
     """All that a single question needs of the kernel or the text section that it names, in one object: where the processor's caches hold
-    nothing of an index, it waits for every object that it looks at. ``kernel`` is the name asked for; ``shift`` and ``pages`` say where
-    answers are kept, as in ``PointLookup``; ``room`` counts the bytes from the first to the end of the section, ``position`` and
+    nothing of an index, it waits for every object that it looks at. ``kernel`` is the name asked for; ``shift`` says which slot a text
+    position is in, as in ``PointLookup``; ``room`` counts the bytes from the first to the end of the section, ``position`` and
     ``offset`` are that byte's text position and section offset; the rest is the section."""
 
     kernel: str | None
     shift: int
-    pages: Mapping[int, AnswerPage]
     room: int
     position: int
     offset: int
@@ -51,7 +58,7 @@ class TextStart(NamedTuple):
     address: int
 
 
-_NOWHERE = TextStart(None, 0, {}, 0, 0, 0, ObjectPath(""), None, 0, 0)
+_NOWHERE = TextStart(None, 0, 0, 0, 0, ObjectPath(""), None, 0, 0)
 
 
 class KernelEntry(NamedTuple):
@@ -73,10 +80,11 @@ class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
     ``columns`` are those of the file, ``derived`` is what follows from them, ``points`` answers for one text
-    position. What single questions need is in slots, where it takes one look less.
+    position. What single questions need is in slots, where it takes one look less. ``used`` is the turn of an ``IndexCache`` at which it was
+    last asked for, and changes nothing of what it answers.
     """
 
-    __slots__ = ("__dict__", "_last_start", "_only_section", "_starts", "points")
+    __slots__ = ("__dict__", "_last_page", "_last_start", "_only_section", "_starts", "points", "used")
 
     def __init__(
         self,
@@ -95,6 +103,8 @@ class Index:
         self.derived = DerivedColumns(self.columns, as_written=as_written, unpacked=unpacked)
         self._starts: dict[str, TextStart] = {}
         self._last_start = self._only_section = _NOWHERE
+        self._last_page = NO_PAGE
+        self.used = 0
         self._digest: Digest | None = None
         try:
             self.points = PointLookup(self.columns, self.derived)
@@ -245,17 +255,17 @@ class Index:
             start, offset = self._section_start(query.address, path)
         else:
             return None
-        return None if start is None else self._answer_in(start, offset)
-
-    def _answer_in(self, start: TextStart, offset: int) -> Answer | None:
-        """The answer so many bytes after ``start``; None outside of its section."""
-        _, shift, pages, room, position, before, path, section, number, address = start
+        if start is None:
+            return None
+        _, shift, room, position, before, path, section, number, address = start
         if not 0 <= offset < room:
             return None
         slot = position + offset >> shift
-        page = pages.get(slot >> ANSWER_PAGE_SHIFT)
-        found = page[slot & LAST_IN_PAGE] if page else None
-        reason, kernel, frames = found or self.points.at(position + offset)
+        page = self._last_page
+        found = page[page[2][slot & LAST_IN_PAGE]] if page[1] == slot >> ANSWER_PAGE_SHIFT else None
+        if not found:
+            found, self._last_page = self.points.at_slot(slot)
+        reason, kernel, frames = found
         at = offset + before
         return Answer(reason, path, kernel, section, number, SectionOffset(at), ObjectAddress(address + at), frames)
 
@@ -298,7 +308,8 @@ class Index:
 
     def _start(self, kernel: str | None, section: int, offset: int) -> TextStart:
         room, position = self.section_size(section) - offset, self.bases[section] + offset
-        return TextStart(kernel, self.points.shift, self.points.pages, room, position, offset, *self.sections[section])
+        path, name, number, address = self.sections[section]
+        return TextStart(kernel, self.points.shift, room, position, offset, path, shared_name(name), number, address)
 
     @cached_property
     def bases(self) -> memoryview:

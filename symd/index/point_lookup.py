@@ -6,6 +6,8 @@ counts is how little of both an answer touches; and questions come again and aga
 from __future__ import annotations
 
 from bisect import bisect_right
+from sys import intern
+from typing import Any
 
 from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
 from symd.index.schema import Columns
@@ -15,19 +17,32 @@ from symd.model.reasons import KNOWN
 
 RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
 """(reason, kernel, frames): what all positions of a range have in common."""
-AnswerPage = tuple[RangeAnswer | None, ...]
-"""The answer of each slot of a page, as far as it is kept."""
+AnswerPage = tuple[Any, ...]
+"""(None, number of the page, a byte for each of its slots, answers): the byte says where in the page the slot's answer stands, a
+``RangeAnswer``; at 0 stands None, for those that are not kept. So a page of many slots takes two objects, of which a question reads little."""
 
 KEPT_ANSWERS = 256
 """Of so many ranges an index keeps the answers, and so many pages of them."""
 ANSWER_BYTES = 1000
 """About what a kept answer takes at most, with a page of its own."""
-ANSWER_PAGE_SHIFT = 6
-"""An answer page has 1 << ANSWER_PAGE_SHIFT slots, as a word of ``start_bits`` has bits: another one than ``packing.PAGE_SHIFT``, of ranges."""
-_SLOTS = 1 << ANSWER_PAGE_SHIFT
-LAST_IN_PAGE = _SLOTS - 1
-_EMPTY_PAGE: AnswerPage = (None,) * _SLOTS
+ANSWER_PAGE_SHIFT = 8
+"""An answer page has 1 << ANSWER_PAGE_SHIFT slots: another one than ``packing.PAGE_SHIFT``, of ranges."""
+LAST_IN_PAGE = (1 << ANSWER_PAGE_SHIFT) - 1
+_WORD_SHIFT = 6
+"""A word of ``start_bits`` has a bit for each of 1 << _WORD_SHIFT slots."""
+_SLOTS = 1 << _WORD_SHIFT
+_LAST_IN_WORD = _SLOTS - 1
+_MOST_IN_PAGE = 1 << 8
+"""Entries of a page that a byte can say."""
+NO_PAGE: AnswerPage = (None, -1, bytes(1 << ANSWER_PAGE_SHIFT))
+"""A page that no slot is in."""
 _REASONS = {int(reason): reason for reason in KNOWN}
+
+
+def shared_name(text: str | None) -> str | None:
+    """One object for all modules that have it: sections and kernels of many are called alike, and what others ask for is in the processor's
+    caches."""
+    return text and intern(text)
 
 
 class PointLookup:
@@ -37,7 +52,7 @@ class PointLookup:
     an IndexError.
 
     Answers are kept by range, and found by slot: a slot has 1 << ``shift`` bytes, and no range begins inside one. ``pages`` has those
-    pages, by number, of which something was asked for; in a page stands the answer of each slot, or None. All slots that a range has in
+    pages, by number, of which something was asked for; in a page stands the answer of each slot, as far as it is kept. All slots that a range has in
     a page get its answer at once."""
 
     __slots__ = (
@@ -66,26 +81,52 @@ class PointLookup:
 
     def at(self, position: int) -> RangeAnswer:
         """What holds at a text position; positions before the first start belong to range 0."""
-        slot = position >> self.shift
-        page = self.pages.get(slot >> ANSWER_PAGE_SHIFT)
-        return (page[slot & LAST_IN_PAGE] if page else None) or self._found(slot)
+        found: RangeAnswer = self.at_slot(position >> self.shift)[0]
+        return found
 
-    def _found(self, slot: int) -> RangeAnswer:
+    def at_slot(self, slot: int) -> tuple[RangeAnswer, AnswerPage]:
+        """(what holds in a slot, the page that says so: who asks again looks there first)."""
+        page = self.pages.get(slot >> ANSWER_PAGE_SHIFT, NO_PAGE)
+        found: RangeAnswer | None = page[page[2][slot & LAST_IN_PAGE]]
+        return (found, page) if found else self._found(slot)
+
+    def _found(self, slot: int) -> tuple[RangeAnswer, AnswerPage]:
         """The same of a slot whose answer is not kept: it is from now on."""
-        number, first, stop = self._range(slot)
+        number, first, stop = self._range_in_page(slot)
         if max(len(self._kept), len(self.pages)) >= KEPT_ANSWERS:
             self._kept.clear()
             self.pages.clear()
         answer = self._kept.get(number)
         if answer is None:
             answer = self._kept[number] = self._answer(number)
-        page = self.pages.get(slot >> ANSWER_PAGE_SHIFT, _EMPTY_PAGE)
-        self.pages[slot >> ANSWER_PAGE_SHIFT] = page[:first] + (answer,) * (stop - first) + page[stop:]
-        return answer
+        at = slot >> ANSWER_PAGE_SHIFT
+        page = self.pages.get(at)
+        if page is None or len(page) == _MOST_IN_PAGE:
+            page = (None, at, NO_PAGE[2])
+        slots = page[2][:first] + bytes((len(page),)) * (stop - first) + page[2][stop:]
+        page = self.pages[at] = (None, at, slots, *page[3:], answer)
+        return answer, page
+
+    def _range_in_page(self, slot: int) -> tuple[int, int, int]:
+        """(the number of the range that a slot is in, its first slot in the page, the one after its last there)."""
+        number, first, stop = self._range(slot)
+        begin, word = slot & ~LAST_IN_PAGE, slot & LAST_IN_PAGE & ~_LAST_IN_WORD
+        first, stop = word + first, word + stop
+        while first > 0 and not first & _LAST_IN_WORD:
+            before, at, _ = self._range(begin + first - 1)
+            if before != number:
+                break
+            first += at - _SLOTS
+        while stop <= LAST_IN_PAGE and not stop & _LAST_IN_WORD:
+            after, at, end = self._range(begin + stop)
+            if after != number or at:
+                break
+            stop += end
+        return number, first, stop
 
     def _range(self, slot: int) -> tuple[int, int, int]:
-        """(the number of the range that a slot is in, its first slot in the page, the one after its last there)."""
-        begin, at = slot >> ANSWER_PAGE_SHIFT << ANSWER_PAGE_SHIFT, slot & LAST_IN_PAGE
+        """(the number of the range that a slot is in, its first slot in the word, the one after its last there)."""
+        begin, at = slot >> _WORD_SHIFT << _WORD_SHIFT, slot & _LAST_IN_WORD
         if self._last_slot < 0:
             starts = self._start_sorted
             after = bisect_right(starts, (slot + 1 << self.shift) - 1)
@@ -94,7 +135,7 @@ class PointLookup:
             return max(after - 1, 0), first, min(stop, _SLOTS)
         if slot > self._last_slot:
             return self._range(self._last_slot)[0], 0, _SLOTS
-        bits, word = self._start_bits[slot >> ANSWER_PAGE_SHIFT], slot >> ANSWER_PAGE_SHIFT
+        bits, word = self._start_bits[slot >> _WORD_SHIFT], slot >> _WORD_SHIFT
         below, above = bits & ((2 << at) - 1), bits >> at + 1
         number = self._start_base[word >> GROUP] + self._start_rank[word] + below.bit_count() - 1
         first, stop = max(below.bit_length() - 1, 0), at + (above & -above).bit_length() if above else _SLOTS
@@ -107,15 +148,16 @@ class PointLookup:
         kernel, owner, file = self._frame_kernel[frame], self._frame_owner[frame], self._frame_file[frame]
         function = self._owner_name[owner] if owner or reason not in NO_DEBUG_DATA else kernel
         text = self._text
+        kernel_name = shared_name(text(kernel))
         if not (function or file):
-            return reason, text(kernel), ()
+            return reason, kernel_name, ()
         frames = []
         while True:
             inlined, linkage_name = bool(self._owner_inlined[owner]), self._owner_linkage_name[owner]
             frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined))
             around = self._owner_parent[owner] if inlined else 0
             if not around:
-                return reason, text(kernel), tuple(frames)
+                return reason, kernel_name, tuple(frames)
             file, line, column = self._owner_file[owner], self._owner_line[owner], self._owner_column[owner]
             owner, function = around, self._owner_name[around]
 

@@ -9,21 +9,23 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.cache import IndexCache
 from symd.index.module import build_index
+from symd.model.addresses import ByKernel, KernelOffset
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 
 
 def test_the_cache_keeps_what_fits_and_always_the_last() -> None:
-    index = Index(build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits()))
+    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
+    index = Index(data)
     cache = IndexCache(index.weight * 2)
     for name in ("a", "b", "c"):
-        cache.put(name, index)
+        cache.put(name, Index(data))
     assert [cache.get(name) is not None for name in ("a", "b", "c")] == [False, True, True]
     cache.get("b")
-    cache.put("d", index)
+    cache.put("d", Index(data))
     assert [cache.get(name) is not None for name in ("b", "c", "d")] == [True, False, True]
     tiny = IndexCache(1)
-    tiny.put("a", index)
+    tiny.put("a", Index(data))
     tiny.put("b", index)
     assert len(tiny) == 1
     assert tiny.get("b") is index
@@ -31,10 +33,10 @@ def test_the_cache_keeps_what_fits_and_always_the_last() -> None:
 
 def test_indexes_that_are_looked_at_once_each_share_a_turn() -> None:
     """A number for each look would be made and freed where the processor has neither."""
-    index = Index(build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits()))
-    cache = IndexCache(index.weight * 9)
+    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
+    cache = IndexCache(Index(data).weight * 9)
     for name in "abc":
-        cache.put(name, index)
+        cache.put(name, Index(data))
     for name in "abc":
         cache.get(name)
     assert len({id(held.used) for held in cache._items.values()}) == 1
@@ -49,3 +51,31 @@ def test_a_summary_names_its_module_by_the_text_that_opened_the_index() -> None:
     data = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     assert Index.checked(build_index(data, Limits()), digest).summary.sha256 is digest
+
+
+def test_modules_of_the_same_names_share_them() -> None:
+    """What a question touches of one module is in the processor's caches when another is asked about."""
+    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
+    one, other = Index(data), Index(data)
+    kernel = next(iter(one.kernels))
+    mine, theirs = (index.answer(ByKernel(kernel, KernelOffset(0))) for index in (one, other))
+    assert mine is not None
+    assert theirs is not None
+    assert mine == theirs
+    assert mine.kernel is theirs.kernel
+    assert mine.section is theirs.section
+
+
+def test_the_page_asked_last_is_looked_at_first_and_says_what_it_learnt() -> None:
+    """An index remembers one page of answers; one that has become another says nothing old, and other pages are not mistaken for it."""
+    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
+    index = Index(data)
+    for kernel, ((_, section, offset, size),) in index.kernels.items():
+        del section, offset
+        for asked in (range(0, size, 4), range(size - 4, -1, -4), range(0, size, 900)):
+            for at in asked:
+                query = ByKernel(kernel, KernelOffset(at))
+                assert index.answer(query) == Index(data).answer(query)
+        last = index._last_page
+        assert index.answer(ByKernel(kernel, KernelOffset(at))) is not None
+        assert index._last_page is last

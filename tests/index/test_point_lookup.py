@@ -57,7 +57,7 @@ def test_a_bounded_number_of_answers_is_kept() -> None:
     found = point_lookup(list(range(0, 40_000, 4)))
     assert [found.at(at)[2][0].line for at in range(0, 40_000, 2)] == [at // 2 for at in range(20_000)]
     assert found.at(8) is found.at(11)
-    kept = [answer for page in found.pages.values() for answer in page if answer]
+    kept = [answer for page in found.pages.values() for answer in page[3:]]
     assert 0 < len(set(map(id, kept))) <= KEPT_ANSWERS
 
 
@@ -74,7 +74,9 @@ def test_all_of_a_range_that_lies_in_a_page_has_its_answer_at_once(positions: li
     for position in (max(other, positions[0]), positions[-1], positions[0] + 1):
         found = point_lookup(positions)
         answer = found.at(position)
-        ((page, answers),) = found.pages.items()
+        ((page, kept_page),) = found.pages.items()
+        assert kept_page[:2] == (None, page)
+        answers = [kept_page[entry] for entry in kept_page[2]]
         firsts = [(page << ANSWER_PAGE_SHIFT) + slot << found.shift for slot in range(1 << ANSWER_PAGE_SHIFT)]
         alike = [max(bisect_right(positions, first) - 1, 0) == answer[2][0].line for first in firsts]
         assert all(kept is answer for kept in answers if kept)
