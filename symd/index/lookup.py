@@ -16,6 +16,7 @@ from symd.index.packing import Unpacked
 from symd.index.point_lookup import (
     ANSWER_BYTES,
     ANSWER_PAGE_SHIFT,
+    ENTRIES,
     KEPT_ANSWERS,
     LAST_IN_PAGE,
     NO_PAGE,
@@ -262,10 +263,11 @@ class Index:
             return None
         slot = position + offset >> shift
         page = self._last_page
-        found = page[page[2][slot & LAST_IN_PAGE]] if page[1] == slot >> ANSWER_PAGE_SHIFT else None
-        if not found:
-            found, self._last_page = self.points.at_slot(slot)
-        reason, kernel, frames = found
+        entry = page[2][slot & LAST_IN_PAGE] * ENTRIES if page[1] == slot >> ANSWER_PAGE_SHIFT else 0
+        if entry:
+            reason, kernel, frames = page[entry], page[entry + 1], page[entry + 2]
+        else:
+            (reason, kernel, frames), self._last_page = self.points.at_slot(slot)
         at = offset + before
         return Answer(reason, path, kernel, section, number, SectionOffset(at), ObjectAddress(address + at), frames)
 

@@ -18,8 +18,9 @@ from symd.model.reasons import KNOWN
 RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
 """(reason, kernel, frames): what all positions of a range have in common."""
 AnswerPage = tuple[Any, ...]
-"""(None, number of the page, a byte for each of its slots, answers): the byte says where in the page the slot's answer stands, a
-``RangeAnswer``; at 0 stands None, for those that are not kept. So a page of many slots takes two objects, of which a question reads little."""
+"""(None, number of the page, a byte for each of its slots, then answers). The byte of a slot is 0 where its answer is not kept; else the
+three parts of its ``RangeAnswer`` stand in the page itself, from ENTRIES times the byte on. So a page of many slots takes two objects."""
+ENTRIES = 3
 
 KEPT_ANSWERS = 256
 """Of so many ranges an index keeps the answers, and so many pages of them."""
@@ -32,8 +33,8 @@ _WORD_SHIFT = 6
 """A word of ``start_bits`` has a bit for each of 1 << _WORD_SHIFT slots."""
 _SLOTS = 1 << _WORD_SHIFT
 _LAST_IN_WORD = _SLOTS - 1
-_MOST_IN_PAGE = 1 << 8
-"""Entries of a page that a byte can say."""
+_MOST_IN_PAGE = ENTRIES << 8
+"""Entries of a page that bytes can say."""
 NO_PAGE: AnswerPage = (None, -1, bytes(1 << ANSWER_PAGE_SHIFT))
 """A page that no slot is in."""
 _REASONS = {int(reason): reason for reason in KNOWN}
@@ -87,8 +88,8 @@ class PointLookup:
     def at_slot(self, slot: int) -> tuple[RangeAnswer, AnswerPage]:
         """(what holds in a slot, the page that says so: who asks again looks there first)."""
         page = self.pages.get(slot >> ANSWER_PAGE_SHIFT, NO_PAGE)
-        found: RangeAnswer | None = page[page[2][slot & LAST_IN_PAGE]]
-        return (found, page) if found else self._found(slot)
+        entry = page[2][slot & LAST_IN_PAGE] * ENTRIES
+        return (page[entry : entry + ENTRIES], page) if entry else self._found(slot)
 
     def _found(self, slot: int) -> tuple[RangeAnswer, AnswerPage]:
         """The same of a slot whose answer is not kept: it is from now on."""
@@ -103,8 +104,8 @@ class PointLookup:
         page = self.pages.get(at)
         if page is None or len(page) == _MOST_IN_PAGE:
             page = (None, at, NO_PAGE[2])
-        slots = page[2][:first] + bytes((len(page),)) * (stop - first) + page[2][stop:]
-        page = self.pages[at] = (None, at, slots, *page[3:], answer)
+        slots = page[2][:first] + bytes((len(page) // ENTRIES,)) * (stop - first) + page[2][stop:]
+        page = self.pages[at] = (None, at, slots, *page[ENTRIES:], *answer)
         return answer, page
 
     def _range_in_page(self, slot: int) -> tuple[int, int, int]:

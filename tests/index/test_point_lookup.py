@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.format import decode, encode
 from symd.index.module import build_index
-from symd.index.point_lookup import ANSWER_PAGE_SHIFT, KEPT_ANSWERS, PointLookup
+from symd.index.point_lookup import ANSWER_PAGE_SHIFT, ENTRIES, KEPT_ANSWERS, PointLookup
 from symd.index.schema import SCHEMA, Columns
 from symd.index.starts import encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
@@ -56,14 +56,14 @@ def test_a_position_is_found_as_a_search_would(positions: list[int], asked: list
 def test_a_bounded_number_of_answers_is_kept() -> None:
     found = point_lookup(list(range(0, 40_000, 4)))
     assert [found.at(at)[2][0].line for at in range(0, 40_000, 2)] == [at // 2 for at in range(20_000)]
-    assert found.at(8) is found.at(11)
-    kept = [answer for page in found.pages.values() for answer in page[3:]]
+    assert found.at(8)[2] is found.at(11)[2]
+    kept = [answer for page in found.pages.values() for answer in page[ENTRIES + 2 :: ENTRIES]]
     assert 0 < len(set(map(id, kept))) <= KEPT_ANSWERS
 
 
 def test_a_range_of_many_pages_has_one_answer_and_few_pages_are_kept() -> None:
     found = point_lookup([0, 4, 10_000_000])
-    assert found.at(8) is found.at(2_000)
+    assert found.at(8)[2] is found.at(2_000)[2]
     for position in range(8, 10_000_000, 4_000):
         found.at(position)
         assert len(found.pages) <= KEPT_ANSWERS
@@ -76,10 +76,10 @@ def test_all_of_a_range_that_lies_in_a_page_has_its_answer_at_once(positions: li
         answer = found.at(position)
         ((page, kept_page),) = found.pages.items()
         assert kept_page[:2] == (None, page)
-        answers = [kept_page[entry] for entry in kept_page[2]]
+        answers = [kept_page[entry * ENTRIES + 2] if entry else None for entry in kept_page[2]]
         firsts = [(page << ANSWER_PAGE_SHIFT) + slot << found.shift for slot in range(1 << ANSWER_PAGE_SHIFT)]
         alike = [max(bisect_right(positions, first) - 1, 0) == answer[2][0].line for first in firsts]
-        assert all(kept is answer for kept in answers if kept)
+        assert all(kept is answer[2] for kept in answers if kept)
         assert [kept is not None for first, kept in zip(firsts, answers, strict=True) if first >= positions[0]] == [
             same for first, same in zip(firsts, alike, strict=True) if first >= positions[0]
         ]
