@@ -74,8 +74,9 @@ CLOSING = {
     "0.19 s in place of 0.01 s). Blocks used again, as `keep_much` in symd/child/heap.py has it, save a fifth of the pages.",
     "reopen a stored index": "About half of it is the call, which no work on the index makes shorter; with nothing else left the ratio would be about 22. A checksum for "
     "each 4 KiB of the file in place of one over all of it would save most of `first_answer`.",
-    "one address among": "A module has some twenty Python objects of its own that a question touches, and with 2,000 modules none of them is in the processor's caches. Putting "
-    "most of them into one object was tried: 0.3 us less for one module and 0.4 us less for 2,000, so the ratio stays. A compiled record for each module would close it.",
+    "one address among": "A module has some fifteen Python objects of its own that a question touches, each in lines of the processor's caches of its own, and with 2,000 modules "
+    "most of them are in none that is near. Pages of memory are not the reason: with nearly all of the heap in huge pages (MADV_COLLAPSE; glibc's malloc with hugetlb=1) 2,000 modules "
+    "took 7 % less, 128 modules 10 to 20 % more. A compiled record for each module would close it.",
     "one address over gRPC": "What symd does itself is listed below; the rest is how grpc.aio brings a call to its event loop and the answer back, which the echo's "
     "threads do in less time.",
 }

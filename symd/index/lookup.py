@@ -263,7 +263,9 @@ class Index:
             return None
         slot = position + offset >> shift
         page = self._last_page
-        entry = page[2][slot & LAST_IN_PAGE] * ENTRIES if page[1] == slot >> ANSWER_PAGE_SHIFT else 0
+        if page[1] != slot >> ANSWER_PAGE_SHIFT:
+            page = self._last_page = self.points.pages.get(slot >> ANSWER_PAGE_SHIFT, NO_PAGE)
+        entry = page[2][slot & LAST_IN_PAGE] * ENTRIES
         if entry:
             reason, kernel, frames = page[entry], page[entry + 1], page[entry + 2]
         else:
