@@ -74,9 +74,9 @@ CLOSING = {
     "0.19 s in place of 0.01 s). Blocks used again, as `keep_much` in symd/child/heap.py has it, save a fifth of the pages.",
     "reopen a stored index": "About half of it is the call, which no work on the index makes shorter; with nothing else left the ratio would be about 22. A checksum for "
     "each 4 KiB of the file in place of one over all of it would save most of `first_answer`.",
-    "one address among": "A module has some fifteen Python objects of its own that a question touches, each in lines of the processor's caches of its own, and with 2,000 modules "
-    "most of them are in none that is near. Pages of memory are not the reason: with nearly all of the heap in huge pages (MADV_COLLAPSE; glibc's malloc with hugetlb=1) 2,000 modules "
-    "took 7 % less, 128 modules 10 to 20 % more. A compiled record for each module would close it.",
+    "one address among": "A question touches eight things of a module's own (digest, entry of the cache, index, section, its size, page of answers, the page's slots, frames), each in "
+    "another line of the processor's caches or two, and with 2,000 modules most are in none that is near. Pages of memory are not the reason: with three quarters of the process in huge "
+    "pages (MADV_COLLAPSE) 2,000 modules took 7 % less and 128 modules a fifth more. A compiled record for each module would close it.",
     "one address over gRPC": "What symd does itself is listed below; the rest is how grpc.aio brings a call to its event loop and the answer back, which the echo's "
     "threads do in less time.",
 }
