@@ -34,6 +34,8 @@ _HEAP_FACTOR = 5
 """Times the module's size that its index takes of memory while it is made."""
 _ABOVE = 1 << 20
 """Bytes of a block at the end of the heap, which shrinks no further than to what is in use."""
+_GAPS = 256
+"""So many such blocks at most are free inside the heap."""
 
 
 def build_index(data: bytes, limits: Limits) -> bytes:
@@ -135,11 +137,22 @@ def keep_freed_memory(stored: int = 0) -> Column | None:
         return None
     try:
         blocks = [np.empty(_KEPT_BYTES - _ABOVE, np.uint8) for _ in range(_HEAP_FACTOR * stored // _KEPT_BYTES + 1)]
-        above = np.empty(_ABOVE, np.uint8)
+        return _block_above(max(map(_address, blocks)))
     except MemoryError:  # the index of this module may need less
         return None
-    blocks.clear()
-    return above
+
+
+def _block_above(address: int) -> Column:
+    """A block of ``_ABOVE`` bytes behind an address of the heap. What is free in front of it is taken first, and given back."""
+    before = [np.empty(_ABOVE, np.uint8)]
+    while _address(before[-1]) < address and len(before) < _GAPS:
+        before.append(np.empty(_ABOVE, np.uint8))
+    return before[-1]
+
+
+def _address(block: Column) -> int:
+    found: int = block.__array_interface__["data"][0]
+    return found
 
 
 def _heap_for(data: bytes) -> Column | None:

@@ -27,6 +27,25 @@ def test_where_the_heap_cannot_be_laid_out_the_index_is_made_all_the_same() -> N
     assert made.stdout == "None\n"
 
 
+def test_the_heap_stays_as_large_where_there_is_room_inside_it() -> None:
+    """As in a process that read its questions before: the block that keeps the heap lies behind what the index takes."""
+    made = subprocess.run([sys.executable, "-c", _WITH_GAPS], capture_output=True, text=True, check=True, timeout=60)
+    assert made.stdout == "True\n"
+
+
+_WITH_GAPS = """
+import numpy as np
+from symd.index.module import keep_freed_memory
+
+def address(block):
+    return block.__array_interface__["data"][0]
+
+keep_freed_memory()
+blocks = [np.empty(3 << 20, np.uint8) for _ in range(8)]
+del blocks[::2]
+kept = keep_freed_memory(14 << 20)
+print(address(np.empty(20 << 20, np.uint8)) < address(kept))
+"""
 _WITH_LITTLE = """
 import resource
 from pathlib import Path
