@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -64,6 +64,9 @@ class _TextLocations(WrittenLocations):
 
     def string(self, text: str) -> str:
         return printable(text)
+
+    def several(self, texts: Sequence[str]) -> Iterable[str]:
+        return texts if "".join(texts).isprintable() else map(printable, texts)
 
     def before(self, reason: Reason) -> str:  # noqa: ARG002 - it is written behind the innermost frame
         return ": "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from symd.model.answers import Answers, Locations, Reason
 from symd.model.columns import I64, U32, U64, distinct
-from symd.model.written_answers import Pieces, Shared, WrittenAnswers, encoded, pieces_of, side_by_side
+from symd.model.written_answers import Pieces, Shared, encoded, pieces_of, side_by_side
 
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
@@ -34,9 +34,9 @@ def unusual(answers: Answers) -> list[int]:
 
 
 class WrittenStrings:
-    """Strings by number, as ``written`` writes them; b"" where there is none."""
+    """Strings by number, as ``written`` writes several that are not empty; b"" where there is none."""
 
-    def __init__(self, strings: Sequence[str], written: Callable[[str], str]) -> None:
+    def __init__(self, strings: Sequence[str], written: Callable[[Sequence[str]], Iterable[str]]) -> None:
         self._strings, self._written = strings, written
         self._known = np.zeros(len(strings), np.bool_)
         self._pieces = np.full(len(strings), b"", np.object_)
@@ -46,10 +46,13 @@ class WrittenStrings:
         """Those with these numbers."""
         missing = distinct(numbers[~self._known[numbers]])
         if len(missing):
-            texts = [self._strings[number] if number else "" for number in missing.tolist()]
-            written = encoded(self._written(text) if text else "" for text in texts)
+            self._known[missing], missing = True, missing[missing != 0]
+            texts = [self._strings[number] for number in missing.tolist()]
+            written = encoded(self._written([*filter(None, texts)]))
+            if len(written) < len(texts):
+                missing = missing[np.fromiter(map(bool, texts), np.bool_, len(texts))]
             self.text_bytes += sum(map(len, written))
-            self._pieces[missing], self._known[missing] = pieces_of(written), True
+            self._pieces[missing] = pieces_of(written)
         found: Pieces = self._pieces[numbers]
         return found
 
@@ -68,7 +71,7 @@ class WrittenLocations(ABC):
         self._forget()
 
     def _forget(self) -> None:
-        self.strings = WrittenStrings(self.locations.strings, self.string)
+        self.strings = WrittenStrings(self.locations.strings, self.several)
         count = len(self.locations)
         self._frame, self._has_frame = np.empty(count, np.object_), np.zeros(count, np.bool_)
         """The frame of each location that is around others, as a caller; and whether it was written yet."""
@@ -80,6 +83,10 @@ class WrittenLocations(ABC):
     @abstractmethod
     def string(self, text: str) -> str:
         """How a name is written."""
+
+    def several(self, texts: Sequence[str]) -> Iterable[str]:
+        """How names are written."""
+        return map(self.string, texts)
 
     @abstractmethod
     def before(self, reason: Reason) -> str:
@@ -110,8 +117,8 @@ class WrittenLocations(ABC):
         """What is written between ``before`` and ``end`` of a location without frames."""
 
     def pieces(self, numbers: U32) -> list[Shared]:
-        """What is written for the locations with these numbers: before their frames, of the innermost frame before its position, the
-        position, and all that is written behind it."""
+        """What is written for the locations with these numbers: before the position of the innermost frame, the position, and all that is written
+        behind it."""
         if self._text_bytes + self.strings.text_bytes > KEPT_BYTES:
             self._forget()
         self._learn_names(numbers)
@@ -127,9 +134,9 @@ class WrittenLocations(ABC):
             )
         )
         behind = self._behind(reason, framed, table.inlined[numbers], parent)
-        if len(set(openings)) == 1:
-            return [Shared(side_by_side(openings[0], beginnings.texts), beginnings.number), positions, behind]
-        return [Shared(pieces_of(openings), before), beginnings, positions, behind]
+        opened, of = numbered(before, beginnings.number)
+        texts = side_by_side(pieces_of(openings)[before[of]], beginnings.texts[beginnings.number[of]])
+        return [Shared(texts, opened), positions, behind]
 
     def _behind(
         self, reason: NDArray[Any], framed: NDArray[Any], inlined: NDArray[Any], parent: NDArray[Any]
@@ -212,9 +219,9 @@ class WrittenLocations(ABC):
         inlined = (self.locations.inlined[every] != 0).astype(np.int64)
         front, back = zip(*map(self.around_caller, (False, True)), strict=True)
         columns = [_shared(front, inlined), *self._frames(every), _shared(back, inlined)]
-        texts = WrittenAnswers(columns, len(every)).each()
-        self._text_bytes += sum(map(len, texts))
-        self._frame[every], self._has_frame[every] = pieces_of(texts), True
+        texts = side_by_side(*(each.part(0, len(every)) for each in columns))
+        self._text_bytes += sum(map(len, texts.tolist()))
+        self._frame[every], self._has_frame[every] = texts, True
 
     def _string(self, number: int) -> str | None:
         return (self.locations.strings[number] or None) if number else None
