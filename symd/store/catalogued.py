@@ -148,7 +148,7 @@ class CataloguedModules(ABC):
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
         for it. Failures and attempts remembered up to ``version`` are forgotten."""
-        with self.new_index(digest, version) as file, disk(file.path):
+        with self.new_index(digest, version) as file:
             file.write(data)
         return self.index(digest, version)
 

@@ -108,9 +108,11 @@ class IncomingFile:
         self.path, self._handle = _create_locked(folder)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append. Raises ``StoreUnavailable`` where the disk refuses."""
         view = memoryview(data).cast("B")
-        while view.nbytes:
-            view = view[os.write(self._handle, view) :]
+        with disk(self.path):
+            while view.nbytes:
+                view = view[os.write(self._handle, view) :]
 
     @property
     def size(self) -> int:

@@ -53,7 +53,7 @@ class Upload:
         """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
         size = self.size + memoryview(chunk).nbytes
         check_size(size, self._limits)
-        with self._noticing(), disk(self._file.path):
+        with self._noticing():
             self._file.write(chunk)
         self._hash.update(chunk)
         self.size = size

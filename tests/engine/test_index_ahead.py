@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine import Engine
-from symd.errors import HashMismatch, LimitExceeded, Malformed, SymdError, WorkerDied
+from symd.errors import HashMismatch, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
 from symd.index import VERSION
 from symd.indexes import MAX_ATTEMPTS
 from symd.model.addresses import ByAddress
@@ -91,6 +92,22 @@ def test_it_is_begun_before_the_disk_has_the_module(engine: Engine, reader: Else
     assert engine.store.index(DIGEST, VERSION) is not None
     with engine.store.attempt(DIGEST, VERSION) as before:
         assert before.begun == 0
+
+
+def test_a_disk_that_has_no_room_for_the_index_is_told(engine: Engine, reader: Elsewhere, monkeypatch) -> None:
+    slowed(engine, reader, monkeypatch)
+    write = os.write
+
+    def refused(handle: int, data) -> int:
+        if "incoming-" in str(Path(f"/proc/self/fd/{handle}").readlink()) and bytes(data[:4]) != DATA[:4]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, data)
+
+    with monkeypatch.context() as full:
+        full.setattr("symd.store.files.os.write", refused)
+        with pytest.raises(StoreUnavailable, match="no space left"):
+            upload(engine)
+    assert upload(engine).sha256 == DIGEST
 
 
 def test_a_module_that_is_there_already_is_not_begun_again(engine: Engine, reader: Elsewhere) -> None:
