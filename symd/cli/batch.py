@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from symd.cli.apart import check_apart
+from symd.cli.named_module import named_file
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, write_json
 from symd.cli.progress_bar import progress_bar
@@ -15,7 +17,7 @@ from symd.cli.sample_modules import SampleModules, open_tables
 from symd.cli.store_places import named_store
 from symd.config import Limits, default_cache
 from symd.model.reasons import ANSWERED
-from symd.sample_tables.answered_file import answer_file, check_arrow
+from symd.sample_tables.answered_file import answer_file, check_arrow, written_paths
 from symd.sample_tables.form import Form
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def command(
 
     A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and offset (and
     module). A module is named by its SHA-256, by the ID or the file of --module, or by its label in the store. Every row has an answer,
-    frames or the reason why there are none. docs/batch.md has the columns. OUT is written whole, or stays as it was. Exit code 1: there
+    frames or the reason why there are none. docs/batch.md has the columns. OUT is another file than IN; it is written whole, or stays as it was. Exit code 1: there
     are samples, and none has a line or a function.
     """
     if store is not None and server is not None:
@@ -116,6 +118,8 @@ def command(
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
         raise click.UsageError("--locations takes --out-form locations")
+    written = written_paths(target, Form(form), locations)
+    check_apart(written, (source, *(named_file(each)[1] for each in modules)))
     check_arrow()
     from symd.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from symd.cli.apart import check_apart
 from symd.cli.large_file import large_file_objects
 from symd.cli.module import open_module
 from symd.cli.opened_file import is_large
@@ -37,7 +38,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
     name_of = FileNames(Path(file).name)
     for item, data in _objects(file, server, limits):
         name = name_of(item)
-        _write(folder, name, data, force=force)
+        _write(folder, name, data, file, force=force)
         _report(item, folder / name, as_json)
 
 
@@ -73,14 +74,15 @@ class FileNames:
         return name
 
 
-def _write(folder: Path, name: str, data: bytes, *, force: bool) -> None:
-    """A file of these contents that is there already stays; links in the folder are never followed."""
+def _write(folder: Path, name: str, data: bytes, file: str, *, force: bool) -> None:
+    """A file of these contents that is there already stays, as does ``file``, which is being read; links in the folder are never followed."""
     path = folder / name
     with writing(path, "choose another DIR"):
         folder.mkdir(parents=True, exist_ok=True)
         if not force and (path.exists() or path.is_symlink()):
             _check_same(path, data)
             return
+    check_apart((path,), (file,))
     write_file(path, data, hint="choose another DIR", follow_links=False)
 
 

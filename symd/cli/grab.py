@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from symd import elf
+from symd.cli.apart import check_apart
 from symd.cli.check import violation_text
 from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
@@ -95,6 +96,7 @@ def command(
     driver may choke on is said on stderr (see symd check). Where the build fails the compiler's whole log follows the
     error on stderr. A source file is named to Intel's compiler (-s PATH) unless FLAGS have -s.
     """
+    check_apart((output,), (file,))
     name, drivers = _driver(driver, driver_root, server)
     data = read_input(file, limits)
     kind = kind or sniff(data, file)

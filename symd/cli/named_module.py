@@ -15,13 +15,19 @@ from symd.profiles import NamedModule
 
 def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
     """The module of ``FILE`` or ``ID=FILE``, which the symbolizer has then; a file whose own name has an equals sign is taken as such."""
-    identity, equals, file = text.partition("=")
-    if not equals or Path(text).exists():
-        identity, file = "", text
-    elif not identity or not file:
-        raise InvalidInput("a module is named by a file", where=f"--module {text}", hint="write FILE or ID=FILE")
+    identity, file = named_file(text)
     digest = add_module(symbolizer, file, server, limits)
     return NamedModule(digest, file, identity or None)
+
+
+def named_file(text: str) -> tuple[str, str]:
+    """ID, "" where none is given, and FILE. Raises ``InvalidInput`` where one of the two is empty."""
+    identity, equals, file = text.partition("=")
+    if not equals or Path(text).exists():
+        return "", text
+    if not identity or not file:
+        raise InvalidInput("a module is named by a file", where=f"--module {text}", hint="write FILE or ID=FILE")
+    return identity, file
 
 
 def readable_names(names: Sequence[str], limits: Limits, tell: Callable[[str], None]) -> dict[str, str]:

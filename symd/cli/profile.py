@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from symd import profiles
+from symd.cli.apart import check_apart
 from symd.cli.input import read_input
 from symd.cli.module import open_symbolizer
-from symd.cli.named_module import named_module, readable_names
+from symd.cli.named_module import named_file, named_module, readable_names
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, write_json
 from symd.cli.profile_names import naming_profile
@@ -86,10 +87,10 @@ def command(
     Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its
     thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, folded
     stacks; any of them gzipped. Existing symbols and unknown fields stay, what cannot be resolved stays and is counted by
-    reason. IN and OUT may be one file, or "-". Exit code 1: IN has addresses, and none of them has symbols now; an OUT that
+    reason. IN and OUT may be one file, which then has the lines, or "-"; OUT is no other file that is read. Exit code 1: IN has addresses, and none of them has symbols now; an OUT that
     is there stays as it was.
 
-    With --to, OUT is a profile for another tool, with the same values and an inlined call as a frame of its own; it is written
+    With --to, OUT is another file than IN: a profile for another tool, with the same values and an inlined call as a frame of its own; it is written
     whatever could be resolved, and gzipped where its name ends in .gz.
     """
     if (target is None) == (output is None):
@@ -99,13 +100,17 @@ def command(
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
+    check_apart((target,), (named_file(each)[1] for each in modules))
+    if to is not None:
+        check_apart((target,), (source,))
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     if name is None:
         _check_no_module(data, source)
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
+        files = Files(folders, limits)
         readable = partial(readable_names, limits=limits, tell=say)
-        resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
+        resolver = Resolver(symbolizer, named, demangle=readable, read_uri=files.read)
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             if to is not None:
@@ -117,6 +122,7 @@ def command(
     if nothing and to is None and target != "-" and Path(target).exists():
         say(f"{target} stays as it was: nothing could be resolved")
     else:
+        check_apart((target,), files.paths)
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
@@ -142,6 +148,8 @@ class Files:
     def __init__(self, folders: Sequence[Path], limits: Limits) -> None:
         self._folders = [folder.resolve() for folder in folders]
         self._limits = limits
+        self.paths: list[str] = []
+        """Those that were read."""
 
     def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""
@@ -158,6 +166,7 @@ class Files:
             )
         if not path.is_file():
             raise InvalidInput("there is no such file, or it is none of data", where=uri)
+        self.paths.append(str(path))
         return named.cut(read_input(str(path), self._limits))
 
 

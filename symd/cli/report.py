@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from symd.cli.apart import check_apart
 from symd.cli.kernel_names import kernel_names
 from symd.cli.options import (
     complete_files,
@@ -76,6 +77,7 @@ def command(
     It holds the instructions, the source texts that were found, and the samples of the profile. Of a module of many kernels those with the most
     samples are put in, or the first; --kernel names others.
     """
+    check_apart((target,), (file, debug, profile))
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
         from symd.web.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
 

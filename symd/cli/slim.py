@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
 from pathlib import Path
 
 import click
 
 from symd.budget import Budget
+from symd.cli.apart import check_apart
 from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
 from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.containers import identify, uri
+from symd.containers import identify
 from symd.containers.amd import amdgpu
 from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
 from symd.output_file import write_file
@@ -68,11 +69,8 @@ def _refusal(data: bytes) -> SymdError:
 
 def _check_apart(file: str, output: Path, debug: Path) -> None:
     """Nothing is written over the input, which has more than the two files together, nor one over the other."""
-    for path in (output, debug):
-        with suppress(OSError):
-            if path.samefile(uri.parse(file).path if uri.is_uri(file) else file):
-                raise InvalidInput("this is the input itself", where=str(path), hint="give another name")
-    if output.absolute() == debug.absolute():
+    check_apart((output, debug), (file,))
+    if os.path.realpath(output) == os.path.realpath(debug):
         raise InvalidInput("the debug data would replace the code object", where=str(output), hint="give another name")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
-from symd.output_file import replacing
+from symd.output_file import check_no_input, replacing
 from symd.sample_tables.form import Form
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ def answer_file(
     what the symbolizer raises."""
     from symd.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - Arrow is slow to import
 
-    paths = [Path(target)]
-    if form is Form.LOCATIONS:
-        paths.insert(0, Path(locations) if locations is not None else locations_path(paths[0]))
+    paths = written_paths(target, form, locations)
+    check_no_input(paths, (Path(samples),))
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         raise InvalidInput(
             "samples and locations are two files", where=str(target), hint="give the locations another name"
@@ -54,6 +53,16 @@ def answer_file(
                 reason = (error.strerror or str(error)).lower()
                 raise StoreUnavailable(f"cannot write the file: {reason}", where=str(target), hint=_HINT) from error
     return tables.report()
+
+
+def written_paths(
+    target: str | os.PathLike[str], form: Form, locations: str | os.PathLike[str] | None = None
+) -> list[Path]:
+    """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one."""
+    path = Path(target)
+    if form is not Form.LOCATIONS:
+        return [path]
+    return [Path(locations) if locations is not None else locations_path(path), path]
 
 
 def locations_path(target: Path) -> Path:
