@@ -35,7 +35,7 @@ _PLAIN_OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),  # over a Unix socket gRPC would send the path, which some servers refuse
 )
 
-_FULL: Final = ", as a daemon does that has as many as it takes (its limit connections)"
+_FULL: Final = ", as a daemon does that has as many as it takes, its limit connections"
 _LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
 _WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
 _SHUT_OUT: Final = "a daemon that has shut this address out, for many refused calls, answers nothing for some seconds: its log says so (refused_calls)"
@@ -304,8 +304,8 @@ def _no_tls(address: str, details: str) -> tuple[str, str] | None:
 def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
     if _closed(details):
         return (
-            f"what listens there takes no plain connection, or closed it{_FULL}",
-            f"it may speak TLS: write {TLS}{address}",
+            f"write {TLS}{address} if it speaks TLS: it takes no plain connection",
+            f"or it closed this one{_FULL}",
         )
     if "Failed parsing HTTP/2" in details:
         return (

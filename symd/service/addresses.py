@@ -127,12 +127,12 @@ def _check_plain(address: str, keeper: Doorkeeper) -> None:
     if keeper.doors.insecure or (keeper.doors.access is not None and is_local(address)):
         return
     if keeper.doors.access is not None:
-        what, ways = "tokens would be read on their way", "give --tls-cert and --tls-key too"
+        ways, what = "give --tls-cert and --tls-key too", "tokens would be read on their way"
     else:
-        what = "whoever reaches it would be let in: any user of this machine, at least"
-        ways = "a Unix socket (--address unix:PATH), --tls-cert and --tls-key, or --access FILE on 127.0.0.1"
+        ways = "give --tls-cert and --tls-key, or listen at unix:PATH, or at 127.0.0.1 with --access FILE"
+        what = "whoever reaches it would be let in, any user of this machine at least"
     raise FailedPrecondition(
-        f"no plain TCP: {what}", where=address, hint=f"{ways}; --insecure for who wants it all the same"
+        ways, where=address, hint=f"no plain TCP: {what}; --insecure is for who wants it all the same"
     )
 
 
