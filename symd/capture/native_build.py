@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from symd.capture.folder_hints import folder_hint
 from symd.config import Limits, native_cache
 from symd.errors import StoreUnavailable, ToolMissing
 
@@ -99,7 +100,7 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
         raise StoreUnavailable(
             f"the library {name} cannot be kept: {error.strerror}",
             where=str(target.parent),
-            hint="set XDG_CACHE_HOME to a folder with room",
+            hint=folder_hint("XDG_CACHE_HOME", error),
         ) from error
     finally:
         for left in (partial, partial.with_name(f"{partial.name}.needed.so")):

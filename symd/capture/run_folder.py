@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
 
@@ -109,7 +110,7 @@ def make_run_folder() -> RunFolder:
             folder.chmod(mode)  # whatever the umask says
     except OSError as error:
         raise StoreUnavailable(
-            f"no folder can be made for the run: {error.strerror}", where=parent, hint="set TMPDIR to one with room"
+            f"no folder can be made for the run: {error.strerror}", where=parent, hint=folder_hint("TMPDIR", error)
         ) from error
     return RunFolder(outer, inner, lock)
 

@@ -41,6 +41,8 @@ _HINTS: Mapping[int, str] = {
     errno.ENFILE: "the machine has as many files open as it may: end other programs, or raise fs.file-max",
 }
 """What to do, by what the system said."""
+_NOT_MADE = "the folder cannot be made"
+"""The note of an error of ``make_folder``."""
 _BLOCK = 512
 """The unit of ``st_blocks``."""
 _SILENT_SECONDS = 1.0
@@ -73,10 +75,11 @@ def disk(path: Path) -> Iterator[None]:
 def disk_error(path: Path, error: OSError) -> StoreUnavailable:
     """The error of a disk that said no, with what to do about it."""
     hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
+    what = _NOT_MADE if _NOT_MADE in getattr(error, "__notes__", ()) else "the disk refused"
     name = errno.errorcode.get(error.errno or 0, "unknown")
     reason = (error.strerror or str(error)).lower()
     return StoreUnavailable(
-        f"the disk refused: {reason}", where=str(path), hint=hint, metadata={"file": str(path), "errno": name}
+        f"{what}: {reason}", where=str(path), hint=hint, metadata={"file": str(path), "errno": name}
     )
 
 
@@ -85,8 +88,13 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
     if path.is_dir():
         return
     make_folder(path.parent, durable=durable)
-    with suppress(FileExistsError):
+    try:
         path.mkdir(mode=FOLDER_MODE)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        error.add_note(_NOT_MADE)
+        raise
     if durable:
         sync_folder(path.parent)
 

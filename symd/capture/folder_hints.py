@@ -1,0 +1,25 @@
+"""What to do where a folder of symd's own cannot be used: which variable names another, and what that has to have."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+_ROOM: Final = "a folder with room"
+_OWN: Final = "a folder that you may write in"
+_THERE: Final = "a folder that can be made, or is there"
+_WHAT: Final = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: _ROOM,
+    errno.EACCES: _OWN,
+    errno.EPERM: _OWN,
+    errno.EROFS: _OWN,
+    errno.ENOENT: _THERE,
+    errno.ENOTDIR: _THERE,
+}
+
+
+def folder_hint(variable: str, error: OSError) -> str:
+    """By what the system said."""
+    return f"set {variable} to {_WHAT.get(error.errno or 0, 'another folder')}"
