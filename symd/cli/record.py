@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ from symd.cli.options import daemon_option, example, limit_option
 from symd.cli.output import NO, write_json
 from symd.client import Client
 from symd.config import Limits
-from symd.errors import BadQuery, InvalidInput, LimitExceeded, NotFound, Unsupported
+from symd.errors import BadQuery, InvalidInput, LimitExceeded, NotFound, PermissionDenied, Unsupported
 from symd.model.addresses import ByKernel, BySection, DeviceAddress, KernelOffset, SectionOffset
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.identities import Digest, ObjectPath
@@ -57,7 +58,7 @@ def command(server: str | None, limits: Limits) -> int:
     """Tell a daemon, from lines on standard input, which modules are loaded at which device addresses, and when they go.
 
     symd symbolize --context then answers device addresses. Telling the same again changes nothing. Exit code 1: something could not be
-    recorded.
+    recorded; 3: no daemon answers, also where there are no lines.
     """
     failed = False
     with Client(server) as client:
@@ -70,6 +71,9 @@ def command(server: str | None, limits: Limits) -> int:
             failed |= "error" in answer
             write_json(answer)
             sys.stdout.flush()
+        if not told.lines:
+            with suppress(PermissionDenied):  # one answers
+                client.health()
     return NO if failed else 0
 
 
@@ -79,9 +83,11 @@ class _Told:
     def __init__(self, client: Client, server: str | None, limits: Limits) -> None:
         self._client, self._server, self._limits = client, server, limits
         self._context: str | None = None
+        self.lines = 0
 
     def take(self, line: str) -> dict[str, Any]:
         """What one line is answered. Raises BadQuery for one that is none, and what no later line could do better."""
+        self.lines += 1
         said = dict(_members(_parsed(line), "the line"))
         if len(said) != 1 or not said.keys() <= {"context", "load", "unload"}:
             raise BadQuery("a line has one member: context, load or unload", hint=_HINT)
