@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -93,6 +94,8 @@ def command(
     With --to, OUT is another file than IN: a profile for another tool, with the same values and an inlined call as a frame of its own; it is written
     whatever could be resolved, and gzipped where its name ends in .gz.
     """
+    if target is None and output is None and Path(source).is_file():
+        _check_no_module(read_input(source, limits, expand=False), source)
     if (target is None) == (output is None):
         raise click.UsageError("name OUT once: as the second argument, or with -o")
     target = str(target or output)
@@ -136,7 +139,7 @@ def _check_no_module(data: bytes, source: str) -> None:
     if gzipped.compressed(data):  # whoever expands it says what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
-        hint = "symd profile -m FILE IN OUT; IN is what a profiler wrote"
+        hint = f"symd profile -m {quote(source)} IN OUT; IN is what a profiler wrote"
         raise InvalidInput(
             f"no reader knows this profile format: it is {found.NAME}, a module", where=source, hint=hint
         )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from symd.containers import identify
 from symd.errors import InvalidInput, Malformed
 from symd.sample_tables import arrow_places
 from symd.sample_tables.form import Form
@@ -24,6 +27,9 @@ BYTES_AT_A_TIME = 1 << 26
 """Of rows that are read together, where the file says how many they have."""
 _READ_AT_A_TIME = 1 << 20
 """Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
+_HEAD = 1 << 16
+"""Bytes from which a module is known."""
+_MAGIC = b"PAR1"
 Progress = Callable[[int, int], None]
 """Called with the rows that are done, and all rows of the file."""
 
@@ -37,6 +43,7 @@ class SampleFile:
         with self._reading("the beginning or the end"):
             if path.is_file() and not path.stat().st_size:
                 raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
+            _check_no_module(path)
             self.schema = pq.read_schema(path)
             """Its columns, with the types that were written."""
         arrow_places.check_types(self.schema, names.columns)
@@ -88,7 +95,7 @@ class SampleFile:
         except OSError as error:
             if error.errno is None:
                 raise self._damaged(part, error) from error
-            reason = (error.strerror or str(error)).lower()
+            reason = os.strerror(error.errno).lower()  # Arrow adds a sentence of its own
             raise InvalidInput(f"cannot read the file: {reason}", where=str(self._path)) from error
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise self._damaged(part, error) from error
@@ -100,6 +107,17 @@ class SampleFile:
             where=str(self._path),
             hint="what wrote the file may have been interrupted",
         )
+
+
+def _check_no_module(path: Path) -> None:
+    """Raises ``InvalidInput`` where a module stands in the place of its samples. Raises OSError."""
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        beginning = stream.read(_HEAD)
+    if not beginning.startswith(_MAGIC) and (found := identify(beginning)) is not None:
+        hint = f"symd batch -m {quote(str(path))} IN.parquet OUT.parquet; IN.parquet has the samples"
+        raise InvalidInput(f"this is a module ({found.NAME}), and no samples", where=str(path), hint=hint)
 
 
 def write_answers(
