@@ -19,6 +19,7 @@ from symd.cli.options import (
 )
 from symd.cli.output import printable
 from symd.cli.page_site import Shown, page_options, shown_module
+from symd.cli.report_lines import say
 from symd.config import Limits
 from symd.model.labels import file_label
 from symd.model.sources import PathRule
@@ -85,7 +86,10 @@ def command(
         names = [name for each in kernels for name in _kernels_called(shown, each)]
         chosen, left_out = kernels_of(site, shown.digest, names)
         answers, problems = answers_of(site, shown.digest, chosen, variables)
-        write_file_or_stdout(target, report(answers, file_label(Path(file).name)), hint="choose another PAGE")
+        page = report(answers, file_label(Path(file).name))
+        write_file_or_stdout(target, page, hint="choose another PAGE")
+        if target != "-":
+            say(f"written to {target}, {len(page):,} bytes")
         for problem, count in problems.items():
             click.echo(
                 f"symd: {count} of {len(chosen)} kernels have no instructions in the report: {printable(problem)}",
