@@ -3,6 +3,7 @@ answers (binutils/doc/binutils.texi)."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from symd.cli.original_tools import Symbolize, become, gpu_module
 from symd.cli.question_lines import arriving_lines
 from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
+from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset
 
 NAME = "addr2line"
@@ -60,7 +62,7 @@ def command(arguments: tuple[str, ...]) -> None:
     -a, -p, -s              show addresses; one line a frame; no folders
     """
     line = parse(arguments)
-    symbolize = None if line.foreign else gpu_module(line.file, DEFAULT_LIMITS)
+    symbolize = None if line.foreign else _opened(line.file)
     if symbolize is None:
         become(NAME, arguments)
     demangler = Demangler() if line.demangle else None
@@ -70,6 +72,15 @@ def command(arguments: tuple[str, ...]) -> None:
     for texts in arriving_lines(sys.stdin.fileno()):
         sys.stdout.write(answers(line, symbolize, texts, demangler))
         sys.stdout.flush()
+
+
+def _opened(file: str) -> Symbolize | None:
+    try:
+        return gpu_module(file, DEFAULT_LIMITS)
+    except InvalidInput as error:
+        if file == _DEFAULT_FILE and not os.path.lexists(file):
+            error.hint = "-e FILE names the module; without it that is a.out"
+        raise
 
 
 def parse(arguments: Sequence[str]) -> CommandLine:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
+from symd.cli.input import read_input
 from symd.cli.module_name import chosen_module
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, complain, write_json, write_line
-from symd.errors import ModuleNotFound
+from symd.config import DEFAULT_LIMITS
+from symd.errors import BadQuery, ModuleNotFound, SymdError
+
+if TYPE_CHECKING:
+    from symd.client import Client
 
 
 @click.command("rm", epilog=example("symd rm 9b74c989\nsymd rm --json modules/9b74c989 modules/1f2e3d4c"))
@@ -26,7 +36,7 @@ def command(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     with Client(server) as client:
         for text in modules:
             try:
-                digest = chosen_module(client, text)
+                digest = _chosen(client, text)
                 client.remove(digest)
             except ModuleNotFound as error:
                 complain(str(error))
@@ -36,3 +46,15 @@ def command(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
                 f"removed modules/{digest}"
             )
     return 0 if gone == len(modules) else NO
+
+
+def _chosen(client: Client, text: str) -> str:
+    """The module's digest. Raises what ``chosen_module`` raises; of a file it says which module that is."""
+    try:
+        return chosen_module(client, text)
+    except BadQuery as error:
+        if Path(text).is_file():
+            with suppress(SymdError):
+                digest = hashlib.sha256(read_input(text, DEFAULT_LIMITS)).hexdigest()
+                error.hint = f"this is a file; a module is named by its SHA-256: symd rm {digest}"
+        raise
