@@ -19,6 +19,7 @@ import click
 from symd.cli.documents import documented
 from symd.cli.ending import end
 from symd.cli.garbage import gc_frozen
+from symd.cli.options import first_example
 from symd.cli.output import MISUSED, complain, write_build_log
 from symd.cli.termination import cleaned_up
 from symd.errors import BuildFailed, StoreUnavailable, SymdError
@@ -271,7 +272,17 @@ def _explain(error: SymdError | click.ClickException) -> int:
 def _usage(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     verb = context.command_path if context else "symd"
-    return f"{error.format_message().rstrip('.')}{_misplaced(error.message, context)} (see {verb} --help)"
+    said = error.format_message().rstrip(".")
+    return f"{said}{_advice(error, said, context)} (see {verb} --help)"
+
+
+def _advice(error: click.ClickException, said: str, context: click.Context | None) -> str:
+    """What to write instead, where that is known."""
+    if isinstance(error, click.NoSuchOption) and re.fullmatch(r"-[0-9]", error.option_name):
+        return "; a number behind a minus is no address: addresses are not negative"
+    if said.startswith("Missing ") and context is not None:
+        return f"; write, for example: {shown}" if (shown := first_example(context.command)) else ""
+    return _misplaced(error.message, context)
 
 
 def _misplaced(message: str, context: click.Context | None) -> str:

@@ -36,6 +36,8 @@ def parse_query(text: str) -> Query:
 
 def _meant(target: str, plus: str, number: str) -> str:
     """What to write instead of a text that ends in no number."""
+    if target == "" and re.fullmatch(f"-(?:{_NUMBER.pattern})", number, re.ASCII):
+        return f"addresses are not negative; {_HINT}"
     if re.fullmatch(_BARE, number):
         return f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}"
     named = not plus and len(number) <= _LONGEST_SHOWN and _NAME.fullmatch(number)

@@ -1,0 +1,99 @@
+"""What newcomers do wrong is told what to do instead."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from symd.capture.folder_hints import folder_hint
+from symd.store.files import disk_error, make_folder
+from tests.cli.conftest import ROOT, Run
+
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+PAGES = ROOT / "samples" / "amdgpu" / "bin" / "v2-scale-pages.co"
+
+HINTS = {
+    "a module for a profile": (("profile", SHADE), f"a module (symd profile -m {SHADE} IN OUT; IN is what"),
+    "a module for samples": (
+        ("batch", "-m", SHADE, SHADE, "{folder}/out"),
+        f"this is a module (amdgpu), and no samples (symd batch -m {SHADE} IN.parquet OUT.parquet",
+    ),
+    "no samples": (("batch", "{folder}/a", "{folder}/b"), "/a: cannot read the file: no such file or directory\n"),
+    "a negative address": (("symbolize", SHADE, "-0x10"), "addresses are not negative"),
+    "another": (("symbolize", SHADE, "-16"), "addresses are not negative"),
+    "one behind dashes": (("symbolize", SHADE, "--", "-0x10"), "addresses are not negative"),
+    "a report without a page": (("report", SHADE), "; write, for example: symd report kernels.zebin -o page.html (see"),
+    "an extract without a folder": (("extract", SHADE), "; write, for example: symd extract program.bin objects/ (see"),
+    "names without a pattern": (("names", SHADE), "; write, for example: symd names program.bin 'vadd*' (see"),
+    "a file to forget": (
+        ("rm", SHADE),
+        f"this is a file; a module is named by its SHA-256: symd rm {hashlib.sha256(SHADE.read_bytes()).hexdigest()})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), HINTS.values(), ids=HINTS)
+def test_what_to_do_next_is_said(run: Run, tmp_path: Path, call: tuple[object, ...], says: str) -> None:
+    done = run(*(str(each).format(folder=tmp_path) for each in call))
+    assert (done.code, says in done.err) == (2, True), done.err
+
+
+def test_a_short_option_that_is_none_stays_one(run: Run) -> None:
+    assert run("info", "-Q", SHADE).err.startswith("symd: No such option '-Q' (see")
+
+
+def test_record_without_lines_says_that_no_daemon_answers(symd: Run, tmp_path: Path) -> None:
+    done = symd("record", "--server", f"unix:{tmp_path}/none.sock")
+    assert (done.code, "no daemon answers" in done.err) == (3, True), done.err
+
+
+def test_record_without_lines_is_silent_where_one_does(symd: Run, server: str) -> None:
+    done = symd("record", "--server", server, stdin=b"\n")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_page_that_was_written_is_said(run: Run, tmp_path: Path) -> None:
+    done = run("report", PAGES, "--variables", "0", "-o", tmp_path / "page.html")
+    size = (tmp_path / "page.html").stat().st_size
+    assert (done.code, done.out) == (0, "")
+    assert f"symd: written to {tmp_path}/page.html, {size:,} bytes\n" in done.err
+
+
+def test_addr2line_without_a_module_names_its_option(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    hint = "(-e FILE names the module; without it that is a.out)"
+    assert run("addr2line", "0x1978").err == f"symd: a.out: cannot read the file: no such file or directory {hint}\n"
+    assert hint not in run("addr2line", "-e", "none", "0x1978").err
+
+
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [
+        (errno.ENOSPC, "with room"),
+        (errno.EACCES, "that you may write in"),
+        (errno.ENOENT, "that can be made, or is there"),
+    ],
+)
+def test_a_folder_of_libraries_is_named_by_what_it_lacks(number: int, what: str) -> None:
+    assert folder_hint("TMPDIR", OSError(number, os.strerror(number))) == f"set TMPDIR to a folder {what}"
+
+
+def test_a_home_that_is_not_there_is_not_called_full(symd: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CACHE_HOME", "SYMD_CAPTURES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/proc/nohome")
+    done = symd("run", "--way", "opencl-layer", "--", "true")
+    assert done.err.endswith("(set XDG_CACHE_HOME to a folder that can be made, or is there)\n")
+    assert done.code == 3
+
+
+def test_a_store_that_cannot_be_made_is_no_fault_of_the_disk() -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        make_folder(Path("/proc/store"))
+    error = disk_error(Path("/proc/store"), caught.value)
+    assert error.message == "the folder cannot be made: no such file or directory"
+    assert disk_error(Path("/proc/store"), OSError(errno.ENOSPC, "full")).message == "the disk refused: full"
