@@ -108,7 +108,7 @@ def command(
 
     A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and offset (and
     module). A module is named by its SHA-256, by the ID or the file of --module, or by its label in the store. Every row has an answer,
-    frames or the reason why there are none. docs/batch.md has the columns. OUT is another file than IN; it is written whole, or stays as it was. Exit code 1: there
+    frames or the reason why there are none. docs/batch.md has the columns. OUT is written whole, or stays as it was. It may be IN, but for hot lines. Exit code 1: there
     are samples, and none has a line or a function.
     """
     if store is not None and server is not None:
@@ -119,7 +119,7 @@ def command(
     if locations is not None and form != "locations":
         raise click.UsageError("--locations takes --out-form locations")
     written = written_paths(target, Form(form), locations)
-    check_apart(written, (source, *(named_file(each)[1] for each in modules)))
+    check_apart(written, (named_file(each)[1] for each in modules))
     check_arrow()
     from symd.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
 

@@ -39,7 +39,7 @@ def answer_file(
     from symd.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - Arrow is slow to import
 
     paths = written_paths(target, form, locations)
-    check_no_input(paths, (Path(samples),))
+    check_no_input(paths if form is Form.HOT_LINES else paths[:-1], (Path(samples),))
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         raise InvalidInput(
             "samples and locations are two files", where=str(target), hint="give the locations another name"
@@ -58,7 +58,8 @@ def answer_file(
 def written_paths(
     target: str | os.PathLike[str], form: Form, locations: str | os.PathLike[str] | None = None
 ) -> list[Path]:
-    """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one."""
+    """The files that ``answer_file`` writes: ``target`` last, before it that of the locations where the form has one. Where ``target`` has every
+    row and column of the samples again, it may be their file."""
     path = Path(target)
     if form is not Form.LOCATIONS:
         return [path]

@@ -29,7 +29,7 @@ FILES = {
 
 CALLS = [
     "grab k.cl -o k.cl",
-    "batch -m s.co s.parquet s.parquet",
+    "batch -m s.co --out-form hot-lines s.parquet s.parquet",
     "batch -m s.co s.parquet s.co",
     "batch -m ID=s.co s.parquet s.co",
     "batch -m s.co --out-form locations --locations s.parquet s.parquet o.parquet",
@@ -113,5 +113,8 @@ def test_a_profile_may_be_symbolized_in_place(run: Run, folder: Path) -> None:
 
 
 def test_nor_does_the_function_for_tables(folder: Path) -> None:
-    with BatchSymbolizer(modules=["s.co"]) as symbolizer, pytest.raises(InvalidInput, match="input itself"):
+    with (
+        BatchSymbolizer(modules=["s.co"], form="hot-lines") as symbolizer,
+        pytest.raises(InvalidInput, match="input itself"),
+    ):
         symbolizer.write("s.parquet", "s.parquet")

@@ -60,16 +60,14 @@ def test_hot_lines_begin_with_the_hottest(run: Run, samples: Path) -> None:
     assert (first["function"], first["line"], first["samples"], first["weight"]) == ("blend", 13, 2, 6)
 
 
-def test_an_out_that_is_replaced_keeps_its_mode(run: Run, samples: Path) -> None:
-    first, second = samples.with_name("first.parquet"), samples.with_name("second.parquet")
-    second.touch()
-    second.chmod(0o640)
-    assert run("batch", "-m", MODULE, "--column", "address=pc", samples, second).code == 0
-    assert "frames" in pq.read_schema(second).names
-    assert second.stat().st_mode & 0o777 == 0o640
-    again = run("batch", "-m", MODULE, "--column", "address=pc", second, first)
+def test_in_and_out_may_be_one_file_which_keeps_its_mode(run: Run, samples: Path) -> None:
+    samples.chmod(0o640)
+    assert run("batch", "-m", MODULE, "--column", "address=pc", samples, samples).code == 0
+    assert "frames" in pq.read_schema(samples).names
+    assert samples.stat().st_mode & 0o777 == 0o640
+    again = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples)
     assert (again.code, "already" in again.err, "--prefix" in again.err) == (2, True, True)
-    assert run("batch", "-m", MODULE, "--column", "address=pc", "--prefix", "b_", second, first).code == 0
+    assert run("batch", "-m", MODULE, "--column", "address=pc", "--prefix", "b_", samples, samples).code == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"no parquet", b"PAR1PAR1"])
@@ -137,7 +135,7 @@ def test_a_store_is_asked_without_its_daemon(run: Run, samples: Path, tmp_path: 
     with Engine(Store(tmp_path / "store")) as engine:
         digest = engine.add(MODULE.read_bytes(), "shade.co").sha256
     pq.write_table(pa.table({"module": ["shade.co", digest], "address": [0x1978] * 2}), samples)
-    outcome = run("batch", "--store", tmp_path / "store", samples, tmp_path / "out.parquet")
+    outcome = run("batch", "--store", tmp_path / "store", samples, samples)
     assert (outcome.code, "2 EXACT" in outcome.err) == (0, True)
 
 
