@@ -84,8 +84,8 @@ class Pool:
             worker = self._take(process_limits, subject)
             used = bool(worker.subjects)
             answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
-            if used and isinstance(answer, Ending) and answer.limit is Limit.MEMORY:
-                worker = self._take(process_limits, subject, fresh=True)  # what it did before took the memory, perhaps
+            if used and isinstance(answer, Ending) and (answer.limit is Limit.MEMORY or worker.short):
+                worker = self._take(process_limits, subject, fresh=True)  # what it did before took that, perhaps
                 answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
         if isinstance(answer, Ending):
             if self._closed:
@@ -213,6 +213,8 @@ class _Worker:
     at_start: ProcessLimits
     subjects: deque[str] = field(default_factory=lambda: deque(maxlen=_SUBJECTS))
     leaving: bool = False
+    short: bool = False
+    """Whether the system left it less processor time than its last call might take."""
 
     def ask(self, call: _Call) -> tuple[bytes, bytes] | Ending:
         """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
@@ -238,7 +240,7 @@ class _Worker:
     def _exchange(self, call: _Call) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
         """The answer or None, and the limit that was passed where that is known."""
         assert self.process.stdout is not None  # noqa: S101 - asked for in _start
-        allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
+        self.short = not allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
         fields = _written(call.limits)
         heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why

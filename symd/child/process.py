@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import resource
@@ -79,17 +80,21 @@ def resource_limits(limits: ProcessLimits) -> list[tuple[int, int, int]]:
     return allowed
 
 
-def allow_processor_time(pid: int, seconds: int | None) -> None:
+def allow_processor_time(pid: int, seconds: int | None) -> bool:
     """Let a process of ours have so much more time of a processor, whatever it used before; as much as it likes where that is
-    None. One that has ended needs none."""
+    None. One that has ended needs none. False where its hard limit, which counts from its start, leaves it less."""
     try:
         used = time.clock_gettime(~pid << 3 | _CPU_CLOCK)
-    except OSError:
-        return
-    with contextlib.suppress(ProcessLookupError):
         _, most = resource.prlimit(pid, resource.RLIMIT_CPU)
-        soft = most if seconds is None else math.ceil(used) + seconds
-        resource.prlimit(pid, resource.RLIMIT_CPU, (soft, most))
+        wanted = most if seconds is None else math.ceil(used) + seconds
+        last = max(most - 1, 0)  # at the hard limit SIGKILL comes, not SIGXCPU
+        is_short = seconds is not None and most != resource.RLIM_INFINITY and wanted > last
+        resource.prlimit(pid, resource.RLIMIT_CPU, (last if is_short else wanted, most))
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ESRCH):
+            raise
+        return True
+    return not is_short
 
 
 def allow_open_files(wanted: int) -> int:

@@ -114,6 +114,26 @@ def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
     assert ask(pool, b"burn 60", one) == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
 
 
+BELOW_A_LIMIT = """
+import resource
+from dataclasses import replace
+from symd.child.pool import Pool
+from tests.child.test_pool import LIMITS, PROCESS_LIMITS
+resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
+pool = Pool("tests.child.functions:work", 1)
+for work in (b"burn 1.2", b"burn 1.2", b"burn 60"):
+    print(pool.call(work, LIMITS, replace(PROCESS_LIMITS, cpu_seconds=300)))
+pool.close()
+"""
+
+
+def test_below_a_lower_limit_of_processor_time_each_call_has_what_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a shell's (ulimit -t). What earlier calls used is not the next one's fault."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    said = subprocess.run([sys.executable, "-c", BELOW_A_LIMIT], check=True, capture_output=True, text=True).stdout
+    assert said.splitlines() == ["b'burnt'", "b'burnt'", str(Ending(-signal.SIGXCPU, Limit.CPU_SECONDS))]
+
+
 HOLDER = """
 import sys
 from tests.child.test_pool import LIMITS, PROCESS_LIMITS
