@@ -138,7 +138,9 @@ class Housekeeping:
                 self._paths.create(durable=True)
                 finish_rebuild(self._paths, self._limits.lock_seconds)
                 recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
-                adopt(self._paths, self._catalogue, self._limits, recovery)
+                left = adopt(self._paths, self._catalogue, self._limits, recovery, self._ended.is_set).uncatalogued
+            if left:
+                self._catalogue.is_recovered = False
         except BaseException:
             self._catalogue.is_recovered = False
             raise
