@@ -7,6 +7,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -29,8 +30,16 @@ _OTHERS: Final = 0o037
 
 _PRIVATE_KEY: Final = b"PRIVATE KEY-----"
 
-Configuration = tuple[bytes, bytes, bytes | None]
-"""Key, certificate chain, and the certificates of those who sign clients' ones."""
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the files say: ``authorities`` are the certificates of those who sign clients' ones. ``context`` is made of all that, and
+    another one is no difference."""
+
+    key: bytes
+    chain: bytes
+    authorities: bytes | None
+    context: ssl.SSLContext = field(compare=False)
 
 
 class Certificates:
@@ -45,7 +54,6 @@ class Certificates:
         self._lock = threading.Lock()
         self._served = self.files.value()
         self._told_expired = False
-        self._context: tuple[Configuration, ssl.SSLContext] | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
         """For a port: gRPC asks at each connection whether there is something newer."""
@@ -67,24 +75,12 @@ class Certificates:
 
     def context(self) -> ssl.SSLContext:
         """For a connection that is none of gRPC's: with what the files say now."""
-        with self._lock:
-            now = self.files.value()
-            if self._context is None or self._context[0] != now:
-                self._context = now, self._made(now)
-            return self._context[1]
-
-    def _made(self, now: Configuration) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self._certificate, self._key, password=_no_password)
-        if now[2] is not None:
-            context.load_verify_locations(cadata=now[2].decode("ascii"))
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
+        return self.files.value().context
 
     @property
     def not_after(self) -> datetime | None:
         """The last moment at which what is served now is valid; None where that cannot be read."""
-        return not_after(self._served[1])
+        return not_after(self._served.chain)
 
     def _tell_once_expired(self) -> None:
         end = None if self._told_expired else self.not_after
@@ -119,6 +115,7 @@ class Certificates:
         if authorities is not None:
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
+                context.verify_mode = ssl.CERT_REQUIRED
             except (ssl.SSLError, ValueError) as error:
                 raise FailedPrecondition(
                     f"--tls-client-ca: no certificate in PEM stands there: {error}",
@@ -126,7 +123,7 @@ class Certificates:
                     hint="give the certificates of the authorities that sign clients' certificates",
                 ) from None
         self._tell(not_after(chain))
-        return key, chain, authorities
+        return Configuration(key, chain, authorities, context)
 
 
 def certified_name(names: Iterable[str]) -> str | None:
@@ -140,8 +137,7 @@ def _no_password() -> str:
 
 
 def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration:
-    key, chain, authorities = served
-    return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
+    return grpc.ssl_server_certificate_configuration([(served.key, served.chain)], served.authorities)
 
 
 def _read(path: Path, option: str) -> bytes:

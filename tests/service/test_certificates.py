@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,6 +66,18 @@ def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(autho
         with caplog.at_level(logging.WARNING, "symd.service"):
             doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("expires at") == told
+
+
+def test_files_that_go_bad_leave_https_what_was_read_before(authority):
+    """As they do gRPC, also where nobody has come over HTTPS yet."""
+    certificate, key = authority.issue("spoilt")
+    doors = Doors(tls_certificate=certificate, tls_key=key, tls_client_ca=authority.certificate)
+    certificates = doorkeeper(doors).certificates
+    certificate.write_text("no certificate")
+    kept = certificates.context()
+    assert kept.verify_mode == ssl.CERT_REQUIRED
+    authority.issue("spoilt")
+    assert certificates.context() is not kept
 
 
 def test_the_end_is_a_metric(authority, tmp_path):
