@@ -50,9 +50,11 @@ def _keep_pinned(threads: Sequence[int], over: threading.Event) -> None:
     with suppress(OSError, IndexError, ValueError):  # the system does not tell, or a thread has ended
         while not over.is_set() and len(_process_cpus()) > 1:
             before = _waited(threads[0])
-            _pin(threads, {_last_cpu(threads[0])})
-            was_free = _ran_freely(threads[0], before, over)
-            _pin(threads, _process_cpus())
+            try:
+                _pin(threads, {_last_cpu(threads[0])})
+                was_free = _ran_freely(threads[0], before, over)
+            finally:
+                _unpin(threads)
             unpinned_seconds = PERIOD if was_free else min(2 * unpinned_seconds, LONGEST_PERIOD)
             over.wait(unpinned_seconds)
 
@@ -76,6 +78,13 @@ def _process_cpus() -> set[int]:
 def _pin(threads: Sequence[int], processors: set[int]) -> None:
     for thread in threads:
         os.sched_setaffinity(thread, processors)
+
+
+def _unpin(threads: Sequence[int]) -> None:
+    """Let each that still runs use every processor of the process."""
+    for thread in threads:
+        with suppress(OSError):
+            os.sched_setaffinity(thread, _process_cpus())
 
 
 def _waited(thread: int) -> float:

@@ -96,6 +96,16 @@ def test_a_thread_that_has_ended_ends_the_watch_over_it():
         pass
 
 
+def test_a_thread_stays_pinned_to_no_processor_where_the_next_one_has_ended(stopping):
+    ended = threading.Thread(target=int)
+    ended.start()
+    ended.join()
+    living = [started(stopping.wait), started(stopping.wait)]
+    with cpu_affinity.pinned_to_one_cpu([living[0], ended.native_id, living[1]]):
+        pass
+    assert places(living) == [ALL, ALL]
+
+
 def test_a_thread_begun_by_one_that_is_bound_can_run_anywhere(stopping):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: os.sched_setaffinity(0, {min(ALL)})).result()
