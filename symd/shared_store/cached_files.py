@@ -100,8 +100,7 @@ class CachedFiles:
         try:
             yield used.path
         finally:
-            used.path.unlink(missing_ok=True)
-            os.close(used.handle)
+            _let_go(used)
 
     def mapped(self, name: str) -> memoryview | None:
         """``FileCache.mapped``. The mapping holds the file's lock for as long as it lives."""
@@ -287,6 +286,16 @@ class CachedFiles:
                 raise
             log.warning("an index of the object storage is left alone: %s", error)
             return False
+
+
+def _let_go(used: _Used) -> None:
+    """Remove the name that it was used by. Where the disk refuses, ``sweep`` removes it at the next start."""
+    try:
+        used.path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s stays there: %s", used.path, error.strerror)
+    finally:
+        os.close(used.handle)
 
 
 def _note_use(handle: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
@@ -519,3 +520,22 @@ def test_what_is_larger_than_any_module_or_index_is_not_fetched(
     assert read(cache, stored(storage, index, bytes(501))) is None
     assert "an index of the object storage is left alone" in caplog.text
     assert kept(folder).keys() == {name}
+
+
+def test_a_disk_that_removes_nothing_any_more_costs_no_descriptor(
+    cache: CachedFiles, storage: Counted, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was used was read; the name that it was used by goes at the next start."""
+    name = module(storage, b"bytes")
+
+    def refuse(_path: Path, **_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as patched, cache.file(name) as path:
+        assert path is not None
+        patched.setattr(Path, "unlink", refuse)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list((folder / "incoming").glob("incoming-used-*"))) == 1
+    CachedFiles(folder, storage, LIMITS)
+    assert not list((folder / "incoming").glob("incoming-used-*"))
