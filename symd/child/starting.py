@@ -11,6 +11,7 @@ waits for it.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -91,6 +92,8 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int], errors: int,
         os.execve(command[0], command, request["environment"])  # noqa: S606 - no shell is wanted
     except OSError as error:
         os.write(_ERROR, f"{error.errno or 0} {error.strerror or error}".encode())
+    except Exception as error:  # noqa: BLE001 - setrlimit's ValueError, or any: who asked waits for nothing else
+        os.write(_ERROR, f"{errno.EINVAL} {error}".encode())
     finally:
         os._exit(127)
 

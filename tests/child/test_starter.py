@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -81,6 +82,15 @@ def test_what_is_no_program_cannot_be_started(starter: Starter, tmp_path: Path) 
             run_tool([str(path)], LIMITS, starter=starter)
     assert children(os.getpid()) <= before  # a dead one that nobody waits for would be there
     assert asked(starter, "print(1)").answer == b"1\n"
+
+
+def test_limits_that_cannot_be_set_are_told_as_what_cannot_be_started(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """setrlimit raises ValueError for them."""
+    monkeypatch.setattr("symd.child.starter.resource_limits", lambda _: [(resource.RLIMIT_CPU, 10, 5)])
+    with pytest.raises(ToolFailed, match=r"cannot be started: .*limit"):
+        asked(starter, "print(1)")
 
 
 def test_several_threads_are_served(starter: Starter) -> None:
