@@ -19,12 +19,11 @@ import grpc.aio
 from symd.config import default_socket
 from symd.credential_file import CERTIFICATE, read_credentials
 from symd.errors import InvalidInput, SymdError
+from symd.host_and_port import host_and_port, is_loopback
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_LOOPBACK_NETWORK: Final = re.compile(r"127(\.\d{1,3}){3}", re.ASCII)
 _TCP_TAKES: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -139,7 +138,7 @@ def _header(token: str) -> tuple[str, str]:
 def _check_address(address: str, credentials: Credentials) -> None:
     _check_form(address)
     plain = not address.startswith((UNIX, TLS))
-    if plain and credentials.token is not None and not all(map(_is_loopback, hosts(address))):
+    if plain and credentials.token is not None and not all(map(is_loopback, hosts(address))):
         raise InvalidInput("a token would travel readable", where=address, hint=f"write {TLS}{address}")
 
 
@@ -164,14 +163,7 @@ def _check_form(address: str) -> None:
 
 
 def _is_host_and_port(text: str) -> bool:
-    host, colon, port = text.rpartition(":")
-    return bool(host and colon and port.isdecimal() and "," not in host)
-
-
-def _is_loopback(text: str) -> bool:
-    """Whether HOST:PORT is this machine's own: what is sent there nobody else reads."""
-    host = text.rpartition(":")[0]
-    return host in _LOOPBACK or bool(_LOOPBACK_NETWORK.fullmatch(host))
+    return host_and_port(text) is not None and "," not in text
 
 
 def unreachable(address: str, details: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from symd.child.folders import child_folder
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
+from symd.host_and_port import host_and_port, is_loopback
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
 from symd.service.handed_sockets import HandedSockets
@@ -94,17 +95,13 @@ def _checked(path: Path, address: str) -> Path:
     return path
 
 
-def is_local(address: str) -> bool:
-    """Whether only this machine can reach the TCP address."""
-    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
-
-
 def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
-    host, colon, port = address.removeprefix(TLS).rpartition(":")
-    if not (colon and host and port.isdecimal() and int(port) < 1 << 16):
+    named = host_and_port(address.removeprefix(TLS))
+    if named is None:
         raise InvalidInput(
             "not an address to listen at", where=address, hint="give unix:PATH or HOST:PORT, such as 127.0.0.1:50051"
         )
+    host, port = named
     try:
         if keeper.certificates is not None:
             return f"{TLS}{host}:{server.add_secure_port(f'{host}:{port}', keeper.certificates.credentials())}"
@@ -124,7 +121,7 @@ def _check_plain(address: str, keeper: Doorkeeper) -> None:
         raise FailedPrecondition(
             "TLS takes a certificate and its key", where=address, hint="give --tls-cert and --tls-key"
         )
-    if keeper.doors.insecure or (keeper.doors.access is not None and is_local(address)):
+    if keeper.doors.insecure or (keeper.doors.access is not None and is_loopback(address)):
         return
     if keeper.doors.access is not None:
         ways, what = "give --tls-cert and --tls-key too", "tokens would be read on their way"

@@ -14,7 +14,8 @@ from socketserver import ThreadingMixIn
 from typing import Any, Final
 
 from symd.errors import FailedPrecondition, InvalidInput
-from symd.service.addresses import UNIX, is_local, socket_path
+from symd.host_and_port import host_and_port, is_loopback
+from symd.service.addresses import UNIX, socket_path
 
 SECONDS: Final = 5.0
 """The longest that a request may take, however slowly its bytes come."""
@@ -51,18 +52,19 @@ def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tu
                 return _UnixServer(path, page), f"{UNIX}{path}"
             finally:
                 os.umask(before)
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
+        named = host_and_port(address)
+        if named is None:
             raise InvalidInput(
                 "not an address for metrics", where=address, hint="give HOST:PORT, such as 127.0.0.1:9464, or unix:PATH"
             )
-        if not (open_to_all or is_local(address)):
+        if not (open_to_all or is_loopback(address)):
             raise FailedPrecondition(
                 "other machines could read the metrics, and no password is asked for",
                 where=address,
                 hint="give 127.0.0.1:PORT or unix:PATH; --open-metrics for who wants it all the same",
             )
-        server = _Server((host, int(port)), _handler(page))
+        host, port = named
+        server = _Server((host, port), _handler(page))
         return server, f"{host}:{server.server_address[1]}"
     except OSError as error:
         raise FailedPrecondition(

@@ -15,9 +15,9 @@ from starlette.requests import HTTPConnection
 
 from symd.daemon_config import Config
 from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
+from symd.host_and_port import is_loopback
 from symd.model.rights import Right
 from symd.model.sources import SourceText
-from symd.service.addresses import is_local
 from symd.service.call import Call, next_number
 from symd.service.certificates import certified_name
 from symd.service.disk_sources import DiskSources
@@ -99,7 +99,7 @@ def _secret_door(config: Config) -> SecretDoor | None:
     if doors.insecure or doors.tls_certificate is not None:
         return None
     parsed(address)
-    if is_local(address):
+    if is_loopback(address):
         return None if doors.access is not None else SecretDoor()
     raise FailedPrecondition(
         "no plain HTTP for other machines: what is asked and answered could be read on its way",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import socket
 import ssl
 import threading
@@ -16,13 +15,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from symd.errors import FailedPrecondition, InvalidInput
+from symd.host_and_port import host_and_port
 from symd.web.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
 
 BACKLOG: Final = 128
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""
-HIGHEST_PORT: Final = 65535
-_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 Context = Callable[[], ssl.SSLContext]
 
@@ -73,17 +71,12 @@ def _newest(tls: Context) -> ssl.SSLContext:
     return context
 
 
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach ``HOST:PORT``."""
-    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
-
-
 def parsed(address: str) -> tuple[str, int]:
     """The host and the port of ``HOST:PORT``. Raises InvalidInput."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and host.strip("[]") and _PORT.fullmatch(port) and int(port) <= HIGHEST_PORT):
+    named = host_and_port(address)
+    if named is None:
         raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
-    return host, int(port)
+    return named
 
 
 def bound(address: str, option: str) -> tuple[socket.socket, str, int]:

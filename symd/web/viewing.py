@@ -15,10 +15,11 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from symd.errors import FailedPrecondition
+from symd.host_and_port import is_loopback
 from symd.web.app import build_app
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
-from symd.web.server import bound, is_loopback, parsed, serving
+from symd.web.server import bound, parsed, serving
 from symd.web.site import Effort, Site
 from symd.web.visitors import SecretDoor, Visitor
 

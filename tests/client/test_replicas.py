@@ -305,7 +305,9 @@ def test_an_address_may_name_several(address: str, several: bool, named: list[st
     Client(address).close()
 
 
-@pytest.mark.parametrize("address", ["ipv4:127.0.0.1", "ipv4:", "ipv4:127.0.0.1:1,", "dns:///host", "dns:"])
+@pytest.mark.parametrize(
+    "address", ["ipv4:127.0.0.1", "ipv4:", "ipv4:127.0.0.1:1,", "dns:///host", "dns:", "host:99999"]
+)
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(InvalidInput, match="not the address"):
         Client(address)

@@ -195,7 +195,9 @@ def test_metrics_are_told_on_a_unix_socket_that_only_its_owner_may_use(tmp_path)
     assert not path.exists()
 
 
-@pytest.mark.parametrize("address", ["", "localhost", ":1", "localhost:99999", "unix:"])
+@pytest.mark.parametrize(
+    "address", ["", "localhost", ":1", "localhost:99999", "unix:", f"x:{'9' * 5000}"], ids=lambda text: text[:20]
+)
 def test_what_is_no_address_for_metrics_is_refused(address):
     with pytest.raises(InvalidInput), metrics_served(address, bytes):
         pass
