@@ -6,7 +6,7 @@ not write. Each runs in a process of its own, so that the worst it can do is to 
 What a child may cost stands in ``ProcessLimits``: seconds on the clock, bytes of address space, bytes of answer, and where
 it is asked for, seconds of processor time and bytes of a file. The kernel holds the child to memory, processor time and
 file size; this side watches the clock and the answer. A child has a process group of its own, which is killed when the child
-has ended, however it ended: nothing that it started outlives it.
+has ended, however it ended: nothing in that group outlives it; who is confined can leave it no more.
 
 What a child's death means is told by an ``Ending`` and by nothing else: the limit that ended it, or the signal, or the exit
 status. Memory is special. A child that is refused memory may say so (Python's MemoryError, a ``MEMORY`` frame), and the ending

@@ -26,7 +26,7 @@ from symd.errors import DataLoss, Unavailable, from_description
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
 _SUBJECTS: Final = 4
-"""Of so many things a process is remembered to have worked on them last."""
+"""How many subjects a process is remembered for: those it worked on last."""
 
 
 class Pool:

@@ -102,8 +102,8 @@ def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
 
 
 def _before_too_long(lines: Sequence[bytes], text: bytes) -> Sequence[bytes]:
-    """The lines of a text up to one of more than ``MAX_LINE_BYTES`` bytes: around such a line there is a half of so many, at a multiple of it,
-    without a newline."""
+    """The lines of a text up to one of more than ``MAX_LINE_BYTES`` bytes. A line of more than ``MAX_LINE_BYTES`` covers at least one whole
+    block of half that size. So where each such block has a newline, no line is too long."""
     half = MAX_LINE_BYTES // 2
     if all(text.find(b"\n", at, at + half) >= 0 for at in range(0, len(text) - half + 1, half)):
         return lines

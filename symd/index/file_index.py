@@ -70,7 +70,7 @@ class FileIndex:
         return self._wholes[inputs]
 
     def _built(self, *, inputs: bool) -> Index:
-        """The heap that is made for it stays: many answers take as much."""
+        """Build the index; the memory freed afterwards is kept for the answers."""
         self._heap = keep_freed_memory(self._summary.size)
         meant = [code for code in self._objects if inputs or not code.is_compiler_input]
         decoded = iter(decoded_objects(meant, self._limits))

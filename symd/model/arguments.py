@@ -37,7 +37,7 @@ _QUERY_HINT = (
 
 
 def checked_name(module: ModuleName) -> str:
-    """A module's digest; of a text that is not ``modules/SHA256`` the text. Raises InvalidInput for what names no module."""
+    """A module's digest. ``modules/SHA256`` gives the digest; other text is returned as it is. Raises InvalidInput for what names no module."""
     if isinstance(module, str):
         return named_digest(module) or module
     if isinstance(module, ModuleSummary | ModuleRecord):

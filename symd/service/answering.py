@@ -177,7 +177,7 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """The same; where another thread makes the index that it needs, ``arrived`` is as before, and ``NotYet`` is raised."""
+    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``NotYet`` is raised."""
     with service.engine.without_waiting():
         return _read_and_answer(method, service, arrived, call)
 

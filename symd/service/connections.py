@@ -40,7 +40,7 @@ SHORT_PERIOD: Final = 0.01
 _OPEN: Final = "/proc/self/fd"
 _C: Final = ctypes.CDLL(None)
 _NOWHERE: Final = bytes(16)
-"""A struct sockaddr of the family AF_UNSPEC, which socket.connect takes of nobody."""
+"""A struct sockaddr of the family AF_UNSPEC. Python's `socket.connect` cannot pass one, so connect(2) is called."""
 _FLOODS: Final = ("refused_calls", "unknown_bytes")
 """Limits for which an address is shut out."""
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)

@@ -404,7 +404,7 @@ class Catalogue(CatalogueQueries):
 
     @contextmanager
     def _not_replaced(self) -> Iterator[None]:
-        """The newest file stays the newest inside."""
+        """Inside, the newest file stays the newest. Raises ``StoreUnavailable`` where nothing can be written."""
         self.check_in_place()
         with ExitStack() as stack:
             with disk(self._lock):

@@ -1,4 +1,4 @@
-"""What the work of housekeeping failed with: each complaint is logged once, and again where another one came between."""
+"""What the work of housekeeping failed with: each complaint is logged when it is new, or comes back after a success or another."""
 
 from __future__ import annotations
 
