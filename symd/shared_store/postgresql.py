@@ -162,11 +162,17 @@ class Server:
         self._most = limits.catalogue_connections
         self._free = threading.BoundedSemaphore(self._most)
         self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
         self._conninfo, self.where = _conninfo(url, self._seconds)
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        """Close the connections that wait. Each that is lent is closed when it is given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -214,9 +220,12 @@ class Server:
         return self.own_connection()
 
     def _give_back(self, connection: Connection) -> None:
-        if connection.is_idle():
-            self._idle.append(connection)
-        else:
+        is_idle = connection.is_idle()
+        with self._lock:
+            kept = is_idle and not self._closed
+            if kept:
+                self._idle.append(connection)
+        if not kept:
             connection.close()
 
     def _refusal(self, error: psycopg.Error) -> SymdError:

@@ -312,6 +312,18 @@ def test_all_connections_busy_is_said_by_the_limits_name(database: str) -> None:
     server.close()
 
 
+def test_a_connection_that_is_given_back_after_the_end_is_closed(database: str) -> None:
+    server = Server(database, Limits())
+    with server.connection() as waiting:
+        pass
+    with server.connection() as first, server.connection() as second:
+        assert waiting in (first, second)
+        server.close()
+        assert first.execute("SELECT 1").fetchone() == second.execute("SELECT 1").fetchone() == (1,)
+    assert not first.is_silent()
+    assert not second.is_silent()
+
+
 def test_a_statement_ends_in_time(database: str) -> None:
     server = Server(database, Limits(catalogue_seconds=0.2))
     begun = time.monotonic()
