@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import heapq
 import logging
 import os
 import socket
@@ -18,7 +19,7 @@ import stat
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -215,11 +216,16 @@ class Connections:
 
     def _close_lingering(self, strangers: list[Seen], staying: Collection[Remote | None], now: float) -> None:
         """Close those that are too many, and of the others those that are there for too long and not ``staying``."""
+        closed = set()
         for seen in _too_many(strangers, self._limits.unknown_connections):
             self._close(seen, "unknown_connections")
-            strangers.remove(seen)
+            closed.add(seen.descriptor)
         for seen in strangers:
-            if now - seen.since > self._limits.unknown_seconds and seen.remote not in staying:
+            if (
+                seen.descriptor not in closed
+                and now - seen.since > self._limits.unknown_seconds
+                and seen.remote not in staying
+            ):
                 self._close(seen, "unknown_seconds")
 
     def _count_bytes(self, own: Collection[Remote | None], now: float) -> None:
@@ -267,18 +273,20 @@ class Connections:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-def _too_many(strangers: Iterable[Seen], most: int) -> list[Seen]:
+def _too_many(strangers: Collection[Seen], most: int) -> list[Seen]:
     """What is to be closed so that ``most`` are left: always the oldest of the address that has the most."""
     by_address: defaultdict[str, list[Seen]] = defaultdict(list)
     for seen in strangers:
         by_address[seen.remote.address].append(seen)
     for each in by_address.values():
         each.sort(key=lambda seen: seen.since, reverse=True)
-    excess = sum(map(len, by_address.values())) - most
+    longest = [(-len(each), number, each) for number, each in enumerate(by_address.values())]
+    heapq.heapify(longest)
     closed = []
-    for _ in range(excess):
-        longest = max(by_address.values(), key=len)
-        closed.append(longest.pop())
+    for _ in range(len(strangers) - most):
+        _, number, each = longest[0]
+        closed.append(each.pop())
+        heapq.heapreplace(longest, (-len(each), number, each))
     return closed
 
 

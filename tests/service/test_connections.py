@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 
 import grpc
@@ -24,7 +25,7 @@ from symd.model.addresses import ByAddress
 from symd.model.rights import parse_rights
 from symd.service.access_file import new_token, token_line
 from symd.service.addresses import listening
-from symd.service.connections import Connections
+from symd.service.connections import Connections, Seen, _too_many
 from symd.service.peer_names import Remote, remote, tcp_remote
 from symd.service.quiet_log import QuietLog
 from symd.service.server import build_daemon
@@ -325,6 +326,22 @@ def begins(watch):
     finally:
         watch.cancel()
     return True
+
+
+def test_the_oldest_of_the_address_with_the_most_are_too_many():
+    made = [(f"10.0.0.{address}", since) for address, number in ((1, 3), (2, 9), (3, 6)) for since in range(number)]
+    strangers = [
+        Seen(number, 1, Remote(address, number), ip_address(address), float(since))
+        for number, (address, since) in enumerate(made)
+    ]
+    closed = _too_many(strangers, 11)
+    assert sorted((seen.remote.address, seen.since) for seen in closed) == [
+        *(("10.0.0.2", float(since)) for since in range(5)),
+        *(("10.0.0.3", float(since)) for since in range(2)),
+    ]
+    assert [seen.since for seen in closed if seen.remote.address == "10.0.0.2"] == [0, 1, 2, 3, 4]
+    assert _too_many(strangers, 18) == []
+    assert len(_too_many(strangers, 0)) == len(strangers)
 
 
 def test_two_thousand_connections_to_the_unix_socket_are_bounded(tmp_path):
