@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 
 from symd.config import default_socket
-from symd.credential_file import CERTIFICATE, read_credentials
+from symd.credential_file import CERTIFICATE, no_password, read_credentials
 from symd.errors import InvalidInput, SymdError
 from symd.host_and_port import host_and_port, is_loopback
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
@@ -358,16 +358,12 @@ def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
 def _check_pair(certificate: str, key: str) -> None:
     """gRPC says of files that do not belong together that nobody answers."""
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password=_no_password)
-    except (ssl.SSLError, ValueError) as error:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, password=no_password)
+    except (OSError, ValueError) as error:  # OSError: they went since they were read
         hint = "$SYMD_TLS_CERT takes a chain in PEM, $SYMD_TLS_KEY the key of its first certificate, without a password"
         raise InvalidInput(
             f"not a certificate and its key: {error}", where=f"{certificate}, {key}", hint=hint
         ) from None
-
-
-def _no_password() -> str:
-    raise ValueError("the key has a password")
 
 
 def _read(name: str, hint: str) -> bytes:

@@ -28,3 +28,8 @@ def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_resul
     if len(data) > LARGEST:
         raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB, and no file of credentials is", str(path))
     return data, status
+
+
+def no_password() -> str:
+    """What ``SSLContext.load_cert_chain`` is given, which otherwise asks at the terminal. Raises ValueError."""
+    raise ValueError("the key has a password")

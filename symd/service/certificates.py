@@ -14,7 +14,7 @@ from typing import Final
 
 import grpc
 
-from symd.credential_file import CERTIFICATE, read_credentials
+from symd.credential_file import CERTIFICATE, no_password, read_credentials
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition
 from symd.model.frame_text import printable
@@ -107,8 +107,8 @@ class Certificates:
         authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self._certificate, self._key, password=_no_password)
-        except (ssl.SSLError, ValueError) as error:
+            context.load_cert_chain(self._certificate, self._key, password=no_password)
+        except (OSError, ValueError) as error:  # OSError: they went since they were read
             where = f"{self._certificate}, {self._key}"
             hint = "give a chain in PEM and the key of its first certificate, without a password"
             raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
@@ -130,10 +130,6 @@ def certified_name(names: Iterable[str]) -> str | None:
     """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as it may stand in a
     log and in an error, for whoever signs may write anything into it."""
     return next((printable(name) for name in names if name), None)
-
-
-def _no_password() -> str:
-    raise ValueError("the key has a password")
 
 
 def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration:

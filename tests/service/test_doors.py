@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import logging
@@ -43,6 +44,7 @@ from symd.service.access_file import new_token, token_line
 from symd.service.addresses import listening
 from symd.service.audit import STRANGERS, AuditLog
 from symd.service.call import Call
+from symd.service.doors import doorkeeper
 from symd.service.server import build_daemon
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
@@ -626,6 +628,20 @@ def test_a_certificate_and_a_key_of_others_are_told_before_anybody_is_asked(tls,
     for certificate, key in ((tls["tls_certificate"], other), (tls["tls_key"], tls["tls_certificate"])):
         with pytest.raises(InvalidInput, match="not a certificate and its key"):
             Client("tls:localhost:1", credentials=Credentials(certificate=str(certificate), key=str(key)))
+
+
+def test_a_certificate_that_goes_while_it_is_read_is_told(tls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ssl.SSLContext.load_cert_chain", missing)
+    with pytest.raises(InvalidInput, match=r"not a certificate and its key: .*No such file"):
+        Client(
+            "tls:localhost:1", credentials=Credentials(certificate=str(tls["tls_certificate"]), key=str(tls["tls_key"]))
+        )
+    with pytest.raises(FailedPrecondition, match=r"not a certificate and its key: .*No such file"):
+        doorkeeper(Doors(**tls))
+
+
+def missing(*_: object, **__: object) -> None:
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 @pytest.mark.parametrize("text", ["-----BEGIN\nCERTIFICATE", "sÿmd"])
