@@ -104,7 +104,7 @@ class Doorkeeper:
     def _let_in(self, shown: Shown, call: Call) -> None:
         """Raises as ``admit``."""
         peer = shown.peer
-        principal = self._principal(shown)
+        principal = self.principal(shown)
         call.caller, call.is_owner = principal.name, principal is OWNER
         if principal.name != ANONYMOUS:
             call.client = principal.name
@@ -117,10 +117,6 @@ class Doorkeeper:
                 hint=f"{principal.name} has {_having(principal.rights)}; the operator of the daemon gives rights",
                 metadata={"right": right.value, "client": principal.name},
             )
-
-    def principal(self, shown: Shown) -> Principal:
-        """Whoever makes a request that is no call of gRPC's. Raises Unauthenticated."""
-        return self._principal(shown)
 
     def read_again(self) -> None:
         """Read the operator's files, changed or not."""
@@ -135,7 +131,8 @@ class Doorkeeper:
         token = _token(context.invocation_metadata() or ()) if self.access is not None else None
         return Shown(peer, token, _certified(context.auth_context()) if token is None else None)
 
-    def _principal(self, shown: Shown) -> Principal:
+    def principal(self, shown: Shown) -> Principal:
+        """Whoever shows that; a refusal is logged. Raises Unauthenticated."""
         try:
             return self._user(shown.peer) if shown.peer.startswith(_UNIX) else self._client(shown)
         except Unauthenticated as error:
