@@ -625,7 +625,7 @@ class AsyncClient:
             return described
         stubs = self._calls.stubs.modules
         objects = self._calls.pages(stubs.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
-        kernels = self._calls.pages(stubs.ListKernels, ListKernelsRequest(parent=module.name))
+        kernels = self._calls.pages(stubs.ListKernels, ListKernelsRequest(parent=module.name, facts_as_json=True))
         containers = self._calls.pages(stubs.ListContainers, ListContainersRequest(parent=module.name))
         return from_module(
             module,

@@ -32,6 +32,8 @@ from symd.model.module_events import CaughtUp, ModuleAdded, ModuleRemoved
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
+from symd.v1 import module_pb2
+from symd.v1.module_service_pb2 import ListKernelsRequest
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 CUBIN = (SAMPLES / "cuda" / "bin" / "raycast.sm_100.lines.cubin").read_bytes()
@@ -78,6 +80,25 @@ def test_their_parts_have_the_same_verbs(part: str) -> None:
     assert set(public(waiting)) == set(public(asynchronous))
     for name, member in public(waiting).items():
         assert parameters(member) == parameters(public(asynchronous)[name]), name
+
+
+def test_facts_of_kernels_come_as_text() -> None:
+    """Which of large libraries takes a small part of the time."""
+    asked = []
+
+    async def awaited() -> None:
+        async with AsyncClient("unix:/nowhere") as client:
+
+            async def no_pages(_method: object, request: object) -> AsyncIterator[object]:
+                asked.append(request)
+                for page in ():
+                    yield page
+
+            client._calls.pages = no_pages
+            await client._described(module_pb2.Module(name="modules/" + "0" * 64))
+
+    asyncio.run(awaited())
+    assert [each.facts_as_json for each in asked if isinstance(each, ListKernelsRequest)] == [True]
 
 
 def test_one_address_is_asked_as_bytes_by_both(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
