@@ -24,18 +24,17 @@ class CatalogueCopy:
     def __init__(self, original: Path, error: StoreUnavailable, copy: Callable[[Path, Path], None]) -> None:
         """``original`` must not be open in this process; ``error`` is why it cannot be; ``copy`` copies it. Raises ``StoreUnavailable``."""
         self._error = error
-        self._bring = copy
         try:
-            self._copy(original, _SHARED_MEMORY)
+            self._copy_to(_SHARED_MEMORY, original, copy)
         except StoreUnavailable:  # it is not there, or full
-            self._copy(original, Path(tempfile.gettempdir()))
+            self._copy_to(Path(tempfile.gettempdir()), original, copy)
 
-    def _copy(self, original: Path, place: Path) -> None:
+    def _copy_to(self, place: Path, original: Path, copy: Callable[[Path, Path], None]) -> None:
         with disk(place):
             folder = make_temporary_folder(place, _PREFIX)
             try:
                 self.path = folder.path / original.name
-                self._bring(original, self.path)
+                copy(original, self.path)
             except BaseException:
                 folder.remove()
                 raise
