@@ -89,7 +89,7 @@ class Pool:
                 answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
         if isinstance(answer, Ending):
             if self._closed:
-                raise Unavailable("the processes that read modules are being ended")
+                raise _ended()
             return answer
         kind, payload = answer
         if kind == BYTES:
@@ -122,7 +122,7 @@ class Pool:
         while True:
             with self._lock:
                 if self._closed:
-                    raise Unavailable("the processes that read modules are being ended")
+                    raise _ended()
                 worker = None if fresh else self._chosen(at_start, subject)
                 if worker is not None and worker.process.poll() is None:
                     self._working.add(worker)
@@ -131,10 +131,7 @@ class Pool:
                 break
             worker.end()
         self._end_others(at_start)
-        worker = self._started(at_start)
-        with self._lock:
-            self._working.add(worker)
-        return worker
+        return self._begun(at_start)
 
     def _chosen(self, at_start: ProcessLimits, subject: str) -> _Worker | None:
         """Of the processes that wait: one that knows the subject, else the one that worked last."""
@@ -156,11 +153,21 @@ class Pool:
         for worker in leaving:
             worker.end()
 
+    def _begun(self, at_start: ProcessLimits) -> _Worker:
+        """A new process that works. One that starts while all are ended is ended too."""
+        worker = self._started(at_start)
+        with self._lock:
+            if not self._closed:
+                self._working.add(worker)
+                return worker
+        worker.end()
+        raise _ended()
+
     def _started(self, at_start: ProcessLimits) -> _Worker:
         try:
             return self._starter.submit(_start, self._command, at_start).result()
         except RuntimeError:  # its thread takes no more
-            raise Unavailable("the processes that read modules are being ended") from None
+            raise _ended() from None
 
     def _refill(self) -> None:
         """Start what is to be there ahead and is not. Where none can be started whoever needs one will say so."""
@@ -169,6 +176,10 @@ class Pool:
         with self._lock, contextlib.suppress(OSError, Unavailable):
             while not self._closed and len(self._idle) + len(self._working) < self._ahead:
                 self._idle.insert(0, self._started(_at_start(self._ahead_limits)))
+
+
+def _ended() -> Unavailable:
+    return Unavailable("the processes that read modules are being ended")
 
 
 def _at_start(limits: ProcessLimits) -> ProcessLimits:

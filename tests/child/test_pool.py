@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 
 from symd.child import confinement
+from symd.child import pool as pool_module
 from symd.child.ending import Defect, Ending, Limit
 from symd.child.frames import BYTES, JSON, write_frame
 from symd.child.pool import Pool
 from symd.child.process import ProcessLimits
 from symd.config import Limits
-from symd.errors import BuildFailed
+from symd.errors import BuildFailed, Unavailable
 from tests.child.functions import ATTEMPTS
 from tests.child.test_run import gone
 
@@ -112,6 +113,21 @@ def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
         assert ask(pool, b"burn 0.6", one) == b"burnt"
     assert ask(pool, b"pid", one) == first
     assert ask(pool, b"burn 60", one) == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
+
+
+def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def start_and_close(*arguments: object) -> object:
+        started.append(start(*arguments))
+        pool.close()
+        return started[0]
+
+    start = pool_module._start
+    monkeypatch.setattr(pool_module, "_start", start_and_close)
+    with pytest.raises(Unavailable):
+        ask(pool, b"pid")
+    assert started[0].process.returncode == -signal.SIGKILL
 
 
 BELOW_A_LIMIT = """
