@@ -220,8 +220,8 @@ class _Calls:
         return self._stubs
 
     def with_timeout(self, seconds: float | None) -> _Calls:
+        _ = self.stubs  # which sets the metadata too: the copy has both
         other = copy.copy(self)
-        other._stubs = self.stubs  # noqa: SLF001 - its own
         other.timeout = seconds
         return other
 

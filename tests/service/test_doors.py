@@ -400,6 +400,15 @@ def test_a_client_has_its_token_from_the_environment(access, monkeypatch: pytest
             Client(address)
 
 
+def test_a_client_with_another_timeout_has_its_token_from_the_first_call_on(access) -> None:
+    async def asked(address: str) -> None:
+        async with AsyncClient(address, credentials=Credentials(token="read")) as it:  # noqa: S106 - a made one
+            assert await it.with_timeout(20).server_info()
+
+    with served("127.0.0.1:0", access=access("read")) as address:
+        asyncio.run(asked(address))
+
+
 def test_tokens_are_added_and_revoked_without_a_restart(access) -> None:
     with served("127.0.0.1:0", access=access("read")) as address, client(address, "read") as before:
         assert before.server_info()
