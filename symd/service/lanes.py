@@ -141,10 +141,18 @@ class Lane:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         if self._threads < self.running:
-            self._threads += 1
-            threading.Thread(target=self._serve, name=f"symd-{self._name}", daemon=True).start()
+            self._start_thread(client)
         self._tasks.put(lambda: self._attempt(loop, client, work, future))
         return await future
+
+    def _start_thread(self, client: str) -> None:
+        """One more, for a call of this client, which has it reserved. Raises ``Busy`` where the system gives none."""
+        try:
+            threading.Thread(target=self._serve, name=f"symd-{self._name}", daemon=True).start()
+        except RuntimeError:
+            self._release_thread(client)
+            raise self._busy() from None
+        self._threads += 1
 
     async def _wait_until_made(self, client: str, made: Future[None]) -> None:
         """Wait for other work. Raises its error, where that is one for all who wait."""

@@ -115,3 +115,21 @@ def test_the_next_in_turn_is_one_whose_share_is_not_used_up() -> None:
         assert await asyncio.wait_for(asyncio.gather(first, *later), SECONDS) == [True] * 4
 
     asyncio.run(main())
+
+
+def test_a_thread_that_cannot_be_started_is_no_loss_to_the_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        lane = Lane(Work.QUESTION, 1, 100)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            tried = [asyncio.create_task(lane.run(client, lambda: 1)) for client in "aab"]
+            async with asyncio.timeout(SECONDS):
+                heard = await asyncio.gather(*tried, return_exceptions=True)
+            assert [type(each) for each in heard] == [Busy] * 3
+        assert (lane.waiting, lane.running) == (0, 0)
+        assert await asyncio.wait_for(lane.run("a", lambda: 2), SECONDS) == 2
+
+    asyncio.run(main())
