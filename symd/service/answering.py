@@ -147,7 +147,8 @@ async def answer_stream(method: Method, service: ServiceContext, context: Any, c
     receiving = _receive(requests, context, call)
     try:
         if responses is not None:
-            call.add_callback(responses.end)
+            if not call.add_callback(responses.end):
+                responses.end()
             job.add_done_callback(lambda _: responses.close())
             await responses.send(context.write)
         return await job
@@ -160,7 +161,8 @@ async def answer_stream(method: Method, service: ServiceContext, context: Any, c
 def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Task[None] | None:
     if requests is None:
         return None
-    call.add_callback(requests.end)
+    if not call.add_callback(requests.end):
+        requests.end()
     return asyncio.get_running_loop().create_task(requests.receive(context.read))
 
 
