@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from symd.errors import FailedPrecondition, StoreUnavailable
-from symd.service.access_file import EXPIRES, Access, parse_access, read_text, time_text
+from symd.service.access_file import EXPIRES, Access, parse_access, parse_expiry, read_text, time_text
 
 PRIVATE = 0o600
 
@@ -80,7 +80,7 @@ def _until(line: str, until: datetime) -> str:
     """A line with the time when it expires, unless it has an earlier one."""
     content, mark, comment = line.rstrip("\n").partition("#")
     words = content.split()
-    if len(words) == 4 and datetime.fromisoformat(words[3].removeprefix(EXPIRES)) <= until:
+    if len(words) == 4 and parse_expiry(words[3], "") <= until:
         return line
     return " ".join([*words[:3], f"{EXPIRES}{time_text(until)}", *([mark + comment] if mark else [])]) + "\n"
 

@@ -128,7 +128,7 @@ def _parsed(words: list[str], where: str) -> AccessLine:
         raise InvalidInput("not a line of an access file", where=where, hint=hint)
     name, rights, credential = words[:3]
     check_name(name, where)
-    expires = _expiry(words[3], where) if len(words) == 4 else None
+    expires = parse_expiry(words[3], where) if len(words) == 4 else None
     if credential == _CERTIFICATE:
         return AccessLine(name, parse_rights(rights, where), None, expires)
     digest = credential.removeprefix(_SHA256)
@@ -139,7 +139,8 @@ def _parsed(words: list[str], where: str) -> AccessLine:
     return AccessLine(name, parse_rights(rights, where), bytes.fromhex(digest), expires)
 
 
-def _expiry(word: str, where: str) -> datetime:
+def parse_expiry(word: str, where: str) -> datetime:
+    """The time that the word ``expires=TIME`` says, in UTC where it names no zone. Raises InvalidInput."""
     try:
         expires = datetime.fromisoformat(word.removeprefix(EXPIRES))
     except ValueError:

@@ -143,6 +143,13 @@ def test_older_tokens_end_and_go_and_the_newest_stays(file):
         ending("host read certificate\n", "host", LATER)
 
 
+@pytest.mark.parametrize("have", ["2027-02-20", "2027-02-20T09:00:00", "2027-02-20T09:00:00+01:00"])
+def test_a_time_without_a_zone_is_in_utc_when_tokens_end(have):
+    text = f"ci read sha256:{DIGEST} expires={have}\n"
+    assert ending(text, "ci", datetime(2030, 1, 1, tzinfo=UTC)) == text
+    assert "expires=2001-01-01T00:00:00Z" in ending(text, "ci", EARLIER)
+
+
 def test_an_edit_leaves_the_file_private_whole_and_where_its_link_points(file, tmp_path):
     path = file("", 0o400)
     link = tmp_path / "link"
