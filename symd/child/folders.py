@@ -18,7 +18,8 @@ from typing import Final
 
 from symd.leftovers import remove_leftovers
 
-_NAME: Final = re.compile("symd-(driver|tool|daemon)-.*")
+_NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
+"""As mkdtemp names them: a folder that somebody called otherwise is his."""
 
 
 @contextlib.contextmanager

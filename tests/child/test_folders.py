@@ -52,19 +52,21 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(temporary: Path) -
             holder.kill()
             assert holder.wait() == -signal.SIGKILL
             assert left.exists()
-            (temporary / "symd-driver-file").touch()
-            (temporary / "symd-driver-link").symlink_to(mine)
-            (temporary / "another").mkdir()
+            (temporary / "symd-driver-the_file").touch()
+            (temporary / "symd-driver-the_link").symlink_to(mine)
+            others = {"another", "symd-tool-notes", "symd-driver-my-notes", "symd-daemon-mine"}
+            for each in others:
+                (temporary / each).mkdir()
             assert sweep() == 1
             assert {path.name for path in temporary.iterdir()} == {
-                mine.name, "symd-driver-file", "symd-driver-link", "another",
+                mine.name, "symd-driver-the_file", "symd-driver-the_link", *others,
             }  # fmt: skip
             assert mine.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
 def test_another_users_folder_is_his(temporary: Path) -> None:
-    other = temporary / "symd-driver-other"
+    other = temporary / "symd-driver-of_other"
     other.mkdir()
     os.chown(other, 65534, 65534)
     assert sweep() == 0
