@@ -50,7 +50,7 @@ _ENDS = "INSERT INTO unloads (context, key, time) VALUES (:c, :k, :t) ON CONFLIC
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
 ORDER BY sequence LIMIT ?) AS page"
 _BEYOND = "SELECT sequence FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence > ? \
-ORDER BY sequence LIMIT 1 OFFSET ?"
+AND sequence <= ? ORDER BY sequence LIMIT 1 OFFSET ?"
 _BEFORE = "SELECT max(sequence) FROM loads WHERE context = ? AND sequence > ? AND sequence < ?"
 _SEGMENTS = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
 FROM loads CROSS JOIN segments WHERE load = sequence AND context = ? AND sequence > ? AND sequence <= ? \
@@ -363,8 +363,8 @@ def _checked(found: Sequence[tuple[Any, ...]]) -> list[Row]:
 def _end_of_page(connection: Connection, context: int, after: int, limit: int) -> int:
     """The last load of a page of so many; of fewer, where they have more than ``ROWS`` segments. ``after`` where there is none."""
     until: int = connection.execute(_UNTIL, (context, after, limit)).fetchone()[0] or after
-    beyond = connection.execute(_BEYOND, (context, after, ROWS)).fetchone()
-    if beyond is None or beyond[0] > until:
+    beyond = connection.execute(_BEYOND, (context, after, until, ROWS)).fetchone()
+    if beyond is None:
         return until
     before: int | None = connection.execute(_BEFORE, (context, after, beyond[0])).fetchone()[0]
     return int(beyond[0]) if before is None else before

@@ -18,7 +18,7 @@ from symd.config import Limits
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, ModuleNotFound
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
-from symd.store import ModuleStore, Store
+from symd.store import ModuleStore, Store, context_log
 from symd.store import catalogue as schema
 from symd.store.context_log import ContextChanges
 from tests.shared_store.fixtures import shared_store
@@ -190,6 +190,22 @@ def test_pages_end_where_their_loads_have_many_segments(store: ModuleStore, monk
             after = page[-1][0]
         assert seen == pages == expected
         assert told == everything
+
+
+def steps_of_a_page(store: Store, loads: int) -> int:
+    """Of SQLite's machine, for a page of one load of so many."""
+    name = store.context_log.add(Context(process=loads))
+    store.context_log.record(name, [load(at, str(at)) for at in range(loads)])
+    steps = itertools.count()
+    with closing(sqlite3.connect(store.root / "catalogue.sqlite")) as connection:
+        number = connection.execute("SELECT number FROM contexts WHERE id = ?", (name,)).fetchone()[0]
+        connection.set_progress_handler(lambda: next(steps) < 0, 1)
+        context_log._end_of_page(connection, number, 0, 1)
+    return next(steps)
+
+
+def test_what_follows_a_page_is_not_looked_at(root, store: Store):
+    assert steps_of_a_page(store, 1000) < 2 * steps_of_a_page(store, 10)
 
 
 def test_names_of_modules_resolve_in_both_directions(store: ModuleStore):
