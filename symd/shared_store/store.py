@@ -160,7 +160,7 @@ class SharedStore(CataloguedModules):
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version``, what is beyond ``Limits.store_size``, and unwanted objects; what went."""
         with self._catalogue.writing() as connection:
-            older = [key for key in self._catalogue.indexes() if key[1] < version]
+            older = [key for key in rows.indexes(connection) if key[1] < version]
             rows.forget_indexes(connection, older)
             evicted = self._make_room(connection, 0)
         self._report(evicted)

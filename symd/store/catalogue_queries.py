@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
+from symd.store import rows
 from symd.store.connection import Connection, digest_of_row, typed
-from symd.store.rows import Eviction, exists
+from symd.store.rows import Eviction
 
 _RECORD = """
     SELECT sha256, size, format, label, added,
@@ -72,15 +73,14 @@ class CatalogueQueries(ABC):
     def indexes(self) -> set[tuple[Digest, int]]:
         """Digest and format version of every index."""
         with self.reading() as connection:
-            found = connection.execute("SELECT sha256, version FROM indexes")
-            return {(digest_of_row(value), typed(rest, int)[0]) for value, *rest in found}
+            return rows.indexes(connection)
 
     def index_sizes(self) -> dict[tuple[Digest, int], int]:
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            rows = ((digest_of_row(value), typed(rest, int, int)) for value, *rest in found)
-            return {(digest, version): size for digest, (version, size) in rows}
+            of_rows = ((digest_of_row(value), typed(rest, int, int)) for value, *rest in found)
+            return {(digest, version): size for digest, (version, size) in of_rows}
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
@@ -89,7 +89,7 @@ class CatalogueQueries(ABC):
 
     def has(self, digest: Digest) -> bool:
         with self.reading() as connection:
-            return exists(connection, digest)
+            return rows.exists(connection, digest)
 
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
@@ -103,10 +103,8 @@ class CatalogueQueries(ABC):
 
     def eviction(self, digest: str) -> Eviction | None:
         """How the module was evicted, where that is remembered."""
-        query = "SELECT sha256, size, used, evicted FROM evictions WHERE sha256 = ?"
         with self.reading() as connection:
-            row = connection.execute(query, (digest,)).fetchone()
-            return Eviction(*typed(row, str, int, (float, int), (float, int))) if row else None
+            return rows.eviction(connection, digest)
 
     def sums(self) -> tuple[int, int, int]:
         """How many modules there are, their bytes, and those of all indexes."""

@@ -257,7 +257,7 @@ class CataloguedModules(ABC):
         with self._catalogue.writing() as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
-                raise self._not_found(digest)
+                raise _absent(digest, rows.eviction(connection, digest))
             self._take_out(connection, checked_digest(digest))
         self._notify_removed([digest])
 
@@ -278,16 +278,9 @@ class CataloguedModules(ABC):
         return size
 
     def _not_found(self, digest: str) -> ModuleNotFound:
-        """The error for a module that is not there, with what is remembered of how it went."""
-        eviction = self._catalogue.eviction(digest)
-        if eviction is None:
-            return not_found(digest)
-        return ModuleNotFound(
-            f"module {digest} was evicted at {moment(eviction.time)}, because the store was full; it was used last at"
-            f" {moment(eviction.used)}",
-            hint="add it again; the daemon's operator may raise the limit store_size",
-            metadata={"module": f"modules/{digest}", "evicted": moment(eviction.time)},
-        )
+        """The error for a module that is not there, with what is remembered of how it went. Within a transaction ``_absent`` is asked by its
+        connection instead: one that holds the lock and waits for a second connection may wait for those who wait for the lock."""
+        return _absent(digest, self._catalogue.eviction(digest))
 
     @contextmanager
     def _changing(self, digest: str) -> Iterator[Connection]:
@@ -295,5 +288,17 @@ class CataloguedModules(ABC):
         checked_digest(digest)
         with self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
-                raise self._not_found(digest)
+                raise _absent(digest, rows.eviction(connection, digest))
             yield connection
+
+
+def _absent(digest: str, eviction: rows.Eviction | None) -> ModuleNotFound:
+    """The error for a module that is not there, because it was evicted where that is so."""
+    if eviction is None:
+        return not_found(digest)
+    return ModuleNotFound(
+        f"module {digest} was evicted at {moment(eviction.time)}, because the store was full; it was used last at"
+        f" {moment(eviction.used)}",
+        hint="add it again; the daemon's operator may raise the limit store_size",
+        metadata={"module": f"modules/{digest}", "evicted": moment(eviction.time)},
+    )

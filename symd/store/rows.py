@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.store.connection import Connection, typed
+from symd.store.connection import Connection, digest_of_row, typed
 
 MAX_FAILURES = 100_000
 """So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
@@ -71,6 +71,12 @@ def older_indexes(connection: Connection, digest: Digest, version: int) -> list[
     return connection.execute(_OLDER, {"sha256": digest, "version": version}).fetchall()
 
 
+def indexes(connection: Connection) -> set[tuple[Digest, int]]:
+    """Digest and format version of every index."""
+    found = connection.execute("SELECT sha256, version FROM indexes")
+    return {(digest_of_row(value), typed(rest, int)[0]) for value, *rest in found}
+
+
 def index_size(connection: Connection, digest: Digest, version: int) -> int:
     """Bytes of an index file, 0 where there is none."""
     query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
@@ -85,6 +91,13 @@ def note_eviction(connection: Connection, eviction: Eviction) -> None:
     values = (eviction.digest, eviction.size, eviction.used, eviction.time)
     (newest,) = typed(connection.execute(query, values).fetchone(), int)
     connection.execute("DELETE FROM evictions WHERE sequence <= ?", (newest - MAX_EVICTIONS,))
+
+
+def eviction(connection: Connection, digest: str) -> Eviction | None:
+    """How a module was evicted, where that is remembered."""
+    query = "SELECT sha256, size, used, evicted FROM evictions WHERE sha256 = ?"
+    row = connection.execute(query, (digest,)).fetchone()
+    return Eviction(*typed(row, str, int, (float, int), (float, int))) if row else None
 
 
 def touch(connection: Connection, times: Mapping[str, float]) -> None:

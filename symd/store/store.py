@@ -267,7 +267,7 @@ class Store(CataloguedModules):
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
-            older = [key for key in self._catalogue.indexes() if key[1] < version]
+            older = [key for key in rows.indexes(connection) if key[1] < version]
             remove_indexes(connection, self._paths, older)
             evicted = make_room(connection, self._paths, self.usage, self._limits, 0)
         self._report(evicted)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -26,17 +27,18 @@ from symd.errors import (
     FailedPrecondition,
     InvalidInput,
     LimitExceeded,
+    ModuleNotFound,
     StoreUnavailable,
 )
 from symd.index import VERSION
-from symd.model.contexts import Alias
+from symd.model.contexts import Alias, Context, Load
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.shared_store.advisory_locks import BUILDING, AdvisoryLocks
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import PERIOD
 from symd.shared_store.opening import open_shared as open_by_urls
-from symd.shared_store.postgresql import Server
+from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.store import SharedStore, index_object, module_object
@@ -322,6 +324,33 @@ def test_a_connection_that_is_given_back_after_the_end_is_closed(database: str) 
         assert first.execute("SELECT 1").fetchone() == second.execute("SELECT 1").fetchone() == (1,)
     assert not first.is_silent()
     assert not second.is_silent()
+
+
+def test_who_writes_takes_one_connection(stores: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others that wait for the lock have the rest, a second one would be waited for until they give up."""
+    borrowed, real = threading.local(), Server.connection
+
+    @contextmanager
+    def alone(self: Server) -> Iterator[Connection]:
+        assert not getattr(borrowed, "is_held", False)
+        borrowed.is_held = True
+        try:
+            with real(self) as connection:
+                yield connection
+        finally:
+            borrowed.is_held = False
+
+    monkeypatch.setattr(Server, "connection", alone)
+    store = stores()
+    digest = store.put(OBJECT.read_bytes())
+    store.put_index(digest, VERSION - 1, b"older")
+    for absent in (store.remove, partial(store.relabel, label="x"), partial(store.admit, format="x")):
+        with pytest.raises(ModuleNotFound):
+            absent("ab" * 32)
+    assert store.collect(VERSION).indexes == [(digest, VERSION - 1)]
+    store.context_log.record(store.context_log.add(Context()), [Load(digest, 1)])
+    store.aliases.add([Alias("amd-uri", "file:///a", digest)])
+    store.remove(digest)
 
 
 def test_a_statement_ends_in_time(database: str) -> None:
