@@ -6,6 +6,7 @@ keeps in shared memory (PRAGMA data_version); only when it changed is the log re
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import NamedTuple
 
 from symd.model.identities import Digest
@@ -36,12 +37,18 @@ class ChangeReader:
         self._catalogue = catalogue
         self._connection: sqlite3.Connection | None = None
         self._version = 0
+        self._path: Path | None = None
+        """The catalogue that is read; None: none has been since the place in it was forgotten."""
         self._begin_again()
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def forget(self) -> None:
+        """What was read last could not be told: the next call says that some is lost."""
+        self._path = None
 
     def read(self) -> LogChanges:
         """What happened since the last call."""
@@ -53,11 +60,12 @@ class ChangeReader:
                 raise
 
     def _begin_again(self) -> LogChanges:
-        """Another catalogue has replaced the one that was read: what happened meanwhile is not known."""
+        """Another catalogue has replaced the one that was read, or the place in it was forgotten: what happened meanwhile is not known."""
         self.close()
-        self._path = self._catalogue.path
+        path = self._catalogue.path
         with self._catalogue.reading() as connection:
             self._last = int(connection.execute(_ENDS).fetchone()[1])
+        self._path = path
         return LogChanges([], lost=True, is_any=True)
 
     def _read(self) -> LogChanges:

@@ -147,7 +147,11 @@ class Housekeeping:
 
     def _tell_changes(self) -> None:
         removed, lost, is_any = self._changes.read()
-        self._removals.notify_logged(self._catalogue, removed, lost=lost)
+        try:
+            self._removals.notify_logged(self._catalogue, removed, lost=lost)
+        except SymdError:
+            self._changes.forget()  # those who listen hear of it in the next turn
+            raise
         if is_any:
             self._module_log.notify()
 

@@ -3,12 +3,18 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from symd.config import Limits
+from symd.errors import StoreUnavailable
+from symd.model.identities import Digest
 from symd.store import Store, rows
+from symd.store.catalogue import newest
+from symd.store.changes import ChangeReader
+from symd.store.rebuild import rebuild
 
 ANOTHER = """
 import sys
@@ -89,6 +95,42 @@ def test_news_that_nobody_has_any_more_is_said_to_be_lost(root: Path, store: Sto
             rows.append_to_log(connection, [("added", f"{number:064x}", None, None) for number in range(20)])
             rows.trim_log(connection, 10)
         assert everything.wait(LONG)
+
+
+def test_a_removal_that_cannot_be_told_at_once_is_told_later(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch):
+    """Whether a module was added again since is asked of the catalogue, which may refuse."""
+    digest, everything = store.put(b"abc"), threading.Event()
+    store.removals.listen(lambda digests: everything.set() if digests is None else None)
+    refusals, real = iter([StoreUnavailable("too many open files")]), store._catalogue.sizes
+
+    def sizes(digests: Sequence[Digest]) -> dict[Digest, int]:
+        for refusal in refusals:
+            raise refusal
+        return real(digests)
+
+    monkeypatch.setattr(store._catalogue, "sizes", sizes)
+    with Store(root) as other:
+        other.remove(digest)
+        assert everything.wait(LONG)
+
+
+def test_a_catalogue_made_anew_that_cannot_be_read_at_once_is_news_later(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    reader = ChangeReader(store._catalogue)
+    rebuild(store._paths, newest(root), "")
+    store._catalogue.renew()
+
+    def refused() -> None:
+        raise StoreUnavailable("too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._catalogue, "reading", refused)
+        with pytest.raises(StoreUnavailable):
+            reader.read()
+    assert reader.read().lost
+    assert not reader.read().lost
+    reader.close()
 
 
 def test_a_store_that_is_given_up_ends_its_thread(root: Path):
