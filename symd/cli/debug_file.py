@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from symd import elf
 from symd.budget import Budget
 from symd.cli.input import comes_to_an_end, read_input
+from symd.cli.output import complain
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
@@ -23,10 +24,14 @@ SLIM_SUFFIX = ".debug"
 
 def with_debug_file(data: bytes, file: str, limits: Limits) -> bytes:
     """The code object ``data``, the content of ``file``, joined with its debug file where that lies in the same folder, or in
-    ``.debug`` there under the link's name; ``data`` itself where it needs none or none of its build is there. Raises what a damaged
-    debug file raises."""
+    ``.debug`` there under the link's name; ``data`` itself where it needs none or none of its build is there. One
+    that cannot be used is told on stderr, for nobody named it."""
     for path, checksum in debug_files(data, file, limits):
-        joined = _joined(data, path, checksum, limits)
+        try:
+            joined = _joined(data, path, checksum, limits)
+        except SymdError as error:
+            complain(f"answered without a debug file: {error}")
+            continue
         if joined is not None:
             return joined
     return data

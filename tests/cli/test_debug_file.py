@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,12 +72,40 @@ def test_a_debug_file_of_another_object_is_none(run: Run, slim: Path):
     assert symbolized(run, slim) == UNLINED
 
 
-def test_a_damaged_one_is_named(run: Run, slim: Path):
+def without_it(run: Run, slim: Path, *options: object) -> str:
+    """What is told of a debug file that cannot be used: the answer is as without it."""
+    outcome = run("symbolize", *options, slim, "shade+0x80")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (0, UNLINED, 1)
+    assert outcome.err.startswith(f"symd: answered without a debug file: {slim}.debug: ")
+    return outcome.err
+
+
+def test_a_damaged_one_is_named_and_left_out(run: Run, slim: Path):
     debug = Path(f"{slim}.debug")
     debug.write_bytes(debug.read_bytes()[:300])
-    outcome = run("symbolize", slim, "shade+0x80")
-    assert outcome.code == 2
-    assert "slim.co.debug" in outcome.err
+    without_it(run, slim)
+    assert run("symbolize", "--debug", debug, slim, "shade+0x80").code == 2
+
+
+def test_one_that_is_too_large_is_named_and_left_out(run: Run, slim: Path):
+    debug = Path(f"{slim}.debug")
+    with debug.open("ab") as file:
+        file.truncate(200_000)
+    limit = "--limit", "module_size=100000"
+    assert "larger than 100000 bytes" in without_it(run, slim, *limit)
+    assert run("symbolize", *limit, "--debug", debug, slim, "shade+0x80").code == 2
+
+
+def test_one_that_may_not_be_read_is_named_and_left_out(run: Run, slim: Path, monkeypatch: pytest.MonkeyPatch):
+    real = open
+
+    def closed(path: Any, *arguments: Any, **named: Any) -> Any:
+        if str(path).endswith(".debug"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr("builtins.open", closed)
+    assert "permission denied" in without_it(run, slim)
 
 
 def test_something_else_of_that_name_is_none(run: Run, slim: Path):
