@@ -35,6 +35,7 @@ class Daemon:
         end = time.monotonic() + LONG
         while any((self.store / "incoming").iterdir()) and time.monotonic() < end:
             time.sleep(0.01)
+        assert not any((self.store / "incoming").iterdir())
         return self.stored()
 
 
