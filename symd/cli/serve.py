@@ -226,8 +226,10 @@ def command(
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
     # cannot listen at, which symd says itself
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # gRPC's older listener answers one address an eighth sooner (`make bench`); a gRPC that has only the newer one ignores the name
-    os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
+    if not doors.users and all(address.startswith("unix:") for address in addresses):
+        # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
+        # whom this door keeps out. A gRPC that has only the newer one ignores the name.
+        os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     from symd.child.heap import keep_little  # noqa: PLC0415 - likewise
     from symd.child.process import allow_open_files  # noqa: PLC0415 - likewise
     from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise

@@ -104,16 +104,24 @@ def test_a_driver_that_the_daemon_does_not_know_is_refused_by_name(symd: Run, se
     assert "there is no driver 'newer' (none is configured" in outcome.err
 
 
-@pytest.mark.parametrize(("told", "heard"), [(None, "-event_engine_listener"), ("tcp_frame_size_tuning",) * 2])
-def test_grpc_is_told_which_listener_to_use_unless_somebody_told_it(
-    told: str | None, heard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("told", "options", "heard"),
+    [
+        (None, (), "-event_engine_listener"),
+        (None, ("--allow-uid", "65534:read"), None),
+        (None, ("--address", "127.0.0.1:0", "--insecure"), None),
+        ("tcp_frame_size_tuning", (), "tcp_frame_size_tuning"),
+    ],
+)
+def test_grpc_listens_the_older_way_where_its_user_alone_gets_in(
+    told: str | None, options: tuple[str, ...], heard: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("GRPC_EXPERIMENTS", told or "")
     if told is None:
         monkeypatch.delenv("GRPC_EXPERIMENTS")
     seen: list[str | None] = []
     monkeypatch.setattr("symd.service.serve", lambda *_, **__: seen.append(os.environ.get("GRPC_EXPERIMENTS")) or 0)
-    command.main(["--address", f"unix:{tmp_path}/s", "--store", str(tmp_path)], standalone_mode=False)
+    command.main(["--address", f"unix:{tmp_path}/s", "--store", str(tmp_path), *options], standalone_mode=False)
     assert seen == [heard]
 
 
