@@ -27,7 +27,8 @@ from typing import Final, NamedTuple
 from symd.config import Limits
 from symd.errors import Busy
 from symd.service import packet_filter
-from symd.service.peer_names import Remote, remote, tcp_remote
+from symd.service.other_end import other_end
+from symd.service.peer_names import Remote, tcp_remote
 from symd.service.quiet_log import QuietLog
 from symd.service.shut_out import Network, ShutOut, network_of
 from symd.service.unknown_bytes import Stranger, UnknownBytes, received
@@ -270,7 +271,7 @@ class Connections:
         self._closings.warn(f"nobody was let in on that of {seen.remote.address} ({limit})")
         with suppress(OSError), _still(seen) as connection:
             if limit not in _FLOODS or not _reset(connection):
-                connection.shutdown(socket.SHUT_RDWR)
+                _shut_down(connection)
 
 
 def _too_many(strangers: Collection[Seen], most: int) -> list[Seen]:
@@ -290,6 +291,13 @@ def _too_many(strangers: Collection[Seen], most: int) -> list[Seen]:
     return closed
 
 
+def _shut_down(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:  # its other end has reset it
+        _reset(connection)
+
+
 def _reset(connection: socket.socket) -> bool:
     """End a connection together with what has come on it (connect(2), AF_UNSPEC): after a shutdown gRPC still reads all of that, which
     may be some ten thousand calls. False: the system does not do that."""
@@ -297,7 +305,7 @@ def _reset(connection: socket.socket) -> bool:
 
 
 def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:
-    """The connections over TCP that this process has open, by inode."""
+    """The connections over TCP that this process has open, by inode; also those that were reset and that gRPC has not closed yet."""
     for number in _descriptors():
         with suppress(OSError):  # closed meanwhile, or none of TCP
             status = os.fstat(number)
@@ -309,7 +317,7 @@ def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:
                 continue
             with _borrowed(number) as connection:
                 if connection.family in _TCP:
-                    where = remote(connection.getpeername())
+                    where = other_end(connection)
                     network = network_of(where.address)
                     yield status.st_ino, Seen(number, connection.getsockname()[1], where, network, now)
 
@@ -353,6 +361,6 @@ def _borrowed(descriptor: int) -> Iterator[socket.socket]:
 def _still(seen: Seen) -> Iterator[socket.socket]:
     """The connection's socket. Raises OSError where it was closed meanwhile, also when its descriptor has become something else's."""
     with _borrowed(seen.descriptor) as connection:
-        if connection.family not in _TCP or remote(connection.getpeername()) != seen.remote:
+        if connection.family not in _TCP or other_end(connection) != seen.remote:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         yield connection
