@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from symd.api import Symbolizer
 from symd.errors import BadQuery, SymdError
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.query.effort import always
 
 ALIAS_KIND = "build-id"
 SHORTEST = 16
@@ -84,8 +85,7 @@ class ModuleNames:
         """Everything that a build ID or digest, or a beginning that is long enough, stands for: none, one, or several of one whole name.
         Raises BadQuery."""
         wanted = checked_name(name)
-        told = self._symbolizer.aliases.resolve(ALIAS_KIND, wanted)
-        found = [NamedObject(Digest(told.module), told.path, wanted)] if told is not None else []
+        found = self._told_whole(wanted)
         long_enough = len(wanted) >= SHORTEST
         found += [each for each in self._all() if each.name == wanted or (long_enough and each.name.startswith(wanted))]
         return _of_one_name(found)
@@ -106,36 +106,66 @@ class ModuleNames:
         told = [(name, self._symbolizer.aliases.resolve(ALIAS_KIND, name)) for name in names]
         return [NamedObject(Digest(each.module), each.path, name) for name, each in told if each is not None]
 
-    def of_debug_ids(self, breakpads: Iterable[str]) -> dict[str, list[NamedObject]]:
-        """``of_debug_id`` of several, in one walk through the modules; what is no debug ID is left out."""
+    def of_debug_ids(
+        self, identities: Iterable[str], check_wanted: Callable[[], None] = always
+    ) -> dict[str, list[NamedObject]]:
+        """``of_debug_id`` of several, in one walk through the modules; what is neither a debug ID nor a whole digest is left out. ``check_wanted`` is
+        called between the steps, and raises when nobody waits any more."""
         wanted: dict[str, list[str]] = {}
-        for each in breakpads:
-            if _BREAKPAD.fullmatch(each):
-                wanted.setdefault(beginning_of(each), []).append(each)
+        for each in identities:
+            if (beginning := _wanted_beginning(each)) is not None:
+                wanted.setdefault(beginning, []).append(each)
         found: dict[str, list[NamedObject]] = {beginning: [] for beginning in wanted}
-        for item in self._all() if wanted else ():
-            named = found.get(_beginning(item.name))
-            if named is not None:
-                named.append(item)
-        named_so = {beginning: _of_one_name(own or self._told(beginning)) for beginning, own in found.items()}
+        for item in self._all(check_wanted) if wanted else ():
+            for beginning in {_beginning(item.name), item.name[: 2 * GUID_DIGITS]}:
+                if beginning in found:
+                    found[beginning].append(item)
+        named_so = {}
+        for beginning, own in found.items():
+            check_wanted()
+            named_so[beginning] = self._with_told(beginning, own)
         return {each: named_so[beginning] for beginning, asked in wanted.items() for each in asked}
 
-    def _all(self) -> Iterator[NamedObject]:
+    def _with_told(self, beginning: str, own: list[NamedObject]) -> list[NamedObject]:
+        """What the beginning of a name stands for, where ``own`` are the objects whose own names begin so."""
+        if len(beginning) == GUID_DIGITS:
+            return _of_one_name(own or self._told(beginning))
+        return _of_one_name(self._told_whole(beginning) + own)
+
+    def _told_whole(self, name: str) -> list[NamedObject]:
+        """What somebody told of this build ID."""
+        told = self._symbolizer.aliases.resolve(ALIAS_KIND, name)
+        return [NamedObject(Digest(told.module), told.path, name)] if told is not None else []
+
+    def _all(self, check_wanted: Callable[[], None] = always) -> Iterator[NamedObject]:
         with self._lock:
             known = self._known
         there: dict[str, tuple[NamedObject, ...]] = {}
-        for record in self._symbolizer.modules():
-            names = known.get(record.sha256)
-            if names is None and not record.failure and record.format:
-                try:
-                    names = tuple(_names(self._symbolizer.module(record.sha256)))
-                except SymdError:
-                    continue  # it may be gone, or be read later
-            if names is not None:
-                there[record.sha256] = names
-                yield from names
-        with self._lock:
-            self._known = there
+        is_whole = False
+        try:
+            for record in self._symbolizer.modules():
+                check_wanted()
+                names = known.get(record.sha256)
+                if names is None and not record.failure and record.format:
+                    try:
+                        names = tuple(_names(self._symbolizer.module(record.sha256)))
+                    except SymdError:
+                        continue  # it may be gone, or be read later
+                if names is not None:
+                    there[record.sha256] = names
+                    yield from names
+            is_whole = True
+        finally:
+            with self._lock:
+                self._known = there if is_whole else known | there
+
+
+def _wanted_beginning(identity: str) -> str | None:
+    """The digits that a name begins with which a debug ID or a whole digest stands for; None where it is neither."""
+    if _BREAKPAD.fullmatch(identity):
+        return beginning_of(identity)
+    lowered = identity.lower()
+    return lowered if len(lowered) == 2 * GUID_DIGITS and _HEXADECIMAL.fullmatch(lowered) else None
 
 
 def _beginning(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,8 @@ from grpc.aio import BaseError, InternalError
 from grpc_status import rpc_status
 
 from symd.config import Limits
-from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
+from symd.errors import DeadlineExceeded, SymdError
+from symd.question_time import while_there_is_time
 from symd.service.audit import CANCELLED, OK
 from symd.service.call import Call, CallEnded, next_number
 from symd.service.doors import Doorkeeper
@@ -136,18 +136,13 @@ def check_deadline(call: Call) -> None:
 def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
     """What a question that may take long calls between its steps, in the lane's thread. It raises ``CallEnded`` once nobody waits,
     ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
-    end = time.monotonic() + limits.question_seconds
+    check_time = while_there_is_time(limits)
 
     def check() -> None:
         if not call.is_active():
             raise CallEnded
         check_deadline(call)
-        if time.monotonic() > end:
-            raise LimitExceeded(
-                f"the question takes longer than {limits.question_seconds:g} seconds",
-                hint="ask for less: fewer names, a shorter pattern, or one code object; question_seconds may be raised where the daemon is started",
-                metadata={"limit": "question_seconds", "value": f"{limits.question_seconds:g}"},
-            )
+        check_time()
 
     return check
 

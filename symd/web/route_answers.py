@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import threading
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
+from symd.config import Limits
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, Unavailable
+from symd.question_time import while_there_is_time
 from symd.web.exchange import Exchange
 from symd.web.origins import check_origin, headers_for, preflight
 from symd.web.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute
@@ -51,7 +54,7 @@ async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -
         body = await _body(request, route, lane, site.limits.message_seconds)
         asked = Asked(visitor, request.path_params, request.query_params, request.headers, body)
         del body
-        reply = await _reply(site, lane, route, asked)
+        reply = await _waited_for(request, route, partial(_reply, site, lane, route, asked))
         del asked
         exchange.release()
         if isinstance(reply.body, bytes):
@@ -59,6 +62,10 @@ async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -
     except ClientDisconnect:
         exchange.left()
         return Response(status_code=400)  # nobody hears it
+    except asyncio.CancelledError:
+        stopping = Unavailable("the daemon is stopping", hint="ask again when it is back")
+        exchange.failed(stopping)
+        reply = error_reply(stopping)
     except SymdError as error:
         exchange.failed(error)
         reply = error_reply(error)
@@ -73,15 +80,48 @@ async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -
     return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
 
 
-async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply:
+async def _waited_for(
+    request: Request, route: WebRoute, answer: Callable[[threading.Event], Awaitable[Reply]]
+) -> Reply:
+    """What is answered, as long as the client is there: a question is given up where it leaves. Raises ClientDisconnect. What somebody sent is kept all
+    the same."""
+    left = threading.Event()
+    if not _is_question(route):
+        return await answer(left)
+    asking = asyncio.current_task()
+    leaving = asyncio.create_task(_leaving(request, left, asking))
+    try:
+        return await answer(left)
+    except asyncio.CancelledError:
+        if left.is_set() and asking is not None and not asking.uncancel():
+            raise ClientDisconnect from None
+        raise
+    finally:
+        leaving.cancel()
+
+
+async def _leaving(request: Request, left: threading.Event, asking: asyncio.Task[Any] | None) -> None:
+    """End the task that asks when the client leaves."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    left.set()
+    if asking is not None:
+        asking.cancel()
+
+
+def _is_question(route: WebRoute) -> bool:
+    return route.effort in (Effort.QUESTION, Effort.LARGE)
+
+
+async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked, left: threading.Event) -> Reply:
     small = "gzip" in asked.headers.get("accept-encoding", "")
-    repeatable = route.effort in (Effort.QUESTION, Effort.LARGE)
 
     async def answered(by: Site) -> Reply:
         def work() -> Reply:
-            return _compressed(route.handle(by, asked), small)
+            waited_for = asked._replace(check_wanted=_while_waited_for(left, site.limits))
+            return _compressed(route.handle(by, waited_for), small)
 
-        return await lane.run(asked.visitor, route.effort, work, repeatable=repeatable)
+        return await lane.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
 
     try:
         return await answered(site)
@@ -89,6 +129,19 @@ async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply
         if (fetch := site.fetch) is not None:
             await lane.run(asked.visitor, Effort.FETCH, partial(fetch, lacking.build_id))
     return await answered(site.by_itself())
+
+
+def _while_waited_for(left: threading.Event, limits: Limits) -> Callable[[], None]:
+    """What work calls between its steps. It raises ClientDisconnect once the client has left, and LimitExceeded where it takes longer than
+    ``question_seconds``."""
+    check_time = while_there_is_time(limits)
+
+    def check() -> None:
+        if left.is_set():
+            raise ClientDisconnect
+        check_time()
+
+    return check
 
 
 def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:

@@ -17,6 +17,7 @@ from symd.errors import InvalidInput
 from symd.model.identities import is_digest
 from symd.model.rights import Right
 from symd.model.sources import SourceText
+from symd.query.effort import always
 from symd.web.colouring import Rows, uncoloured
 from symd.web.visitors import Visitor
 
@@ -128,6 +129,8 @@ class Asked(NamedTuple):
     query: QueryParams
     headers: Headers
     body: bytes
+    check_wanted: Callable[[], None] = always
+    """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time is over."""
 
     def digest(self) -> str:
         """The module that the path names. Raises InvalidInput."""

@@ -5,8 +5,7 @@ module holds several code objects that an address may mean, it has no symbol: ea
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,8 +14,10 @@ from symd.answers_json import to_json
 from symd.debug_ids import NamedObject
 from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.model.answers import Answer, Frame
+from symd.model.answers import Answer, Answers, Frame
 from symd.model.code import CodeKind
+from symd.model.columns import U64
+from symd.model.identities import Digest, ObjectPath
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
 from symd.web.json_members import a_hexadecimal, a_list, a_number, a_text, an_object, parsed
@@ -50,13 +51,15 @@ def _symbolicate(site: Site, asked: Asked) -> Reply:
         raise LimitExceeded(f"more than {ADDRESSES} addresses", hint="ask in several requests")
     if sum(len(job.stacks) for job in read) > ADDRESSES:
         raise LimitExceeded(f"more than {ADDRESSES} stacks", hint="ask in several requests")
-    return Reply(_joined(_written(site, read), site.limits.response_bytes))
+    known = _Known(site, _offsets(read), asked.check_wanted)
+    return Reply(_joined(_written(known, read), site.limits.response_bytes, asked.check_wanted))
 
 
-def _joined(pieces: Iterator[str], most: int) -> bytes:
+def _joined(pieces: Iterator[str], most: int, check_wanted: Callable[[], None]) -> bytes:
     """The bytes of an answer's JSON, written as they are made: what they are made of is larger. Raises LimitExceeded."""
     written = bytearray()
     for piece in pieces:
+        check_wanted()
         written += piece.encode("utf-8", "backslashreplace")
         if len(written) > most:
             raise LimitExceeded(
@@ -67,11 +70,11 @@ def _joined(pieces: Iterator[str], most: int) -> bytes:
     return bytes(written)
 
 
-def _written(site: Site, jobs: Sequence[_Job]) -> Iterator[str]:
+def _written(known: _Known, jobs: Sequence[_Job]) -> Iterator[str]:
     yield '{"results": ['
     for number, job in enumerate(jobs):
         yield ", " if number else ""
-        yield from _result(site, job)
+        yield from _result(known, job)
     yield "]}"
 
 
@@ -110,37 +113,36 @@ def _frame(value: Any, libraries: int) -> tuple[int, int]:
             raise BadQuery("a frame has a module and an offset")
 
 
-def _result(site: Site, job: _Job) -> Iterator[str]:
-    offsets: dict[int, dict[int, None]] = {}
-    for stack in job.stacks:
-        for module, offset in stack:
-            offsets.setdefault(module, {})[offset] = None
-    known = site.names.of_debug_ids({job.libraries[module][1] for module in offsets})
-    symbols: dict[int, _Symbols] = {}
+def _result(known: _Known, job: _Job) -> Iterator[str]:
     found: dict[str, bool] = {}
     errors: dict[str, list[dict[str, str]]] = {}
-    for module, wanted in offsets.items():
+    for module in dict.fromkeys(module for stack in job.stacks for module, _ in stack):
         name, identity = job.libraries[module]
         key = f"{name}/{identity}"
-        try:
-            one = _one(site, known[identity] if identity in known else site.names.of_debug_id(identity))
-            found[key] = one is not None
-            if one is not None:
-                symbols[module] = _Symbols(site, one, [*wanted])
-        except SymdError as error:
-            found[key] = False
+        error = known.error(identity)
+        found[key] = error is None and known.has(identity)
+        if error is not None:
             errors[key] = [{"name": error.reason, "message": str(error)}]
     yield '{"stacks": ['
     for number, stack in enumerate(job.stacks):
         yield ", [" if number else "["
         for at, (module, offset) in enumerate(stack):
-            shown = {"frame": at, "module": job.libraries[module][0], "module_offset": hex(offset)}
-            if module in symbols:
-                shown |= symbols[module].of(offset)
+            name, identity = job.libraries[module]
+            shown = {"frame": at, "module": name, "module_offset": hex(offset), **known.symbol(identity, offset)}
             yield f"{', ' if at else ''}{to_json(shown)}"
         yield "]"
     yield f'], "found_modules": {to_json(found)}'
     yield f', "module_errors": {to_json(errors)}}}' if errors else "}"
+
+
+def _offsets(jobs: Sequence[_Job]) -> dict[str, dict[int, None]]:
+    """The offsets that are asked about, by debug ID."""
+    found: dict[str, dict[int, None]] = {}
+    for job in jobs:
+        for stack in job.stacks:
+            for module, offset in stack:
+                found.setdefault(job.libraries[module][1], {})[offset] = None
+    return found
 
 
 def _one(site: Site, found: Sequence[NamedObject]) -> NamedObject | None:
@@ -148,26 +150,82 @@ def _one(site: Site, found: Sequence[NamedObject]) -> NamedObject | None:
     return next((each for each in found if site.shows(each.digest)), None)
 
 
+Code = tuple[Digest, ObjectPath | None]
+"""A module, or a code object in it."""
+
+
+class _Known:
+    """What is known of all that a request asks about. Each debug ID is looked up once, and each module once, however often it is named.
+    ``check_wanted`` is called between them."""
+
+    def __init__(self, site: Site, offsets: Mapping[str, Mapping[int, None]], check_wanted: Callable[[], None]) -> None:
+        self._site = site
+        self._codes: dict[str, Code] = {}
+        self._errors: dict[str, SymdError] = {}
+        self._find(offsets, check_wanted)
+        wanted: dict[Code, dict[int, None]] = {}
+        for identity, code in self._codes.items():
+            wanted.setdefault(code, {}).update(offsets[identity])
+        self._symbols: dict[Code, _Symbols | SymdError] = {}
+        for code, asked in wanted.items():
+            check_wanted()
+            self._symbols[code] = _symbols(site, code, [*asked])
+
+    def has(self, identity: str) -> bool:
+        """Whether there is a module of this debug ID."""
+        return identity in self._codes
+
+    def error(self, identity: str) -> SymdError | None:
+        """Why nothing is known of this debug ID; None where nothing went wrong."""
+        symbols = self._symbols.get(self._codes[identity]) if identity in self._codes else None
+        return symbols if isinstance(symbols, SymdError) else self._errors.get(identity)
+
+    def symbol(self, identity: str, offset: int) -> dict[str, Any]:
+        """What is known of one of the offsets; nothing where no function is."""
+        symbols = self._symbols.get(self._codes[identity]) if identity in self._codes else None
+        return symbols.of(offset) if isinstance(symbols, _Symbols) else {}
+
+    def _find(self, identities: Iterable[str], check_wanted: Callable[[], None]) -> None:
+        named = self._site.names.of_debug_ids(identities, check_wanted)
+        for identity in identities:
+            try:
+                one = _one(self._site, named[identity] if identity in named else self._site.names.of_debug_id(identity))
+            except SymdError as error:
+                self._errors[identity] = error
+                continue
+            if one is not None:
+                self._codes[identity] = one.digest, one.path
+
+
+def _symbols(site: Site, code: Code, offsets: Sequence[int]) -> _Symbols | SymdError:
+    """The symbols at some offsets, or what asking for them raises."""
+    try:
+        return _Symbols(site, code, offsets)
+    except SymdError as error:
+        return error
+
+
 class _Symbols:
     """The symbols of a module at some offsets: columns, of which an object is made when it is written. Raises what asking for them raises."""
 
-    def __init__(self, site: Site, module: NamedObject, offsets: Sequence[int]) -> None:
+    def __init__(self, site: Site, code: Code, offsets: Sequence[int]) -> None:
+        digest, path = code
         self._rows = {offset: row for row, offset in enumerate(offsets)}
-        self._answers = site.symbolizer.symbolize_column(module.digest, np.array(offsets, np.uint64), path=module.path)
-        self._extents = _Extents(site, module)
+        self._answers = site.symbolizer.symbolize_column(digest, np.array(offsets, np.uint64), path=path)
+        self._begins, self._sizes = _Extents(site, code).of(self._answers)
 
     def of(self, offset: int) -> dict[str, Any]:
         """What is known of one of the offsets; nothing where no function is."""
-        answer = self._answers[self._rows[offset]]
+        row = self._rows[offset]
+        answer = self._answers[row]
         if not any(frame.function or frame.linkage_name for frame in answer.frames):
             return {}
-        return _symbol(answer, self._extents)
+        return _symbol(answer, int(self._begins[row]), int(self._sizes[row]))
 
 
-def _symbol(answer: Answer, extents: _Extents) -> dict[str, Any]:
+def _symbol(answer: Answer, begin: int, size: int) -> dict[str, Any]:
     """The function whose code it is, with its own position; ``inlines`` are the calls inside it, innermost first."""
     *inlined, outermost = answer.frames
-    begin, size = extents.of(answer)
     symbol = {
         "function": outermost.function or outermost.linkage_name or "(unnamed)",
         "function_offset": hex((answer.section_offset or 0) - begin),
@@ -194,25 +252,49 @@ def _position(frame: Frame) -> dict[str, Any]:
 class _Extents:
     """Where the functions with code of their own begin in their sections, and their sizes."""
 
-    def __init__(self, site: Site, module: NamedObject) -> None:
+    def __init__(self, site: Site, code: Code) -> None:
+        digest, path = code
         wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.KERNEL, NameKind.FUNCTION}))
-        self._begins: dict[tuple[str, int], dict[int, int]] = {}
-        for item in site.symbolizer.names(module.digest, wanted, module.path)[:FUNCTIONS]:
+        found: dict[tuple[str, int], dict[int, int]] = {}
+        for item in site.symbolizer.names(digest, wanted, path)[:FUNCTIONS]:
             if item.section_index is not None and item.section_offset is not None:
-                section = self._begins.setdefault((item.path, item.section_index), {})
+                section = found.setdefault((item.path, item.section_index), {})
                 section[item.section_offset] = max(item.size, section.get(item.section_offset, 0))
-        self._sorted = {section: sorted(begins) for section, begins in self._begins.items()}
+        self._sections = {section: _columns(functions) for section, functions in found.items()}
 
-    def of(self, answer: Answer) -> tuple[int, int]:
-        """(section offset, size) of the function that an answer lies in; where nothing is known of it, that it begins here."""
-        section = (answer.path or "", answer.section_index or 0)
-        offset = int(answer.section_offset or 0)
-        begins = self._sorted.get(section, [])
-        at = bisect_right(begins, offset) - 1
-        if at < 0:
+    def of(self, answers: Answers) -> tuple[U64, U64]:
+        """(section offset, size) of the function that each answer lies in; where nothing is known of it, that it begins here."""
+        begins = np.where(answers.text_section > 0, answers.offset, np.uint64(0))
+        sizes = np.zeros(len(answers), np.uint64)
+        for number, text in enumerate(answers.text_sections, 1):
+            columns = self._sections.get((text.path, text.section_index))
+            if columns is not None:
+                rows = np.flatnonzero(answers.text_section == number)
+                begins[rows], sizes[rows] = _around(begins[rows], *columns)
+        return begins, sizes
+
+    def of_place(self, place: Answer) -> tuple[int, int]:
+        """The same of one answer."""
+        offset = int(place.section_offset or 0)
+        columns = self._sections.get((place.path or "", place.section_index or 0))
+        if columns is None:
             return offset, 0
-        size = self._begins[section][begins[at]]
-        return (begins[at], size) if not size or offset < begins[at] + size else (offset, 0)
+        begin, size = _around(np.array([offset], np.uint64), *columns)
+        return int(begin[0]), int(size[0])
+
+
+def _columns(functions: Mapping[int, int]) -> tuple[U64, U64]:
+    """Beginnings of functions in their order, and the sizes."""
+    begins = sorted(functions)
+    return np.array(begins, np.uint64), np.array([functions[begin] for begin in begins], np.uint64)
+
+
+def _around(offsets: U64, begins: U64, sizes: U64) -> tuple[U64, U64]:
+    """(beginning, size) of the function around each offset; the offset itself and 0 where there is none."""
+    last = np.searchsorted(begins, offsets, side="right").astype(np.int64) - 1
+    begin, size = begins[last], sizes[last]
+    inside = (last >= 0) & ((size == 0) | (offsets - begin < size))
+    return np.where(inside, begin, offsets), np.where(inside, size, np.uint64(0))
 
 
 def _source(site: Site, asked: Asked) -> Reply:
@@ -244,7 +326,7 @@ def _assembly(site: Site, asked: Asked) -> Reply:
         return json_reply({"error": f"{start:#x} is in no code of the module"})
     begin, end = int(first.section_offset or 0), int(first.section_offset or 0) + size
     if request.get("continueUntilFunctionEnd") is True:
-        function, extent = _Extents(site, module).of(first)
+        function, extent = _Extents(site, (module.digest, module.path)).of_place(first)
         end = max(end, min(function + extent, begin + LARGEST_CODE))
     part = ListingPart(first.path, first.kernel)
     for listing in site.symbolizer.listing(module.digest, part):

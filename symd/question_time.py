@@ -1,0 +1,24 @@
+"""The time that a question may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from symd.config import Limits
+from symd.errors import LimitExceeded
+
+
+def while_there_is_time(limits: Limits) -> Callable[[], None]:
+    """What a question that may take long calls between its steps. It raises ``LimitExceeded`` where ``question_seconds`` have passed since now."""
+    end = time.monotonic() + limits.question_seconds
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise LimitExceeded(
+                f"the question takes longer than {limits.question_seconds:g} seconds",
+                hint="ask for less: fewer names or modules, a shorter pattern, or one code object; question_seconds may be raised where the daemon is started",
+                metadata={"limit": "question_seconds", "value": f"{limits.question_seconds:g}"},
+            )
+
+    return check
