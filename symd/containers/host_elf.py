@@ -51,6 +51,8 @@ _RELOCATABLE = "__nv_relfatbin"
 _WHOLE = {".llvm.offloading", ".nv_fatbin", _RELOCATABLE}
 _HIP_BUNDLES = {".hip_fatbin", ".hipFatBin"}
 _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
+_ALL_TARGETS = "OFFLOAD_DEVICE_CODE"
+"""Where DPC++ 2025.3 and later lay the images of every kind and target; before, each kind had a bundled section of its own."""
 
 
 def claims(data: bytes) -> bool:
@@ -110,7 +112,7 @@ def carries_device_code(names: Iterable[str]) -> bool:
 
 
 def _is_bundled(name: str) -> bool:
-    return name.startswith(_BUNDLED) and not name.startswith(f"{_BUNDLED}host-")
+    return name == _ALL_TARGETS or (name.startswith(_BUNDLED) and not name.startswith(f"{_BUNDLED}host-"))
 
 
 def _moved(packs: KpackReference) -> str:
@@ -138,7 +140,7 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
         content = cast("bytes", part) if part[: len(fatbin.MAGIC)] == fatbin.MAGIC else lambda: section.data
         yield Element(section.name, content)
     elif _is_bundled(section.name):
-        if section.data[:4] in offload_bundle.BITCODE:
+        if section.name != _ALL_TARGETS and section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
             images = sycl_images.device_images(image, section, budget)

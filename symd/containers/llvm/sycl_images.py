@@ -5,8 +5,11 @@ host program, each at a multiple of 16 bytes, and lists them in ``.tgtimg``.
 an R_X86_64_RELATIVE relocation of ``.rela.dyn`` has it as its addend. An image may be a zstd frame, compressed ones beside
 others in one section; its size is then what it expands to, and its frame ends before the next image.
 
+Sections of one kind are named ``__CLANG_OFFLOAD_BUNDLE__`` and the kind; that of all kinds is ``OFFLOAD_DEVICE_CODE``, which
+begins at a multiple of 8 where nothing in it is aligned to 16.
+
 Source: llvm/lib/Frontend/Offloading/SYCLOffloadWrapper.cpp and clang-offload-wrapper of DPC++; layouts seen in the wheels of
-dpctl, dpnp and oneMKL."""
+dpctl, dpnp, oneMKL and vllm-xpu-kernels."""
 
 from __future__ import annotations
 

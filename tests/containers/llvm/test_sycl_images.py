@@ -11,6 +11,7 @@ import zstandard
 
 from symd.config import Limits
 from symd.containers import unpack
+from symd.containers.host_elf import carries_device_code
 from symd.errors import LimitExceeded
 from tests.builders.elf import Section, build_elf
 from tests.hostile.wrappers import WRAPPERS
@@ -20,6 +21,7 @@ SPIRV = [path.read_bytes() for path in sorted((SAMPLES / "spirv" / "bin").glob("
 ZEBIN = (SAMPLES / "kernels/bin/vadd/dg2-opt.zebin").read_bytes()
 EM_X86_64, ET_DYN, ET_REL = 62, 3, 1
 BUNDLE = "__CLANG_OFFLOAD_BUNDLE__"
+ALL_TARGETS = "OFFLOAD_DEVICE_CODE"
 ADDRESS, TABLE_ADDRESS = 0x5C7210, 0x20C9A00
 R_X86_64_RELATIVE, R_X86_64_GLOB_DAT = 8, 6
 
@@ -39,12 +41,20 @@ def packed(image: bytes) -> bytes:
 
 
 def program(
-    images: list[bytes], sizes: list[int], *, relocated: bool = True, listed: bool = True, kind: str = "sycl-spir64"
+    images: list[bytes],
+    sizes: list[int],
+    *,
+    relocated: bool = True,
+    in_place: bool = False,
+    listed: bool = True,
+    section: str = f"{BUNDLE}sycl-spir64",
 ) -> bytes:
+    """``in_place``: the addresses are written in the table too, as newer linkers do."""
     data, starts = laid_out(images)
     addresses = [ADDRESS + start for start in starts]
     table = b"".join(
-        struct.pack("<QQ", 0 if relocated else address, size) for address, size in zip(addresses, sizes, strict=True)
+        struct.pack("<QQ", 0 if relocated and not in_place else address, size)
+        for address, size in zip(addresses, sizes, strict=True)
     )
     relocations = [
         struct.pack("<QQq", TABLE_ADDRESS + 16 * at, R_X86_64_RELATIVE, to) for at, to in enumerate(addresses)
@@ -54,7 +64,7 @@ def program(
         struct.pack("<QQq", TABLE_ADDRESS, R_X86_64_GLOB_DAT, 0x777),
         struct.pack("<QQq", 0x10, R_X86_64_RELATIVE, 0x888),
     ]
-    sections = [Section(f"{BUNDLE}{kind}", flags=2, address=ADDRESS, data=data, align=16)]
+    sections = [Section(section, flags=2, address=ADDRESS, data=data, align=16)]
     if listed:
         sections.append(Section(".tgtimg", flags=3, address=TABLE_ADDRESS, data=table, align=16))
     if relocated:
@@ -100,8 +110,31 @@ def test_without_a_table_images_begin_where_one_can(compressed: bool) -> None:
 def test_archives_of_ahead_of_time_images_are_opened() -> None:
     archives = [WRAPPERS["archive"](ZEBIN), WRAPPERS["archive"](ZEBIN, ZEBIN)]
     stored = [archives[0], packed(archives[1])]
-    data = program(stored, [len(each) for each in archives], kind="sycl-spir64_gen")
+    data = program(stored, [len(each) for each in archives], section=f"{BUNDLE}sycl-spir64_gen")
     assert [code.data for code in unpack(data).objects if code.format == "zebin"] == [ZEBIN] * 3
+
+
+def test_one_section_of_all_targets_holds_archives_beside_spirv() -> None:
+    archives = [WRAPPERS["archive"](ZEBIN), WRAPPERS["archive"](ZEBIN, ZEBIN)]
+    images = [archives[0], SPIRV[0], archives[1]]
+    data = program(images, [len(each) for each in images], in_place=True, section=ALL_TARGETS)
+    unpacked = unpack(data)
+    assert [code.data for code in unpacked.objects if code.format == "zebin"] == [ZEBIN] * 3
+    assert [code.data for code in unpacked.objects if code.path == f"{ALL_TARGETS}#2"] == [SPIRV[0]]
+    assert {code.path.split("/")[0] for code in unpacked.objects} == {
+        ALL_TARGETS,
+        f"{ALL_TARGETS}#2",
+        f"{ALL_TARGETS}#3",
+    }
+    assert not unpacked.notes
+    assert carries_device_code([".text", ALL_TARGETS])
+
+
+def test_bitcode_before_the_code_of_all_targets_hides_none_of_it() -> None:
+    images = [b"BC\xc0\xde" + bytes(60), ZEBIN]
+    unpacked = unpack(program(images, [len(each) for each in images], in_place=True, section=ALL_TARGETS))
+    assert [code.data for code in unpacked.objects if code.format == "zebin"] == [ZEBIN]
+    assert [note for note in unpacked.notes if ALL_TARGETS in note]
 
 
 def test_one_damaged_image_is_named_and_the_others_are_answered() -> None:

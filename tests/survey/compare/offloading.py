@@ -14,7 +14,7 @@ from tests.survey.measured import run
 from tests.survey.toolbox import printed, tool
 
 DEVICE_CODE = re.compile(
-    r"\] (__CLANG_OFFLOAD_BUNDLE__\S+|\.nv_fatbin|__nv_relfatbin|\.hip_fatbin|\.llvm\.offloading)\s"
+    r"\] (__CLANG_OFFLOAD_BUNDLE__\S+|OFFLOAD_DEVICE_CODE|\.nv_fatbin|__nv_relfatbin|\.hip_fatbin|\.llvm\.offloading)\s"
 )
 _IMAGES = re.compile(r"\] \.tgtimg\s+\S+\s+[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) ")
 _IMAGE_ENTRY = 16
