@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from symd.answers_json.line_rows import row_chunks, row_lines
+from symd.cli.compile_flags import compile_flags
 from symd.cli.kernel_names import kernel_names
 from symd.cli.module import OpenModule, open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
@@ -79,12 +80,15 @@ def _nothing(module: OpenModule, path: str | None, level: LineLevel, kernel: str
             where=module.name,
             hint="only code objects of NVIDIA's compilers have them, built with -lineinfo or -G",
         )
-    objects = [item for item in module.summary().objects if path in (None, item.path)]
+    summary = module.summary()
+    if not summary.objects:
+        return NoDebugData("there is no code object in it", where=module.name, hint="; ".join(summary.notes))
+    objects = [item for item in summary.objects if path in (None, item.path)]
     kinds = sorted({item.debug for item in objects}) or ["none"]
     return NoDebugData(
         f"no line table (debug data: {', '.join(kinds)})",
         where=module.name,
-        hint="compile with -g; symd info shows why",
+        hint=f"compile with {compile_flags(objects)}; symd info shows why",
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from symd.answers_json.breakpoints import located_json
+from symd.cli.compile_flags import compile_flags
 from symd.cli.demangle import Demangler
 from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
@@ -77,8 +78,9 @@ def command(
 
 def _about_files(module: OpenModule, file: str) -> str:
     """What to do where a module has no source file of a name."""
-    if all(each.debug == DebugScheme.NONE for each in module.summary().objects):
-        return f"{file} has no debug data, and so no source files: compile with -g"
+    objects = module.summary().objects
+    if all(each.debug == DebugScheme.NONE for each in objects):
+        return f"{file} has no debug data, and so no source files: compile with {compile_flags(objects)}"
     return f"symd names --kind file {quote(file)} '*' shows the source files"
 
 

@@ -97,3 +97,20 @@ def test_a_store_that_cannot_be_made_is_no_fault_of_the_disk() -> None:
     error = disk_error(Path("/proc/store"), caught.value)
     assert error.message == "the folder cannot be made: no such file or directory"
     assert disk_error(Path("/proc/store"), OSError(errno.ENOSPC, "full")).message == "the disk refused: full"
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("saxpy.sm_90.none.cubin", "compile with -lineinfo or -G; symd info shows why"),
+        ("saxpy.lto.fatbin", "there is no code object in it (LTO entry lto_90 at byte 16: skipped"),
+    ],
+)
+def test_lines_of_cubins_without_any_say_how_nvcc_writes_them(run: Run, module: str, says: str) -> None:
+    done = run("lines", ROOT / "samples" / "cuda" / "bin" / module)
+    assert (done.code, says in done.err) == (1, True), done.err
+
+
+def test_locate_in_a_cubin_without_lines_says_how_nvcc_writes_them(run: Run) -> None:
+    done = run("locate", ROOT / "samples" / "cuda" / "bin" / "saxpy.sm_90.none.cubin", "saxpy.cu:3")
+    assert done.err.endswith("compile with -lineinfo or -G\n"), done.err
