@@ -33,6 +33,10 @@ class AskedFile:
         with working(self._working):
             return self._opened.spirv_with(kernel)
 
+    def unread(self, path: str | None) -> str:
+        """As of ``ModuleSummary``."""
+        return self._opened.unread(path)
+
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``."""
         return self._opened.kernel_sizes(kernel, path)

@@ -133,6 +133,11 @@ class LargeFile:
                 forget(data)
         return ""
 
+    def unread(self, path: str | None) -> str:
+        """As of ``ModuleSummary``, of the code objects that the last questions needed."""
+        known = self._stored or self._index
+        return known.unread(path) if known else ""
+
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``, among the code objects that the last questions needed."""
         known = self._stored or self._index
@@ -144,9 +149,10 @@ class LargeFile:
         with mapped_file(self._file) as mapped, gc_frozen():
             data = cast("bytes", mapped)
             opening = Opening(data, self._limits, path)
-            objects, found = [], set[str]()
+            objects, found, is_empty = [], set[str](), True
             try:
                 for code in opening:
+                    is_empty = False
                     named = _names(code) & (names or frozenset())
                     meant = names is None and (path is not None or not code.is_compiler_input)
                     if meant or named:
@@ -157,7 +163,8 @@ class LargeFile:
                 raise error.prefix_where(self._file) from None
             if names is not None and found != names:
                 return self._opened(None, None)
-            return FileIndex(objects, ModuleSummary(Digest(""), len(data), opening.format), self._limits)
+            notes = tuple(opening.notes) if is_empty else ()
+            return FileIndex(objects, ModuleSummary(Digest(""), len(data), opening.format, notes=notes), self._limits)
 
 
 def _functions(questions: Queries) -> frozenset[str] | None:

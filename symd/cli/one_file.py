@@ -45,7 +45,9 @@ class OneFile:
                 unpacked = containers.unpack(data, limits)
         except SymdError as error:
             raise error.prefix_where("standard input" if file == "-" else file) from None
-        self._index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format), limits)
+        self._index = FileIndex(
+            unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format, notes=unpacked.notes), limits
+        )
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
@@ -54,6 +56,10 @@ class OneFile:
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``."""
         return self._index.spirv_with(kernel)
+
+    def unread(self, path: str | None) -> str:
+        """As of ``ModuleSummary``."""
+        return self._index.unread(path)
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``."""

@@ -29,6 +29,9 @@ class AskedKernels(Protocol):
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``."""
 
+    def unread(self, path: str | None) -> str:
+        """As of ``ModuleSummary``."""
+
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``."""
 
@@ -60,6 +63,8 @@ class Session:
         """The first query that asked for a name where nothing has one like it."""
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
+        self._malformed: str | None = None
+        self._nowhere = False
         self._ask = ask
         self._lines = lines
         self._demangler = demangler
@@ -98,12 +103,21 @@ class Session:
 
     def say_what_was_meant(self, file: str, kernels: AskedKernels, path: str | None = None) -> None:
         """Tell the user how the names of ``file`` are found, where one that was asked for is like none, how large a kernel is that an offset lies
-        behind, and which number may have been meant. ``path`` is the code object that was asked."""
-        hints = [self._unlike_hint(file, kernels, path), self._decimal_hint() or self._beyond_hint(kernels, path)]
+        behind, which number may have been meant, and why debug data is not read. ``path`` is the code object that was asked."""
+        hints = [
+            self._unread_hint(kernels),
+            self._unlike_hint(file, kernels, path),
+            self._decimal_hint() or self._beyond_hint(kernels, path),
+        ]
         for hint in filter(None, hints):
             import click  # noqa: PLC0415 - most know what they ask for
 
             click.echo(printable(f"symd: {hint}"), err=True)
+
+    def _unread_hint(self, kernels: AskedKernels) -> str:
+        if self._malformed is not None:
+            return kernels.unread(self._malformed)
+        return kernels.unread(None) if self._nowhere else ""
 
     def _unlike_hint(self, file: str, kernels: AskedKernels, path: str | None) -> str:
         if not self.unlike:
@@ -228,11 +242,25 @@ class Session:
 
     def _in_columns(self, queries: Sequence[bytes], text: Callable[[int], str], answers: Answers) -> WrittenAnswers:
         """The same for queries as they are written; ``text`` gives what was typed of one."""
+        self._notice_first(answers)
         columns, odd = self._lines.answers(queries, answers), unusual(answers)
         some: Sequence[Answer] = list(answers) if len(odd) > SINGLE_LINES else answers
         shown = zip(odd, self._readable([some[number] for number in odd]), strict=True)
         instead = {number: self._one(text(number), answer) for number, answer in shown}
         return WrittenAnswers(columns, len(queries), dict(zip(instead, encoded(instead.values()), strict=True)))
+
+    def _notice_first(self, answers: Answers) -> None:
+        """``_notice`` the first of each reason that the module explains."""
+        reasons = answers.locations.reason[answers.location]
+        for reason in (Reason.MALFORMED, Reason.OUTSIDE_TEXT):
+            given = reasons == reason
+            if given.any():
+                self._notice(answers[int(given.argmax())])
+
+    def _notice(self, answer: Answer) -> None:
+        self._nowhere = self._nowhere or answer.path is None
+        if answer.reason is Reason.MALFORMED and self._malformed is None:
+            self._malformed = answer.path
 
     def _readable(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         return self._demangler.answers(answers) if self._demangler else answers
@@ -240,6 +268,7 @@ class Session:
     def _one(self, text: str, answer: Answer) -> str:
         if not self.unlike and answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates:
             self.unlike = text
+        self._notice(answer)
         self._unanswered += names_nothing(answer)
         return self._lines.answer(text, answer)
 

@@ -197,6 +197,9 @@ class _KernelsOf:
     def spirv_with(self, kernel: str) -> str:
         return self._module.summary().spirv_with(kernel)
 
+    def unread(self, path: str | None) -> str:
+        return self._module.summary().unread(path)
+
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         return self._module.summary().kernel_sizes(kernel, path)
 

@@ -97,7 +97,9 @@ def summary_lines(file: str, report: Report) -> list[str]:
     lines += [f"{_place(one.path)}{one.name} ({one.count} times): {one.reason}" for one in report.deviations]
     compared = f"{report.rows} rows, {report.scopes} scopes and {report.variables} variables compared"
     if not _compared(report):
-        compared = "nothing was compared" + ("" if report.not_compared else ": there is no code object in it")
+        compared = "nothing was compared" + (
+            "" if report.not_compared or report.differences else ": there is no code object in it"
+        )
     differences = len(report.differences)
     return [*lines, f"{file}: {compared}, {differences} {'difference' if differences == 1 else 'differences'}"]
 

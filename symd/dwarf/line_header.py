@@ -123,7 +123,9 @@ def read_header(
     end = cursor.end
     version = cursor.unsigned(2)
     if not 2 <= version <= 5:
-        raise Unsupported(f"line table version {version}", where=f"{cursor.section}+{offset:#x}")
+        raise Unsupported(
+            f"line table version {version} is not read; 2 to 5 are", where=f"{cursor.section}+{offset:#x}"
+        )
     if version >= 5:
         cursor.skip(2)  # address_size, segment_selector_size: set_address says its own length
     header_length = cursor.unsigned(offset_size)

@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import SymdError
 from symd.index.builder import build_unpacked
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
 from symd.index.module_tables import DecodedObject
 from symd.model.addresses import Query
 from symd.model.code import CodeObject
-from symd.model.summaries import ModuleSummary
+from symd.model.summaries import UNREAD, ModuleSummary
 
 if TYPE_CHECKING:
     from symd.index.partial import PartialIndex
@@ -55,6 +56,16 @@ class FileIndex:
         """As of ``ModuleSummary``."""
         found = (code.path for code in self._objects if code.is_compiler_input and code.has_kernel(kernel))
         return next(found, "") or self._summary.spirv_with(kernel)
+
+    def unread(self, path: str | None) -> str:
+        """As of ``ModuleSummary``."""
+        if path is None:
+            return "" if self._objects else self._summary.unread(None)
+        decoded = (
+            item.debug for item in decoded_objects([each for each in self._objects if each.path == path], self._limits)
+        )
+        refused = next((f"{UNREAD}{debug}" for debug in decoded if isinstance(debug, SymdError)), "")
+        return refused or self._summary.unread(path)
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``."""

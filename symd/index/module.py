@@ -24,7 +24,7 @@ from symd.index.module_tables import DecodedObject, module_tables
 from symd.model.code import CodeObject, Kernel
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest
-from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import UNREAD, KernelSummary, ModuleSummary, ObjectSummary
 
 _KEPT_BYTES = 24 << 20
 """What the columns of a few hundred thousand rows take."""
@@ -187,7 +187,7 @@ def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
     code, debug = item.code, item.debug
     notes = debug.warnings if isinstance(debug, DebugInfo) else ()
     if isinstance(debug, SymdError):
-        notes = (f"debug data cannot be read: {debug}",)
+        notes = (f"{UNREAD}{debug}",)
     names = {section.index: section.name for section in code.sections}
     kernels = tuple(
         KernelSummary(name, names.get(number), number, offset, size, facts)

@@ -48,6 +48,10 @@ class ObjectSummary(NamedTuple):
         return any(kernel.name == name for kernel in self.kernels)
 
 
+UNREAD = "debug data cannot be read: "
+"""How the note begins that says why."""
+
+
 class ContainerSummary(NamedTuple):
     """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
     ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code included."""
@@ -77,6 +81,14 @@ class ModuleSummary(NamedTuple):
         """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
         found = (each.path for each in self.objects if each.is_compiler_input and each.has_kernel(kernel))
         return next(found, "")
+
+    def unread(self, path: str | None) -> str:
+        """Why the debug data of the code object at ``path`` cannot be read, or, without it, why the module has no code object; "" where neither
+        is so."""
+        if path is None:
+            return "" if self.objects else "; ".join(self.notes)
+        notes = (note for each in self.objects if each.path == path for note in each.notes)
+        return next((note for note in notes if note.startswith(UNREAD)), "")
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a container; those of which the file says it."""

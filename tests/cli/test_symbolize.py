@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from symd import elf
+from symd.budget import Budget
 from symd.cli import opened_file
 from symd.cli.demangle import Demangler
 from symd.cli.question_lines import arriving_lines
+from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame, Reason
@@ -305,3 +308,42 @@ def test_a_store_that_does_not_exist_is_told(symd: Run, tmp_path: Path) -> None:
     assert outcome.err == f"symd: {tmp_path}/nowhere: there is no store, so the file itself is read\n"
     with Store(tmp_path / "store", durable=False):
         assert symd("symbolize", "--store", tmp_path / "store", file, "0x1978").err == "", "it only has no index"
+
+
+LTO = ROOT / "samples" / "cuda" / "bin" / "saxpy.lto.fatbin"
+
+
+def with_line_tables_of_version(version: int, path: Path) -> bytes:
+    """The code object at ``path`` as if its line tables were of another version."""
+    data = bytearray(path.read_bytes())
+    image = elf.parse(bytes(data), Budget(Limits()))
+    extent = image.extents[image.by_name[".debug_line"].index]
+    at = extent.start
+    while at < extent.stop:
+        data[at + 4 : at + 6] = version.to_bytes(2, "little")
+        at += 4 + int.from_bytes(data[at : at + 4], "little")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_debug_data_that_cannot_be_read_is_said_to_be_so(symd: Run, tmp_path: Path, count: int):
+    module = tmp_path / "future.co"
+    module.write_bytes(with_line_tables_of_version(6, ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"))
+    done = symd("symbolize", module, "-", stdin=b"0x1800\n" * count)
+    assert (done.code, done.out.count("[MALFORMED]")) == (0, count)
+    [said] = done.err.splitlines()
+    assert said.startswith("symd: debug data cannot be read: .debug_line: no line table can be read: ")
+    assert said.endswith("line table version 6 is not read; 2 to 5 are")
+    assert "there is no code object" not in symd("verify", module).out
+
+
+@pytest.mark.parametrize(("queries", "code"), [(["0x10"], 0), (["0x10", "0x20"], 0), (["saxpy+0"], 1)])
+def test_a_module_without_a_code_object_says_why(run: Run, queries: list[str], code: int):
+    done = run("symbolize", LTO, *queries)
+    first = done.err.splitlines()[0]
+    assert (done.code, first) == (code, "symd: LTO entry lto_90 at byte 16: skipped, it holds no machine code")
+
+
+def test_a_daemon_says_the_same(symd: Run, server: str):
+    done = symd("symbolize", "--server", server, LTO, "0x10")
+    assert done.err == "symd: LTO entry lto_90 at byte 16: skipped, it holds no machine code\n"
