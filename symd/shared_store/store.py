@@ -30,7 +30,7 @@ from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
-from symd.store.eviction import Evicted, chosen, note_evictions
+from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import IncomingFile, disk, make_folder, sha256_of, sweep
 
 log = logging.getLogger("symd.store")
@@ -210,7 +210,7 @@ class SharedStore(CataloguedModules):
         with self._catalogue.writing() as connection:
             connection.execute(_LOST, (digest,))
 
-    def _take_out(self, connection: Connection, digest: Digest) -> None:
+    def _take_out(self, connection: Connection, digest: Digest, _remove_file: RemoveFile) -> None:
         rows.delete(connection, [digest])
 
     def _notify_removed(self, digests: Sequence[str]) -> None:

@@ -20,12 +20,13 @@ from symd.store.budgets import check_label, check_size
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
-from symd.store.eviction import Evicted
+from symd.store.eviction import Evicted, RemoveFile
 from symd.store.eviction_log import EvictionLog, moment
 from symd.store.files import IncomingFile, disk
 from symd.store.module_log import ADDED, ModuleLog
 from symd.store.paths import digest_of, not_found
 from symd.store.removals import Removals
+from symd.store.removed_files import removing
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 from symd.store.writability import Writability
@@ -165,8 +166,8 @@ class CataloguedModules(ABC):
         """Keep an index, if there is room for it."""
 
     @abstractmethod
-    def _take_out(self, connection: Connection, digest: Digest) -> None:
-        """Within a transaction, remove a module with its indexes."""
+    def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
+        """Within a transaction, remove a module with its indexes. What ``remove_file`` takes is back where the transaction is refused."""
 
     def state(self, digest: str, version: int) -> ModuleState:
         """Whether the module is in the store, and how indexing it under ``version`` failed."""
@@ -240,8 +241,8 @@ class CataloguedModules(ABC):
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
-        with self._changing(digest) as connection:
-            self._take_out(connection, checked_digest(digest))
+        with removing(self._incoming_folder) as removed, self._changing(digest) as connection:
+            self._take_out(connection, checked_digest(digest), removed.remove)
         self._notify_removed([digest])
         self.remember_failure(digest, version, error)
 
@@ -253,12 +254,12 @@ class CataloguedModules(ABC):
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
-        Raises ``ModuleNotFound`` where nothing is known of it."""
-        with self._catalogue.writing() as connection:
+        Raises ``ModuleNotFound`` where nothing is known of it. Where the disk refuses that, all of it stays."""
+        with removing(self._incoming_folder) as removed, self._catalogue.writing() as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
-            self._take_out(connection, checked_digest(digest))
+            self._take_out(connection, checked_digest(digest), removed.remove)
         self._notify_removed([digest])
 
     def _report(self, evicted: Evicted) -> None:

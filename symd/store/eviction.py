@@ -20,7 +20,7 @@ from symd.model.identities import Digest
 from symd.store import rows
 from symd.store.budgets import exceeded, totals
 from symd.store.connection import Connection, digest_of_row, typed
-from symd.store.files import remove, sync_folder
+from symd.store.files import sync_folder
 from symd.store.paths import StorePaths
 from symd.store.rows import Eviction
 from symd.store.usage import Usage
@@ -38,7 +38,7 @@ _BY_USE = """
 
 
 RemoveFile = Callable[[Path], None]
-"""Removes a file that need not be there. Raises OSError."""
+"""Takes a file that need not be there out of its place. Raises OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ NOTHING = Evicted()
 
 
 def unlink(path: Path) -> None:
-    """Remove a file, if it is there, whatever becomes of the transaction: its bytes may be the room that lacks. Raises OSError."""
+    """Remove a file that can be made anew, if it is there, whatever becomes of the transaction: its bytes may be the room that lacks. Raises
+    OSError."""
     path.unlink(missing_ok=True)
 
 
@@ -70,7 +71,7 @@ def make_room(
     needed: int,
     kept: str = "",
     *,
-    remove_file: RemoveFile = unlink,
+    remove_file: RemoveFile,
 ) -> Evicted:
     """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``. Files go
     before their rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``."""
@@ -120,7 +121,7 @@ def remove_modules(
     connection: Connection,
     paths: StorePaths,
     which: Sequence[Digest],
-    remove_file: RemoveFile = unlink,
+    remove_file: RemoveFile,
     *,
     durable: bool = True,
 ) -> None:
@@ -131,7 +132,7 @@ def remove_modules(
         path = paths.module(digest)
         remove_file(path)
         for aside in paths.asides(digest):
-            remove(aside)
+            remove_file(aside)
         if durable and path.parent.is_dir():
             sync_folder(path.parent)
     rows.delete(connection, which)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from symd.store.files import incoming_name
+from symd.store.files import incoming_name, remove, sync_folder
 
 log = logging.getLogger("symd.store")
 
@@ -33,9 +33,10 @@ class RemovedFiles:
         for path, aside in self._moved:
             try:
                 if path.exists():
-                    aside.unlink()
+                    remove(aside)
                 else:
                     aside.rename(path)
+                    self._make_durable(path)
             except OSError as error:
                 log.error("%s could not be put back: %s", path, error.strerror)  # noqa: TRY400 - it says all
 
@@ -43,9 +44,14 @@ class RemovedFiles:
         """Remove them for good."""
         for path, aside in self._moved:
             try:
-                aside.unlink(missing_ok=True)
+                remove(aside)
             except OSError as error:
                 log.error("%s was removed, and waits as %s: %s", path, aside, error.strerror)  # noqa: TRY400 - it says all
+
+    def _make_durable(self, path: Path) -> None:
+        """A power cut leaves what was put back in its place: among files on their way in it would go. A full disk may refuse that."""
+        with suppress(OSError):
+            sync_folder(path.parent)
 
 
 @contextmanager

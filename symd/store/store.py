@@ -21,7 +21,7 @@ from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, damage
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
-from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
+from symd.store.eviction import Evicted, RemoveFile, make_room, remove_indexes, remove_modules
 from symd.store.files import (
     IncomingFile,
     disk,
@@ -266,10 +266,14 @@ class Store(CataloguedModules):
 
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went."""
-        with disk(self._paths.root), self._catalogue.writing() as connection:
+        with (
+            disk(self._paths.root),
+            removing(self._paths.incoming) as removed,
+            self._catalogue.writing() as connection,
+        ):
             older = [key for key in rows.indexes(connection) if key[1] < version]
             remove_indexes(connection, self._paths, older)
-            evicted = make_room(connection, self._paths, self.usage, self._limits, 0)
+            evicted = make_room(connection, self._paths, self.usage, self._limits, 0, remove_file=removed.remove)
         self._report(evicted)
         self._catalogue.compact()
         return replace(evicted, indexes=[*older, *evicted.indexes])
@@ -296,9 +300,9 @@ class Store(CataloguedModules):
             damaged = sum(1 for _ in self._paths.damaged.glob("*"))
             return Figures(modules, module_bytes, index_bytes, self.writability.free(), damaged)
 
-    def _take_out(self, connection: Connection, digest: Digest) -> None:
+    def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
         with disk(self._paths.module(digest)):
-            remove_modules(connection, self._paths, [digest], durable=self._durable)
+            remove_modules(connection, self._paths, [digest], remove_file, durable=self._durable)
 
     def _incoming(self) -> IncomingFile:
         self._catalogue.check_in_place()

@@ -9,15 +9,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from symd.config import Limits
-from symd.errors import DataLoss, StoreUnavailable
+from symd.errors import DataLoss, Malformed, StoreUnavailable
 from symd.store import Store
 from symd.store.catalogue import Catalogue, newest, opens_in_place
 from symd.store.paths import StorePaths
@@ -320,6 +321,61 @@ def test_what_a_refused_upload_would_have_evicted_stays(tmp_path: Path, monkeypa
         assert list((store.root / "incoming").iterdir()) == []
 
 
+def test_a_removal_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old")
+        store.put_index(old, 1, b"index")
+        before = files(store.root), store.records()
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.remove(old)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.refuse(old, 1, Malformed("bad", where="w"))
+        assert (files(store.root), store.records()) == before
+        assert (store.missing([old]), store.data(old), store.index(old, 1)) == ([], b"old", b"index")
+        monkeypatch.undo()
+        store.remove(old)
+        assert (files(store.root), store.records()) == (set(), [])
+
+
+def test_a_removal_on_a_full_disk_is_done_or_not_done_at_all(small_disk: Path):
+    root = small_disk / "store"
+    with Store(root) as store:
+        digests = [store.put(b"%d" % number, label="x" * 200) for number in range(20)]
+        mapped = [store.data(digest) for digest in digests]
+        filled = fill(small_disk)
+        refused = set(filter(lambda digest: is_refused(partial(store.remove, digest)), digests))
+        assert refused
+        assert set(store.missing(digests)) == set(digests) - refused
+        assert {Path(name).name for name in files(root) if name != "fill"} == refused
+        filled.unlink()
+        for digest in refused:
+            store.remove(digest)
+        assert (store.records(), files(root)) == ([], set())
+        assert len(mapped) == len(digests)
+
+
+def is_refused(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except StoreUnavailable:
+        return True
+    return False
+
+
+def test_what_eviction_at_a_start_would_have_removed_stays_where_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Store(tmp_path / "store") as store:
+        store.put(bytes(3000))
+        before = files(store.root), store.records()
+    with Store(tmp_path / "store", Limits(store_size=10)) as store:
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.collect(1)
+        assert (files(store.root), store.records()) == before
+
+
 def test_rows_of_files_that_went_before_a_transaction_was_refused_go_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -329,6 +385,7 @@ def test_rows_of_files_that_went_before_a_transaction_was_refused_go_too(
         with pytest.raises(StoreUnavailable, match="disk is full"):
             store.remove(old)
         monkeypatch.undo()
+        StorePaths(store.root).module(old).unlink()
         end = time.monotonic() + 20
         while store.records() and time.monotonic() < end:
             time.sleep(0.05)
