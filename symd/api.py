@@ -270,6 +270,10 @@ class NotYet(Exception):
 class Host(Symbolizer, Protocol):
     """A symbolizer that a service may stand on: it also takes modules, and gives code objects, piece by piece."""
 
+    def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
+        """What ``modules`` gives behind ``after``, which is (create_time, sha256); ``at_once`` of them are read together."""
+        ...
+
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
         ...

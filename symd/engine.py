@@ -75,6 +75,7 @@ from symd.reading.questions import (
 )
 from symd.reading.reader import InProcessReader, Reader
 from symd.store import ModuleStore, Upload
+from symd.store.catalogued import OLDEST
 
 _answer = Index.answer
 """The method as a function: who looks for it in an index asks the index's own dictionary first, which no cache of the processor holds."""
@@ -184,10 +185,12 @@ class Engine:
         return self.add(grabbed.debug_data, request.label), grabbed
 
     def modules(self) -> Iterator[ModuleRecord]:
-        page = self.store.records()
-        while page:
+        return self.records(OLDEST)
+
+    def records(self, after: tuple[float, str], at_once: int = 1000) -> Iterator[ModuleRecord]:
+        while page := self.store.records(after, at_once):
             yield from page
-            page = self.store.records(after=(page[-1].create_time, page[-1].sha256))
+            after = page[-1].create_time, page[-1].sha256
 
     def record(self, digest: ModuleName) -> ModuleRecord:
         return self.store.record(checked_name(digest))

@@ -164,6 +164,10 @@ class FakeEngine:
         ]
         yield from sorted(records, key=lambda record: (record.create_time, record.sha256))
 
+    def records(self, after, at_once):
+        assert at_once > 0
+        return (record for record in self.modules() if (record.create_time, record.sha256) > after)
+
     def record(self, digest):
         for record in self.modules():
             if record.sha256 == digest:

@@ -21,7 +21,7 @@ from symd import __version__
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
 from symd.service.lanes import Work
-from symd.service.paging import PAGE_BYTES, slice_page
+from symd.service.paging import PAGE_BYTES, slice_page, to_token
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
@@ -174,6 +174,22 @@ def test_the_catalogue_comes_in_pages(modules, running):
     assert len(modules.ListModules(m.ListModulesRequest()).modules) == 7
 
 
+def test_a_page_of_modules_is_read_from_where_the_last_one_ended(modules, running, monkeypatch):
+    for data in [b"FAKE" + bytes([number]) for number in range(7)]:
+        running.engine.add(data)
+    records, asked = running.engine.records, []
+
+    def noted(after, at_once):
+        asked.append((after, at_once))
+        return records(after, at_once)
+
+    monkeypatch.setattr(running.engine, "records", noted)
+    first = modules.ListModules(m.ListModulesRequest(page_size=2))
+    modules.ListModules(m.ListModulesRequest(page_token=first.next_page_token))
+    last = list(running.engine.modules())[1]
+    assert asked == [((float("-inf"), ""), 3), ((last.create_time, last.sha256), 1000)]
+
+
 def test_a_module_gets_another_label_and_nothing_else_of_it_can_be_changed(modules, running):
     running.engine.add(GOOD, "before")
     asked = module_pb2.Module(name=NAME, label="after")
@@ -244,6 +260,9 @@ def test_a_page_is_not_shifted_by_what_is_removed(modules, running):
         {"page_token": "WzFd"},  # [1]
         {"page_token": "WyJtb2R1bGVzIiwieCJd"},  # ["modules","x"]
         {"page_token": "\u20ac"},
+        {"page_token": to_token("modules", "nan " + "0" * 64)},
+        {"page_token": to_token("modules", "0.0 x")},
+        {"page_token": to_token("modules", "0.0 \ud800")},
         {"page_size": -1},
     ],
 )

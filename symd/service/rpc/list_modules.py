@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile
+from math import isnan
 
+from symd.model.identities import is_digest
 from symd.model.summaries import ModuleRecord
 from symd.service.call import Call
-from symd.service.paging import bad_token, filled, from_token, to_token
+from symd.service.paging import DEFAULT_SIZE, bad_token, filled, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListModulesRequest, ListModulesResponse
 from symd.wire.modules import to_module
 
 LIST = "modules"
+_BEFORE_ALL = float("-inf"), ""
 
 
 def handle(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
-    seen = _key(request.page_token)
-    rest = dropwhile(lambda record: (record.create_time, record.sha256) <= seen, service.engine.modules())
+    at_once = min(page_size(request.page_size) + 1, DEFAULT_SIZE)  # one more tells whether there is another page
+    rest = service.engine.records(_seen(request.page_token), at_once)
     page = filled(rest, request.page_size, to_module)
     return ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
 
@@ -25,10 +27,15 @@ def _token(last: ModuleRecord) -> str:
     return to_token(LIST, f"{last.create_time!r} {last.sha256}")
 
 
-def _key(token: str) -> tuple[float, str]:
+def _seen(token: str) -> tuple[float, str]:
     """(create_time, sha256) of the last record seen. Raises ``BadQuery``."""
-    create_time, _, digest = from_token(token, LIST, str, "-inf ").partition(" ")
+    if not token:
+        return _BEFORE_ALL
+    written, _, digest = from_token(token, LIST, str, "").partition(" ")
     try:
-        return float(create_time), digest
+        create_time = float(written)
     except ValueError:
         raise bad_token() from None
+    if isnan(create_time) or not is_digest(digest):
+        raise bad_token()
+    return create_time, digest
