@@ -228,6 +228,18 @@ def _numbered(root: Path, number: int) -> Path:
     return root / ("catalogue.sqlite" if number == 1 else f"catalogue-{number}.sqlite")
 
 
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """A damaged catalogue that cannot be replaced: what can be read of it is read elsewhere until it can be."""
+
+    damaged: Path
+    fault: str
+    refusal: StoreUnavailable
+    """Why it cannot be replaced."""
+    copy: Callable[[Path, Path], None]
+    """Makes a catalogue, its second argument, of what can be read of its first. Raises ``StoreUnavailable`` and OSError."""
+
+
 @dataclass(eq=False, slots=True)
 class _Pool:
     """A file, and connections to it that nobody uses. Of one that was left what is given back goes with it."""
@@ -236,6 +248,8 @@ class _Pool:
     opened: OpenedPath | None = None
     """None of a copy, and before the file is made."""
     copy: CatalogueCopy | None = None
+    rescue: Rescue | None = None
+    """Where the copy has what could be read of a damaged file."""
     idle: list[sqlite3.Connection] = field(default_factory=list)
     is_left: bool = False
 
@@ -267,7 +281,9 @@ class Catalogue(CatalogueQueries):
 
     LAST_ENTRY = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
 
-    def __init__(self, root: Path, *, durable: bool = True, lock_seconds: float | None = None) -> None:
+    def __init__(
+        self, root: Path, *, durable: bool = True, lock_seconds: float | None = None, rescue: Rescue | None = None
+    ) -> None:
         self._root = root
         with disk(root):
             self._folder = OpenedPath(root)
@@ -283,6 +299,9 @@ class Catalogue(CatalogueQueries):
         self._lock = root / LOCK
         self._durable = durable
         self._write_lock = Lock()
+        if rescue is not None:
+            self._read_rescued(rescue)
+            return
         try:
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
                 self.renew()
@@ -349,6 +368,25 @@ class Catalogue(CatalogueQueries):
         self._pool, self.is_recovered = _Pool(copy.path, copy=copy), False
         log.error("%s cannot be opened where it is: a copy is read, and nothing is written until it can", original)
 
+    def _read_rescued(self, rescue: Rescue) -> None:
+        """Go on with what can be read of a damaged file until that can be replaced. Raises its ``refusal`` where there is room for that nowhere."""
+        try:
+            copy = CatalogueCopy(rescue.damaged, rescue.refusal, rescue.copy)
+        except StoreUnavailable:
+            self._folder.close()
+            raise rescue.refusal from None
+        self._pool, self.is_recovered = _Pool(copy.path, copy=copy, rescue=rescue), False
+        log.error(
+            "%s is damaged (%s) and cannot be replaced: what could be read of it is read, and nothing is written until it can",
+            rescue.damaged,
+            rescue.fault,
+        )
+
+    @property
+    def rescue(self) -> Rescue | None:
+        """The damaged file in whose place a copy is read; None where that is not so."""
+        return self._pool.rescue
+
     def renew(self) -> None:
         """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be opened again."""
         with disk(self._root):
@@ -359,6 +397,8 @@ class Catalogue(CatalogueQueries):
                 if self._folder.change():
                     return
                 pool, newer = self._pool, newest(self._root)
+                if pool.rescue is not None and newer == pool.rescue.damaged:
+                    return
                 if newer == pool.path or (pool.copy is not None and not opens_in_place(newer)):
                     return
                 self._pool = _Pool(newer, OpenedPath(newer))
@@ -390,6 +430,17 @@ class Catalogue(CatalogueQueries):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def writing_copy(self) -> Iterator[sqlite3.Connection]:
+        """A transaction in the copy that is read, of which nobody else knows. Raises ``StoreUnavailable`` where none is read any more."""
+        pool = self._pool
+        if pool.copy is None:
+            raise StoreUnavailable("the copy of the catalogue is gone", where=str(pool.path), hint="ask again")
+        with self._write_lock, self.translated(), closing(self._opened(pool)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
 
     @contextmanager
     def reading_at_once(self) -> Iterator[sqlite3.Connection]:

@@ -89,6 +89,8 @@ class Housekeeping:
                 looked = time.monotonic()
             attempt("replacing the catalogue", self._replace_damaged)
             if time.monotonic() - recovered >= RECOVERY_PERIOD:
+                attempt("replacing the damaged catalogue", self._replace_rescued)
+            if time.monotonic() - recovered >= RECOVERY_PERIOD:
                 attempt("bringing files and rows in step", self._recover)
                 recovered = time.monotonic()
             attempt("reading what others changed", self._tell_changes)
@@ -127,6 +129,13 @@ class Housekeeping:
             self._catalogue.damaged = None
             self._catalogue.is_recovered = self._catalogue.is_recovered and rebuilt is None
         self._catalogue.renew()
+
+    def _replace_rescued(self) -> None:
+        """A damaged catalogue that could not be replaced is, where it can be by now."""
+        found = self._catalogue.rescue
+        if found is not None:
+            rebuild(self._paths, found.damaged, found.fault, lock_seconds=self._limits.lock_seconds)
+            self._catalogue.renew()
 
     def _recover(self) -> None:
         """Bring files and rows in step, where they may not be."""

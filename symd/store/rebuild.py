@@ -19,6 +19,7 @@ from pathlib import Path
 from symd.errors import DataLoss, StoreUnavailable
 from symd.store import soundness
 from symd.store.catalogue import LOCK, existing, migrate, newest, replaced, successor, translated
+from symd.store.catalogue_copy import copy_with_log
 from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
 from symd.store.paths import StorePaths
 from symd.store.salvage import Salvage, salvage
@@ -46,13 +47,30 @@ def rebuild(
         if newest(paths.root) != damaged:
             return None
         fresh = paths.root / "catalogue.fresh"
-        found = _filled(fresh, damaged)
+        try:
+            found = _filled(fresh, damaged)
+        except BaseException:
+            fresh.unlink(missing_ok=True)  # it takes room, of which there may be none
+            raise
         fresh.rename(successor(damaged))
         if durable:
             sync_folder(paths.root)
         rebuilt = Rebuilt(_moved_aside(damaged, paths), fault, found)
     log.error("%s", rebuilt)
     return rebuilt
+
+
+def rescue(damaged: Path, to: Path) -> None:
+    """Make the catalogue ``to`` of what can be read of one that stays where it is, beside which nothing may be written: it is read from a copy.
+    Raises ``StoreUnavailable`` and OSError."""
+    copied = to.with_name(f"{to.name}.damaged")
+    try:
+        copy_with_log(damaged, copied)
+        found = _filled(to, copied)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{copied}{suffix}").unlink(missing_ok=True)
+    log.error("of %s were %s", damaged, found)
 
 
 def finish_rebuild(paths: StorePaths, lock_seconds: float | None = None) -> None:
@@ -77,7 +95,9 @@ def _filled(fresh: Path, damaged: Path) -> Salvage:
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         hint = "look whether the disk is full"
-        raise StoreUnavailable(f"no fresh catalogue could be made: {error}", where=str(fresh), hint=hint) from error
+        said = {"file": str(fresh), "sqlite": getattr(error, "sqlite_errorname", "")}
+        what = f"no fresh catalogue could be made: {error}"
+        raise StoreUnavailable(what, where=str(fresh), hint=hint, metadata=said) from error
     return found
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from symd.config import Limits
+from symd.errors import StoreUnavailable
 from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
@@ -90,7 +92,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
     that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
     stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened."""
     known = catalogue.all_sizes()
-    uncatalogued = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
+    uncatalogued = set(found_by_files(catalogue, tree))
     gone = known.keys() - tree.modules.keys() - paths.all_damaged()
     dropped = _drop_rows(
         paths, catalogue, {digest for digest in gone if not _is_unreadable(paths.module(digest), tree)}
@@ -116,6 +118,43 @@ def adopt(
             damaged.append(digest)
     _reconcile_indexes(paths, catalogue, limits, look(paths), set(left))
     return replace(found, damaged=tuple(damaged), uncatalogued=tuple(left))
+
+
+def found_by_files(catalogue: Catalogue, tree: Tree) -> tuple[Digest, ...]:
+    """The module files that have no right row."""
+    known = catalogue.all_sizes()
+    return tuple(sorted(digest for digest, size in tree.modules.items() if known.get(digest) != size))
+
+
+def adopt_into_copy(
+    paths: StorePaths,
+    catalogue: Catalogue,
+    limits: Limits,
+    found: Recovery,
+    stop: Callable[[], bool] = lambda: False,
+) -> Recovery:
+    """As ``adopt``, where a copy of the catalogue is read. Files that have other bytes than their names say stay where they are, without a
+    row; what is left when the catalogue can be written is done by whoever brings files and rows in step."""
+    left = list(found.uncatalogued)
+    with suppress(StoreUnavailable):  # it can be written by now
+        while left and not stop():
+            _adopt_into_copy(paths, catalogue, limits, left[0])
+            del left[0]
+    return replace(found, uncatalogued=tuple(left))
+
+
+def _adopt_into_copy(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Digest) -> None:
+    path = paths.module(digest)
+    try:
+        if is_hollow(path, limits.module_size) or sha256_of(path) != digest:
+            log.error("%s has other bytes than the module", path)
+            return
+        record = ModuleRecord(digest, path.lstat().st_size, "", "", time.time())
+    except OSError as error:
+        log.error("%s cannot be read: %s", path, error.strerror)  # noqa: TRY400 - it says all
+        return
+    with catalogue.writing_copy() as connection:
+        rows.insert(connection, record)
 
 
 def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Digest) -> bool:

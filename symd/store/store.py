@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 from symd.config import Limits
-from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, SymdError
+from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, StoreUnavailable, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
 from symd.store.budgets import bytes_of_index, bytes_of_module
-from symd.store.catalogue import Catalogue, damage
+from symd.store.catalogue import Catalogue, Rescue, damage, newest
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.eviction import Evicted, RemoveFile, make_room, remove_indexes, remove_modules
@@ -38,8 +38,8 @@ from symd.store.folder_writability import FolderWritability
 from symd.store.housekeeping import Housekeeping
 from symd.store.ownership import check_private
 from symd.store.paths import StorePaths
-from symd.store.rebuild import Rebuilt, finish_rebuild, rebuild
-from symd.store.recovery import Recovery, adopt, prepared, recover
+from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
+from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
 from symd.store.removed_files import removing
 from symd.store.temporary_folder import make_temporary_folder
 
@@ -102,31 +102,44 @@ class Store(CataloguedModules):
         return self._paths.root
 
     def _opened(self) -> tuple[Catalogue, Recovery]:
-        """The catalogue, in step with the files, and what was mended for that. One that is damaged is made anew; two in a
-        row are not believed."""
+        """The catalogue, in step with the files, and what was mended for that. One that is damaged is made anew, elsewhere where it cannot
+        be replaced; two in a row are not believed."""
         try:
-            return self._in_step(None)
+            return self._in_step(self._sound())
         except DataLoss as error:
-            damaged = Path(error.metadata["file"])
-            if damaged.parent != self.root:  # a copy is read, for the disk has no room for another catalogue
+            read, fault = Path(error.metadata["file"]), error.metadata["fault"]
+        with disk(self.root):
+            damaged = read if read.parent == self.root else newest(self.root)
+        try:
+            rebuilt = self._rebuilt(damaged, fault) if damaged == read or faults(damaged) else None
+        except StoreUnavailable as refusal:
+            if "limit" in refusal.metadata:  # another process may be about to replace it
                 raise
-            seconds = self._limits.lock_seconds
-            fault = error.metadata["fault"]
-            rebuilt = rebuild(self._paths, damaged, fault, durable=self._durable, lock_seconds=seconds)
-            return self._in_step(rebuilt)
+            return self._in_step(self._sound(Rescue(damaged, fault, refusal, rescue)))
+        return self._in_step(self._sound(), rebuilt)
 
-    def _in_step(self, rebuilt: Rebuilt | None) -> tuple[Catalogue, Recovery]:
-        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=self._limits.lock_seconds)
-        with catalogue.reading() as connection:
-            found = soundness.faults(connection, soundness.START)
-        if found:
-            raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
+    def _rebuilt(self, damaged: Path, fault: str) -> Rebuilt | None:
+        seconds = self._limits.lock_seconds
+        return rebuild(self._paths, damaged, fault, durable=self._durable, lock_seconds=seconds)
+
+    def _sound(self, rescue: Rescue | None = None) -> Catalogue:
+        """The catalogue, when the values by which a start goes have been looked at. Raises ``DataLoss``, which names what was read."""
+        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=self._limits.lock_seconds, rescue=rescue)
+        try:
+            _check_sound(catalogue)
+        except BaseException:
+            catalogue.close()
+            raise
+        return catalogue
+
+    def _in_step(self, catalogue: Catalogue, rebuilt: Rebuilt | None = None) -> tuple[Catalogue, Recovery]:
         with disk(self.root):
             leftovers = self._swept(catalogue)
             if not catalogue.is_recovered:
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
-                    return catalogue, Recovery(leftovers)
+                    lost = found_by_files(catalogue, self._tree) if catalogue.rescue is not None else ()
+                    return catalogue, Recovery(leftovers, uncatalogued=lost)
             finish_rebuild(self._paths, self._limits.lock_seconds)
             recovery = recover(self._paths, catalogue, self._limits, self._tree)
             catalogue.is_recovered = True
@@ -150,8 +163,9 @@ class Store(CataloguedModules):
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
         if self.recovery.uncatalogued:
+            act = adopt if self._catalogue.unwritable is None else adopt_into_copy
             with disk(self.root):
-                self.recovery = adopt(self._paths, self._catalogue, self._limits, self.recovery, stop)
+                self.recovery = act(self._paths, self._catalogue, self._limits, self.recovery, stop)
 
     def _keep_house(self) -> None:
         housekeeping = Housekeeping(
@@ -369,6 +383,13 @@ class Store(CataloguedModules):
             )
             yield connection
         self._report(evicted)
+
+
+def _check_sound(catalogue: Catalogue) -> None:
+    with catalogue.reading() as connection:
+        found = soundness.faults(connection, soundness.START)
+    if found:
+        raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
 
 
 def _held(digest: str, seconds: float, holder: str) -> DeadlineExceeded:
