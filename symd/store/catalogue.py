@@ -532,6 +532,12 @@ class Catalogue(CatalogueQueries):
             self.on_refusal(error)
             raise
 
+    def reuse_log(self) -> None:
+        """Let the next transaction write over the log of writes from its beginning, where nobody reads from it any more: on a full disk that is
+        the room which it needs."""
+        with suppress(SymdError), self.translated(), self._borrowed() as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
     def compact(self) -> None:
         """Give pages that hold nothing back to the disk, where they are many; the log of writes is emptied."""
         with self.translated(), self._borrowed() as connection:

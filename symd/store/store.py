@@ -267,6 +267,16 @@ class Store(CataloguedModules):
         except LimitExceeded:
             self.forget_attempts(digest, version)
 
+    def remove(self, digest: str) -> None:
+        """As ``CataloguedModules.remove``. On a full disk, which whoever removes modules may want to empty, it is tried twice."""
+        try:
+            super().remove(digest)
+        except StoreUnavailable as error:
+            if error.metadata.get("sqlite") != "SQLITE_FULL":
+                raise
+            self._catalogue.reuse_log()
+            super().remove(digest)
+
     def drop_index(self, digest: str, version: int) -> None:
         """Remove an index file; it is made again when it is needed."""
         with disk(self._paths.root), self._catalogue.writing() as connection:

@@ -437,7 +437,9 @@ def test_a_removal_on_a_full_disk_is_done_or_not_done_at_all(small_disk: Path):
         digests = [store.put(b"%d" % number, label="x" * 200) for number in range(20)]
         mapped = [store.data(digest) for digest in digests]
         filled = fill(small_disk)
-        refused = set(filter(lambda digest: is_refused(partial(store.remove, digest)), digests))
+        with store._catalogue.reading_at_once() as reader:  # the log of writes cannot be written over
+            reader.execute("SELECT count(*) FROM modules").fetchone()
+            refused = set(filter(lambda digest: is_refused(partial(store.remove, digest)), digests))
         assert refused
         assert set(store.missing(digests)) == set(digests) - refused
         assert {Path(name).name for name in files(root) if name != "fill"} == refused
@@ -446,6 +448,16 @@ def test_a_removal_on_a_full_disk_is_done_or_not_done_at_all(small_disk: Path):
             store.remove(digest)
         assert (store.records(), files(root)) == ([], set())
         assert len(mapped) == len(digests)
+
+
+def test_a_full_disk_is_emptied_by_removals(small_disk: Path):
+    with Store(small_disk / "store") as store:
+        digests = [store.put(os.urandom(100_000)) for _ in range(8)]
+        fill(small_disk)
+        with store._catalogue.reading():  # a connection that stays open: the log of writes is not removed
+            for digest in digests:
+                store.remove(digest)
+        assert store.records() == []
 
 
 def is_refused(act: Callable[[], object]) -> bool:
