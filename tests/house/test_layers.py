@@ -21,6 +21,7 @@ ORDER = (
     "leftovers",
     "output_file",
     "host_and_port",
+    "question_time",
     "api",
     "elf",
     "spirv",
