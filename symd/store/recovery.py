@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +92,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
     that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
     stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened."""
     known = catalogue.all_sizes()
-    uncatalogued = set(found_by_files(catalogue, tree))
+    uncatalogued = set(found_by_files(known, tree))
     gone = known.keys() - tree.modules.keys() - paths.all_damaged()
     dropped = _drop_rows(
         paths, catalogue, {digest for digest in gone if not _is_unreadable(paths.module(digest), tree)}
@@ -120,9 +120,8 @@ def adopt(
     return replace(found, damaged=tuple(damaged), uncatalogued=tuple(left))
 
 
-def found_by_files(catalogue: Catalogue, tree: Tree) -> tuple[Digest, ...]:
-    """The module files that have no right row."""
-    known = catalogue.all_sizes()
+def found_by_files(known: Mapping[Digest, int], tree: Tree) -> tuple[Digest, ...]:
+    """The module files that have no right row among the sizes that are ``known``."""
     return tuple(sorted(digest for digest, size in tree.modules.items() if known.get(digest) != size))
 
 

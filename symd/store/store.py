@@ -138,7 +138,7 @@ class Store(CataloguedModules):
             if not catalogue.is_recovered:
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
-                    lost = found_by_files(catalogue, self._tree) if catalogue.rescue is not None else ()
+                    lost = found_by_files(catalogue.all_sizes(), self._tree) if catalogue.rescue is not None else ()
                     return catalogue, Recovery(leftovers, uncatalogued=lost)
             finish_rebuild(self._paths, self._limits.lock_seconds)
             recovery = recover(self._paths, catalogue, self._limits, self._tree)

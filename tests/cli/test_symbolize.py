@@ -198,16 +198,21 @@ def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
     assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)
 
 
+def options_of(way: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What makes ``symd symbolize`` read ``file`` that way: as a large file, or from a store that has its index."""
+    if way == "large":
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    if way != "stored":
+        return []
+    with Engine(Store(tmp_path / "store")) as engine:
+        engine.add(file.read_bytes())
+    return ["--store", tmp_path / "store"]
+
+
 @pytest.mark.parametrize("way", ["one by one", "large", "stdin", "stored"])
 def test_an_offset_behind_a_kernel_says_how_long_that_is(way: str, run: Run, symd: Run, tmp_path: Path, monkeypatch):
     file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
-    options: list[object] = []
-    if way == "large":
-        monkeypatch.setattr(opened_file, "LARGE", 1)
-    if way == "stored":
-        with Engine(Store(tmp_path / "store")) as engine:
-            engine.add(file.read_bytes())
-        options = ["--store", tmp_path / "store"]
+    options = options_of(way, file, tmp_path, monkeypatch)
     told = (
         symd("symbolize", file, "-", stdin=b"shade+0x10000\n")
         if way == "stdin"
@@ -224,13 +229,7 @@ def test_the_size_of_spirv_that_is_not_meant_is_not_told(way: str, run: Run, tmp
     spirv = (samples / "spirv" / "bin" / "atomics.O2.legacy.spv").read_bytes().replace(b"count", b"shade")
     file = tmp_path / "both.a"
     file.write_bytes(in_archive(spirv, (samples / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()))
-    options: list[object] = []
-    if way == "large":
-        monkeypatch.setattr(opened_file, "LARGE", 1)
-    if way == "stored":
-        with Engine(Store(tmp_path / "store")) as engine:
-            engine.add(file.read_bytes())
-        options = ["--store", tmp_path / "store"]
+    options = options_of(way, file, tmp_path, monkeypatch)
     told = run("symbolize", *options, file, "shade+0x300")
     assert told.err == "symd: shade is 180 (0xb4) bytes long; 0x300 lies behind its text\n"
     told = run("symbolize", *options, "--object", "m0", file, "shade+0x10000")
@@ -243,13 +242,7 @@ def test_a_name_that_spirv_alone_has_says_what_to_write(way: str, run: Run, symd
     other, asked = (samples / name for name in ("blend.dpcpp.spv", "inline.O2.ocl-100.spv"))
     file = tmp_path / "two images.a"
     file.write_bytes(in_archive(other.read_bytes(), asked.read_bytes()))
-    options: list[object] = []
-    if way == "large":
-        monkeypatch.setattr(opened_file, "LARGE", 1)
-    if way == "stored":
-        with Engine(Store(tmp_path / "store")) as engine:
-            engine.add(file.read_bytes())
-        options = ["--store", tmp_path / "store"]
+    options = options_of(way, file, tmp_path, monkeypatch)
     told = (
         symd("symbolize", file, "-", stdin=b"fade+0x10\n")
         if way == "stdin"
