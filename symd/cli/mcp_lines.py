@@ -14,6 +14,8 @@ from contextlib import suppress
 from threading import Thread
 from typing import Final
 
+from symd.cli.termination import AWAKE_SECONDS
+
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
@@ -26,8 +28,18 @@ async def whole_lines() -> AsyncIterator[str]:
     read: asyncio.Queue[bytes] = asyncio.Queue(1)
     thread = Thread(target=_read, args=(_taken(), read, asyncio.get_running_loop()), name="symd-mcp-lines", daemon=True)
     thread.start()
-    while line := await read.get():
-        yield with_whole_characters(line).decode("utf-8", "replace")
+    awake = asyncio.create_task(_awake())
+    try:
+        while line := await read.get():
+            yield with_whole_characters(line).decode("utf-8", "replace")
+    finally:
+        awake.cancel()
+
+
+async def _awake() -> None:
+    """A loop that only waits for lines would not hear of some signals."""
+    while True:  # noqa: ASYNC110 - for nothing in particular
+        await asyncio.sleep(AWAKE_SECONDS)
 
 
 def with_whole_characters(line: bytes) -> bytes:

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from typing import Final
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
+AWAKE_SECONDS: Final = 1.0
+"""How long a command that lasts waits at a time. The system may hand a signal to another thread, or to the main one just before that begins to
+wait: what Python does about the signal is done when the main thread runs again."""
 
 
 class Terminated(SystemExit):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import webbrowser
 from pathlib import Path
 
@@ -11,11 +12,9 @@ import click
 from symd.cli.options import debug_option, example, file_argument, limit_option, rules_option, server_option
 from symd.cli.output import write_line
 from symd.cli.page_site import page_options, shown_module
+from symd.cli.termination import AWAKE_SECONDS
 from symd.config import Limits
 from symd.model.sources import PathRule
-
-WAIT_SECONDS = 3600.0
-"""How long one wait for the end lasts; Ctrl-C ends it, too."""
 
 
 @click.command(
@@ -69,7 +68,8 @@ def command(
             if opens and not webbrowser.open(view.invitation):
                 click.echo("symd: no browser could be started: open that address", err=True)
             try:
-                while not view.presence.gone.wait(WAIT_SECONDS) or keep:
-                    view.presence.gone.clear()
+                end = threading.Event() if keep else view.presence.gone
+                while not end.wait(AWAKE_SECONDS):
+                    pass
             except KeyboardInterrupt:
                 return

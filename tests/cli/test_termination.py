@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -24,6 +25,8 @@ LONG = 60.0
 """Seconds after which a command counts as hung."""
 ENDINGS = {signal.SIGTERM: -signal.SIGTERM, signal.SIGHUP: -signal.SIGHUP, signal.SIGINT: 130}
 """What each signal ends a command with."""
+HELLO = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+"""What ``symd mcp`` answers at once."""
 
 
 @contextmanager
@@ -36,6 +39,16 @@ def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.kill()
+
+
+def threads(process: int) -> list[int]:
+    """The numbers of a process's threads; the first is the main one."""
+    return sorted(int(each.name) for each in Path(f"/proc/{process}/task").iterdir())
+
+
+def thread_kill(process: int, thread: int, number: int) -> int:
+    """tgkill(2): a signal for one thread."""
+    return ctypes.CDLL(None, use_errno=True).tgkill(process, thread, number)
 
 
 def eventually(holds: Callable[[], object]) -> None:
@@ -148,3 +161,22 @@ def test_what_is_not_a_dead_makers_folder_stays(tmp_path: Path, temporary: Path)
     assert len(list(temporary.iterdir())) == 4
     assert living.path.is_dir()
     assert kept.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), [(["view", "--no-browser", str(AMD)], b""), (["view", "--no-browser", "--keep", str(AMD)], b""), (["mcp"], HELLO)]
+)  # fmt: skip
+def test_a_signal_that_another_thread_gets_ends_a_command_that_lasts(
+    temporary: Path, command: list[str], said: bytes
+) -> None:
+    with started(temporary, *command) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(said)
+        process.stdin.flush()
+        assert process.stdout.readline()
+        eventually(lambda: len(threads(process.pid)) > 1)
+        time.sleep(0.2)  # until the main thread waits; sooner it would see the signal in any case
+        assert thread_kill(process.pid, threads(process.pid)[-1], signal.SIGTERM) == 0
+        assert process.wait(LONG) == -signal.SIGTERM
+    assert not list(temporary.iterdir())
