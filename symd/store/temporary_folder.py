@@ -42,14 +42,25 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
     remove_leftovers(parent, name, stat.S_ISDIR, _remove)
     while True:
         path = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}"
-        path.mkdir(mode=FOLDER_MODE)
-        with suppress(FileNotFoundError):  # it was taken for an abandoned one before it was locked
-            lock = os.open(path, _OPENING)
-            with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            if path.is_dir():
-                return TemporaryFolder(path, lock)
-            os.close(lock)
+        try:
+            path.mkdir(mode=FOLDER_MODE)
+            with suppress(FileNotFoundError):  # it was taken for an abandoned one before it was locked
+                lock = _locked(path)
+                if path.is_dir():
+                    return TemporaryFolder(path, lock)
+                os.close(lock)
+        except FileExistsError:
+            raise  # it is somebody else's
+        except BaseException:  # a signal may come before anybody has the folder who would remove it
+            _remove(path)
+            raise
+
+
+def _locked(path: Path) -> int:
+    lock = os.open(path, _OPENING)
+    with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 def _remove(path: Path) -> None:

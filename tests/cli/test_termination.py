@@ -48,7 +48,8 @@ def threads(process: int) -> list[int]:
 
 def thread_kill(process: int, thread: int, number: int) -> int:
     """tgkill(2): a signal for one thread."""
-    return ctypes.CDLL(None, use_errno=True).tgkill(process, thread, number)
+    result: int = ctypes.CDLL(None).tgkill(process, thread, number)
+    return result
 
 
 def eventually(holds: Callable[[], object]) -> None:

@@ -72,6 +72,16 @@ def test_what_stays_of_a_temporary_folder_is_told(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_signal_while_a_temporary_folder_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_handle: int, _operation: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fcntl, "flock", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        make_temporary_folder(tmp_path, "x-")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("number", "limit"), [(errno.EMFILE, "ulimit -n"), (errno.ENFILE, "fs.file-max")])
 def test_where_no_file_can_be_opened_any_more_the_limit_to_raise_is_named(
     number: int, limit: str, tmp_path: Path
