@@ -13,16 +13,18 @@ from symd.cli.opened_file import mapped_file
 from symd.cli.stored_index import stored_index
 from symd.config import Limits
 from symd.containers import Opening
+from symd.containers.code_again import CodeAgain
 from symd.containers.file_part import forget, sha256_of
 from symd.errors import SymdError
-from symd.index.file_index import FileIndex
+from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
 from symd.index.module import judged_summary, object_summary, read_now
 from symd.index.module_tables import DecodedObject
-from symd.model.addresses import ByKernel
+from symd.model.addresses import ByAddress, ByKernel
 from symd.model.answers import Answer
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.query.candidates import MAX_CANDIDATES
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -118,7 +120,9 @@ class LargeFile:
             return file_answers(self._stored, questions, path, self._limits, as_written=as_written)
         asked = None if path is not None else _functions(questions)
         if self._index is None or self._asked != (asked, path):
-            self._index, self._asked = self._opened(asked, path), (asked, path)
+            enough = _EnoughTexts(questions if self._index is None else (), path)
+            self._index = self._opened(asked, path, enough)
+            self._asked = None if enough.found else (asked, path)
         return file_answers(self._index, questions, path, self._limits, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
@@ -143,28 +147,52 @@ class LargeFile:
         known = self._stored or self._index
         return known.kernel_sizes(kernel, path) if known else set()
 
-    def _opened(self, names: frozenset[str] | None, path: str | None) -> FileIndex:
+    def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
         """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
-        symbol has a name, debug data may, so that all objects are opened. SPIR-V inside a container is meant with ``path`` only."""
+        symbol has a name, debug data may, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
         with mapped_file(self._file) as mapped, gc_frozen():
             data = cast("bytes", mapped)
-            opening = Opening(data, self._limits, path)
-            objects, found, is_empty = [], set[str](), True
+            opening, again = Opening(data, self._limits, path), CodeAgain(data, self._limits)
+            objects, named, found, is_empty = [], [], frozenset[str](), True
             try:
                 for code in opening:
                     is_empty = False
-                    named = _names(code) & (names or frozenset())
-                    meant = names is None and (path is not None or not code.is_compiler_input)
-                    if meant or named:
-                        objects.append(code)
-                        found |= named
+                    kept = again.without_bytes(code)
+                    if path is not None or not code.is_compiler_input:
+                        objects.append(kept)
+                    if names is not None and (known := _names(code) & names):
+                        named.append(kept)
+                        found |= known
+                    del code
                     forget(data)
+                    if enough.with_texts_of(kept):
+                        break
             except SymdError as error:
                 raise error.prefix_where(self._file) from None
-            if names is not None and found != names:
-                return self._opened(None, None)
             notes = tuple(opening.notes) if is_empty else ()
-            return FileIndex(objects, ModuleSummary(Digest(""), len(data), opening.format, notes=notes), self._limits)
+            summary = ModuleSummary(Digest(""), len(data), opening.format, notes=notes)
+            return FileIndex(named if found == names else objects, summary, self._limits, again)
+
+
+class _EnoughTexts:
+    """Says when nothing more of a container can change the answers to ``questions``: where so many text sections hold each of the
+    addresses that the answer, which is ambiguous, names no more. ``found`` says that it was so."""
+
+    def __init__(self, questions: Queries, path: str | None) -> None:
+        few = isinstance(questions, Sequence) and path is None and len(questions) <= MAX_PARTIAL_QUERIES
+        addresses = [query.address for query in questions if isinstance(query, ByAddress)] if few else []
+        self._left = dict.fromkeys(addresses, MAX_CANDIDATES) if len(addresses) == len(questions) else {}
+        self.found = False
+
+    def with_texts_of(self, code: CodeObject) -> bool:
+        """Whether these texts, with those before them, are enough."""
+        if not self._left or code.is_compiler_input:
+            return False
+        for address, left in tuple(self._left.items()):
+            held = sum(0 <= address - text.address - code.bias < text.size for text in code.sections if text.executable)
+            self._left[address] = left - held
+        self.found = all(left <= 0 for left in self._left.values())
+        return self.found
 
 
 def _functions(questions: Queries) -> frozenset[str] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.containers.code_again import CodeAgain, without_bytes
+from symd.debuginfo import read_in_turn
 from symd.errors import SymdError
 from symd.index.builder import build_unpacked
 from symd.index.lookup import Index
@@ -24,10 +26,12 @@ MAX_PARTIAL_QUERIES = 64
 
 
 class FileIndex:
-    """Partial, then whole."""
+    """Partial, then whole. ``again`` has the bytes of those code objects that have none."""
 
-    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits) -> None:
-        self._objects, self._limits = objects, limits
+    def __init__(
+        self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits, again: CodeAgain | None = None
+    ) -> None:
+        self._objects, self._limits, self._again = objects, limits, again
         self._summary = summary
         self._asked = 0
         self._wholes: dict[bool, Index] = {}
@@ -50,7 +54,8 @@ class FileIndex:
     def _partial(self) -> PartialIndex:
         from symd.index.partial import PartialIndex  # noqa: PLC0415 - who asks for many addresses needs all of the index
 
-        return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
+        complete = self._again.complete if self._again else None
+        return PartialIndex(self._objects, self._summary, units=True, limits=self._limits, complete=complete)
 
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``."""
@@ -61,9 +66,8 @@ class FileIndex:
         """As of ``ModuleSummary``."""
         if path is None:
             return "" if self._objects else self._summary.unread(None)
-        decoded = (
-            item.debug for item in decoded_objects([each for each in self._objects if each.path == path], self._limits)
-        )
+        meant = self._complete([each for each in self._objects if each.path == path])
+        decoded = (item.debug for item in decoded_objects(list(meant), self._limits))
         refused = next((f"{UNREAD}{debug}" for debug in decoded if isinstance(debug, SymdError)), "")
         return refused or self._summary.unread(path)
 
@@ -84,10 +88,21 @@ class FileIndex:
         """Build the index; the memory freed afterwards is kept for the answers."""
         self._heap = keep_freed_memory(self._summary.size)
         meant = [code for code in self._objects if inputs or not code.is_compiler_input]
-        decoded = iter(decoded_objects(meant, self._limits))
+        decoded = self._decoded(meant)
         every = [
             next(decoded) if inputs or not code.is_compiler_input else DecodedObject(code, None)
             for code in self._objects
         ]
         file, unpacked = build_unpacked(every, self._summary)
         return Index(file, one_table=True, unpacked=unpacked)
+
+    def _decoded(self, codes: Sequence[CodeObject]) -> Iterator[DecodedObject]:
+        """Each with what is decoded from it, and without its bytes where those can be read again."""
+        if self._again is None:
+            yield from decoded_objects(codes, self._limits)
+            return
+        for code, debug in read_in_turn(self._complete(codes), self._limits, self._summary.size):
+            yield DecodedObject(without_bytes(code), debug)
+
+    def _complete(self, codes: Sequence[CodeObject]) -> Iterable[CodeObject]:
+        return self._again.each_complete(codes) if self._again else codes

@@ -11,6 +11,7 @@ import numpy as np
 
 from symd import containers, debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.containers.code_again import without_bytes
 from symd.containers.file_part import LARGE, forget, sha256_of
 from symd.containers.lazy import LazyMapping
 from symd.errors import SymdError
@@ -21,7 +22,7 @@ from symd.index.format import Column
 from symd.index.interner import Interner
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
-from symd.model.code import CodeObject, Kernel
+from symd.model.code import CodeObject
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest
 from symd.model.summaries import UNREAD, KernelSummary, ModuleSummary, ObjectSummary
@@ -87,20 +88,8 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limi
 
 
 def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, ObjectSummary]:
-    return item._replace(code=_without_bytes(item.code)), read_now(object_summary(item, digest))
-
-
-def _without_bytes(code: CodeObject) -> CodeObject:
-    """What an index says of a code object, its text sections among them, and nothing that keeps its bytes."""
-    return replace(
-        code,
-        data=b"",
-        sections=tuple(replace(section, content=b"") for section in code.sections if section.executable),
-        kernels=tuple(Kernel(name, section, offset, size) for name, section, offset, size, _ in code.kernels),
-        facts=_plain(code.facts),
-        warnings=(),
-        parsed=None,
-    )
+    code = replace(without_bytes(item.code), facts=_plain(item.code.facts))
+    return item._replace(code=code), read_now(object_summary(item, digest))
 
 
 def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectSummary:

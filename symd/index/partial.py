@@ -19,16 +19,22 @@ from symd.index.lookup import Index
 from symd.index.module import decoded_objects
 from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
-from symd.model.code import CodeObject, Function, Kernel
+from symd.model.code import CodeObject, DebugScheme, Function, Kernel
+from symd.model.debug_info import DebugInfo, LineRows, Scopes
 from symd.model.summaries import ModuleSummary
 
 Places = Sequence[tuple[int, int]]
 """Section numbers and offsets in them."""
 
+Complete = Callable[[CodeObject], CodeObject]
+
 MIN_OBJECTS = 16
 """From so many code objects on it is worth while to decode some of them whole."""
 MAX_DECODED = 8
 """So often something is decoded; who asks for more wants the whole index."""
+
+
+_WITHOUT_DEBUG_DATA = DebugInfo(LineRows.empty(), Scopes.empty())
 
 
 class PartialIndex:
@@ -42,10 +48,12 @@ class PartialIndex:
         *,
         units: bool,
         limits: Limits = DEFAULT_LIMITS,
+        complete: Complete | None = None,
     ) -> None:
+        """``complete`` gives what decoding a code object needs, where ``objects`` lack it."""
         self.summary = summary
         self._units = units
-        self._items = [_Item(code, limits) for code in objects]
+        self._items = [_Item(code, limits, complete) for code in objects]
         self._text_names = _TextNames(objects)
         self._count = 0
         self._lock = threading.Lock()
@@ -76,7 +84,10 @@ class PartialIndex:
             position.object: [] for name in names for position in self._text_names.named(name)
         }
         for query in queries:
-            for position in self._text_names.meant(query, path):
+            meant = [*self._text_names.meant(query, path)]
+            if not isinstance(query, ByKernel) and len(meant) > 1 and self._name_kernels(meant):
+                continue
+            for position in meant:
                 asked.setdefault(position.object, []).append((position.section, position.offset))
         if not (names <= self._text_names.kernels.keys() or all(asked.values())):
             return None  # where nothing is decoded kernels are known, and other functions are not
@@ -87,6 +98,19 @@ class PartialIndex:
             parts = any(item.is_part for item in self._items)
             self._file = build_unless_suspect(some, self.summary) if parts else build(some, self.summary)
         return self._file
+
+    def _name_kernels(self, ambiguous: Sequence[_Position]) -> bool:
+        """Whether the index knows in which kernels these are: the answer that names them all needs no lines. False where debug data
+        has the names, or part of it is decoded."""
+        items = [self._items[number] for number in {position.object for position in ambiguous}]
+        if self._text_names.nameless or any(item.is_part for item in items):
+            return False
+        unknown = [item for item in items if item.indexed.debug is None]
+        for item in unknown:
+            item.name_kernels()
+        if unknown:
+            self._file = self._index = None
+        return True
 
     def _has(self, item: _Item, places: Places, kernels: set[str]) -> bool:
         """Whether the item has what these places need, decoded now if that is not too much."""
@@ -173,9 +197,10 @@ class _TextNames:
 class _Item:
     """A code object and what of it is decoded, or indexed."""
 
-    def __init__(self, code: CodeObject, limits: Limits) -> None:
-        self.code, self._limits = code, limits
+    def __init__(self, code: CodeObject, limits: Limits, complete: Complete | None) -> None:
+        self.code, self._limits, self._complete = code, limits, complete
         self.indexed = DecodedObject(code, None)
+        self._knows_kernels_alone = False
         self._part: debuginfo.PartialDebugInfo | None = None
         self._ranges: TextRanges | None = None
         self._places: list[tuple[int, int]] = []
@@ -192,7 +217,12 @@ class _Item:
             return kernels <= self._kernels and all(self._ranges.holds(*place) for place in places)
         if self._part is not None:
             return self.part_holds(places)
-        return self.indexed.debug is not None or not places
+        return not places or (self.indexed.debug is not None and not self._knows_kernels_alone)
+
+    def name_kernels(self) -> None:
+        """Of a code object that is not decoded, index which text belongs to which kernel."""
+        self.indexed = DecodedObject(self.code, _WITHOUT_DEBUG_DATA)
+        self._knows_kernels_alone = self.code.debug is not DebugScheme.NONE
 
     def part_holds(self, places: Places) -> bool:
         return self._part is not None and all(self._part.text.holds(*place) for place in places)
@@ -202,7 +232,7 @@ class _Item:
         section, offset = zip(*self._places, *places, strict=True)
         try:
             part = debuginfo.read_part(
-                self.code, np.array(section, np.uint32), np.array(offset, np.uint64), self._limits
+                self._whole_code(), np.array(section, np.uint32), np.array(offset, np.uint64), self._limits
             )
         except SymdError:
             return False
@@ -222,5 +252,9 @@ class _Item:
             self.indexed = DecodedObject(*text_ranges.narrowed(self.code, debug, self._ranges, self._kernels))
 
     def decode(self) -> bool:
-        self._part, self._ranges, self.indexed = None, None, decoded_objects([self.code], self._limits)[0]
+        self._part, self._ranges, self._knows_kernels_alone = None, None, False
+        self.indexed = decoded_objects([self._whole_code()], self._limits)[0]
         return True
+
+    def _whole_code(self) -> CodeObject:
+        return self._complete(self.code) if self._complete else self.code

@@ -8,6 +8,7 @@ import pytest
 
 from symd.cli import extract, large_file, opened_file
 from symd.cli.output import Branch, write_tree
+from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
 from tests.builders.kpack import host
@@ -101,6 +102,47 @@ def test_spirv_that_no_address_means_is_not_kept(monkeypatch, tmp_path):
     assert file.symbolize(address)[0].reason is Reason.OUTSIDE_TEXT
     assert file.symbolize(address, "m1")[0].reason is not Reason.OUTSIDE_TEXT
     assert kept == [0, 1]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_many_questions_have_the_same_answers(name, run, monkeypatch):
+    found = run("info", "--json", SAMPLES / name).json[0]["objects"]
+    kernels = [kernel for one in found for kernel in one["kernels"]]
+    asked = [f"{kernel['name']}+{offset:#x}" for kernel in kernels for offset in range(0x80)]
+    asked = list(dict.fromkeys(asked))[:500]
+    path = next(one["object"] for one in found if one["kernels"])
+    before = [run("symbolize", "--json", SAMPLES / name, *chosen, *asked) for chosen in ([], ["--object", path])]
+    assert len(asked) > MAX_PARTIAL_QUERIES
+    monkeypatch.setattr(opened_file, "LARGE", 1)
+    assert [
+        run("symbolize", "--json", SAMPLES / name, *chosen, *asked) for chosen in ([], ["--object", path])
+    ] == before
+
+
+@pytest.mark.usefixtures("large")
+def test_no_bytes_of_code_objects_are_kept(monkeypatch):
+    kept = []
+    make = large_file.FileIndex
+    monkeypatch.setattr(large_file, "FileIndex", lambda found, *rest: kept.extend(found) or make(found, *rest))
+    file = large_file.LargeFile(str(SAMPLES / "cuda/bin/tonemap.zstd.fatbin"), large_file.Limits())
+    assert file.symbolize([ByAddress(ObjectAddress(1 << 40))])[0].reason is Reason.OUTSIDE_TEXT
+    assert len(kept) == 2
+    assert not any(code.data or any(section.data for section in code.sections) for code in kept)
+
+
+@pytest.mark.usefixtures("large")
+def test_no_more_is_opened_than_an_ambiguous_answer_names(monkeypatch, tmp_path):
+    kept = []
+    make = large_file.FileIndex
+    monkeypatch.setattr(large_file, "FileIndex", lambda found, *rest: kept.append(len(found)) or make(found, *rest))
+    code = (SAMPLES / "kernels/bin/vadd/dg2-opt.zebin").read_bytes()
+    (tmp_path / "kernels.a").write_bytes(in_archive(*[code] * 100))
+    file = large_file.LargeFile(str(tmp_path / "kernels.a"), large_file.Limits())
+    address = [ByAddress(ObjectAddress(0x40))]
+    answers = [file.symbolize(address)[0], file.symbolize(address)[0]]
+    assert kept == [64, 100], "whoever asks on wants all of it"
+    assert answers[0] == answers[1]
+    assert len(answers[0].candidates) == 64
 
 
 @pytest.mark.usefixtures("large")

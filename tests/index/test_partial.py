@@ -171,12 +171,27 @@ def test_of_many_code_objects_those_are_decoded_that_are_asked_for() -> None:
     assert partial.index([ByKernel("ray_0", KernelOffset(16))]) is not None
 
 
-def test_an_address_of_many_code_objects_needs_all() -> None:
+@pytest.mark.parametrize("count", [2, MIN_OBJECTS])
+@pytest.mark.parametrize("query", [ByAddress(ObjectAddress(16)), BySection(".text", SectionOffset(16))])
+def test_a_place_of_several_code_objects_decodes_none(count: int, query: Query) -> None:
+    objects = container(count)
+    partial = PartialIndex(objects, NO_SUMMARY, units=True)
+    found = partial.index([query])
+    assert found is not None
+    assert not found.columns.object_rows.any()
+    (answer,) = symbolize(found, [query])
+    assert answer == symbolize(whole(objects), [query])[0]
+    assert [candidate.kernel for candidate in answer.candidates] == [f"ray_{number}" for number in range(count)]
+
+
+def test_a_code_object_of_which_kernels_alone_were_asked_is_decoded_when_its_lines_are() -> None:
     objects = container(MIN_OBJECTS)
-    query = ByAddress(ObjectAddress(16))
-    assert PartialIndex(objects, NO_SUMMARY, units=True).index([query]) is None, (
-        "so many that the whole index is as good"
-    )
+    partial = PartialIndex(objects, NO_SUMMARY, units=True)
+    partial.index([ByAddress(ObjectAddress(16))])
+    query = ByKernel("ray_3", KernelOffset(16))
+    found = partial.index([query])
+    assert found is not None
+    assert symbolize(found, [query])[0] == symbolize(whole(objects), [query])[0]
 
 
 def test_few_code_objects_are_decoded_whole_or_not_at_all() -> None:

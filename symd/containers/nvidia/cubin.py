@@ -13,12 +13,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
+from symd.containers.lazy import LazyMapping, LazySequence
 from symd.containers.nvidia import relocated_image
 from symd.elf.constants import (
     EF_CUDA_ACCELERATORS,
@@ -41,7 +43,7 @@ from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vend
 from symd.model.identities import ObjectPath
 
 if TYPE_CHECKING:
-    from symd.containers.nvidia import cubin_facts
+    from symd.containers.nvidia.cubin_facts import CubinFacts
 
 NAME = "cubin"
 FIRST_SM_WITH_VARIANT = 90
@@ -55,21 +57,23 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """One code object, not linked, its section addresses all 0, unless the driver relocated it. Raises Malformed,
-    Unsupported, LimitExceeded."""
-    from symd.containers.nvidia import cubin_facts  # noqa: PLC0415 - a fresh process opens one kind of object
+    """One code object, not linked, its section addresses all 0, unless the driver relocated it. What the image says of kernels is
+    read when somebody looks at facts or warnings. Raises Malformed, Unsupported, LimitExceeded."""
+    from symd.containers.nvidia.cubin_facts import CubinFacts  # noqa: PLC0415 - a fresh process opens one kind of object
 
     image = elf.parse(element.data, budget, NAME)
-    warnings: list[str] = []
-    symbols = _symbols(image, warnings)
+    if image.header.type not in (ET_REL, ET_EXEC):
+        raise Malformed(f"ELF type {image.header.type} is neither relocatable (1) nor executable (2)", where=NAME)
+    of_symbols: list[str] = []
+    symbols = _symbols(image, of_symbols)
     relocated = relocated_image.is_relocated(image, symbols)
     if relocated:
         image, symbols = relocated_image.placed(image, symbols)
     tools = list(_tools(image))
     named = list(_code_symbols(image, symbols))
-    kernels = any(symbol.other & STO_CUDA_ENTRY for _, symbol in named)
-    described = cubin_facts.describe(image, warnings, kernels=kernels)
-    functions = tuple(_functions(image, named, warnings))
+    described = CubinFacts(image, kernels=any(symbol.other & STO_CUDA_ENTRY for _, symbol in named))
+    of_functions: list[str] = []
+    functions = tuple(_functions(image, named, of_functions))
     code = CodeObject(
         path=ObjectPath(""),
         format=NAME,
@@ -83,8 +87,8 @@ def read(element: Element, budget: Budget) -> Contents:
         linked=relocated,
         address_bits=image.header.bits,
         debug=debug_scheme(image.sections),
-        facts=_facts(image, tools, described),
-        warnings=tuple(warnings),
+        facts=LazyMapping(partial(_facts, image, tools, described)),
+        warnings=LazySequence(lambda: (*of_symbols, *described.warnings, *of_functions)),
     )
     return Contents(code_object=code)
 
@@ -124,19 +128,17 @@ def _functions(image: elf.Elf, symbols: _Numbered, warnings: list[str]) -> Itera
         warnings.append(f"{outside} function symbols lie outside their section; they are left out")
 
 
-def _kernels(image: elf.Elf, symbols: _Numbered, described: cubin_facts.Described, budget: Budget) -> Iterator[Kernel]:
-    newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
-    known: dict[int, dict[str, Any]] = {}
+def _kernels(image: elf.Elf, symbols: _Numbered, described: CubinFacts, budget: Budget) -> Iterator[Kernel]:
+    known: set[int] = set()
     for number, symbol in symbols:
         section = image.sections[symbol.section]
         if symbol.other & STO_CUDA_ENTRY and symbol.value <= section.size:
             size = min(symbol.size, section.size - symbol.value)
             if section.index in known:
-                shared = known[section.index]
+                shared = described.of_text(section)
                 budget.count_shared_facts(len(shared["attributes"]) + len(shared["arguments"]), symbol.name)
-            else:
-                known[section.index] = described.of_text(section, newer=newer)
-            facts = known[section.index] | described.of_symbol(number)
+            known.add(section.index)
+            facts = LazyMapping(partial(described.of_kernel, section, number))
             yield Kernel(symbol.name, symbol.section, symbol.value, size, facts)
 
 
@@ -184,15 +186,13 @@ def _toolkit(image: elf.Elf, tools: list[dict[str, str]]) -> tuple[str | None, s
     return toolkit, None
 
 
-def _facts(image: elf.Elf, tools: list[dict[str, str]], described: cubin_facts.Described) -> dict[str, Any]:
+def _facts(image: elf.Elf, tools: list[dict[str, str]], described: CubinFacts) -> dict[str, Any]:
     toolkit, virtual = _toolkit(image, tools)
-    if image.header.type not in (ET_REL, ET_EXEC):
-        raise Malformed(f"ELF type {image.header.type} is neither relocatable (1) nor executable (2)", where=NAME)
     return {
         "abi_version": image.header.abi_version,
         "toolkit": toolkit,
         "virtual_architecture": virtual,
         "relocatable": image.header.type == ET_REL,
         "tools": tools,
-        **described.image,
+        **described.of_image,
     }

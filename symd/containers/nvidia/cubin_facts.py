@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
 
 from symd import elf
 from symd.containers.nvidia import nv_info
-from symd.elf.constants import SHT_CUDA_COMPAT, SHT_CUDA_INFO
+from symd.elf.constants import ELFABIVERSION_CUDA_V2, SHT_CUDA_COMPAT, SHT_CUDA_INFO
 from symd.errors import Malformed
 from symd.model.code import Section
 
@@ -31,27 +32,55 @@ _GLOBAL = (".nv.global", ".nv.global.init")
 _BANK = re.compile(r"\.nv\.constant(\d+)")
 
 
-class Described(NamedTuple):
-    """By text section number: ``attributes`` (of the function's own .nv.info), ``shared`` and ``local`` (bytes),
-    ``banks`` (constant bank -> bytes). By symbol number: ``sizes`` ({attribute id: number}). ``image``: facts of the whole
-    image; ``accelerated``: .nv.compat asks for an architecture-specific target."""
+class CubinFacts:
+    """What one image says, each part read when somebody first looks at it. In an image without ``kernels`` nobody asks what functions
+    say of themselves. A section that is damaged becomes one of the ``warnings`` and is left out."""
 
-    attributes: Mapping[int, list[nv_info.Attribute]]
-    sizes: Mapping[int, Mapping[int, int]]
-    shared: Mapping[int, int]
-    local: Mapping[int, int]
-    banks: Mapping[int, Mapping[str, int]]
-    image: Mapping[str, Any]
-    accelerated: bool
+    def __init__(self, image: elf.Elf, *, kernels: bool) -> None:
+        self._image, self._has_kernels = image, kernels
+        self._damage: dict[int, str] = {}
+        self._texts: dict[int, dict[str, Any]] = {}
 
-    def of_text(self, text: Section, *, newer: bool) -> dict[str, Any]:
-        """What kernels in this text section have in common; what the image does not say is absent."""
-        attributes = self.attributes.get(text.index, [])
+    @property
+    def accelerated(self) -> bool:
+        """Whether .nv.compat asks for an architecture-specific target."""
+        return any(one.id == CUDA_ACCELERATOR_TARGET and one.value == 1 for one in self._compatibility)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is left out, in the order of the sections."""
+        self._common, self._own, self._compatibility  # noqa: B018 - whoever reads these finds out
+        return tuple(text for _, text in sorted(self._damage.items()))
+
+    @property
+    def of_image(self) -> dict[str, Any]:
+        """Facts of the whole image."""
+        return {
+            "constant_banks": self._banks[1],
+            "global_memory": sum(one.size for one in self._image.sections if one.name in _GLOBAL),
+            "attributes": nv_info.as_facts(one for one in self._common if one.id not in nv_info.OF_SYMBOL),
+            "compatibility": nv_info.as_facts(self._compatibility),
+        }
+
+    def of_kernel(self, text: Section, symbol: int) -> dict[str, Any]:
+        """What is said of the kernel in this text section that has this symbol number; what the image does not say is absent."""
+        return self.of_text(text) | self._of_symbol(symbol)
+
+    def of_text(self, text: Section) -> dict[str, Any]:
+        """What kernels in this text section have in common."""
+        found = self._texts.get(text.index)
+        if found is None:
+            found = self._texts[text.index] = self._read_text(text)
+        return found
+
+    def _read_text(self, text: Section) -> dict[str, Any]:
+        newer = self._image.header.abi_version >= ELFABIVERSION_CUDA_V2
+        attributes = self._own.get(text.index, [])
         facts: dict[str, Any] = {
             "registers": text.info >> 24,
-            "shared_memory": self.shared.get(text.index, 0),
-            "local_memory": self.local.get(text.index, 0),
-            "constant_banks": dict(sorted(self.banks.get(text.index, {}).items())),
+            "shared_memory": self._shared.get(text.index, 0),
+            "local_memory": self._local.get(text.index, 0),
+            "constant_banks": dict(sorted(self._banks[0].get(text.index, {}).items())),
             "barriers": _number(attributes, nv_info.NUM_BARRIERS, 0 if newer else text.flags >> 20 & 0x7F),
             "max_threads": _words(attributes, nv_info.MAX_THREADS),
             "required_threads": _words(attributes, nv_info.REQNTID),
@@ -61,14 +90,58 @@ class Described(NamedTuple):
         }
         return {name: value for name, value in facts.items() if value is not None}
 
-    def of_symbol(self, symbol: int) -> dict[str, int]:
+    def _of_symbol(self, symbol: int) -> dict[str, int]:
         """What is said of the function with that symbol number alone."""
-        sizes = self.sizes.get(symbol, {})
+        sizes = self._sizes.get(symbol, {})
         known = {
             name: sizes[number] for name, number in _OF_SYMBOL.items() if sizes.get(number, NOT_KNOWN) != NOT_KNOWN
         }
         dynamic = sizes.get(nv_info.MIN_STACK_SIZE) == NOT_KNOWN
         return known | ({"dynamic_stack": True} if dynamic else {})
+
+    @cached_property
+    def _own(self) -> dict[int, list[nv_info.Attribute]]:
+        """By text section number: the records of its functions' own .nv.info."""
+        sections = self._info_sections(own=True) if self._has_kernels else ()
+        return {section.info: self._attributes(section, nv_info.NAMES) for section in sections}
+
+    @cached_property
+    def _common(self) -> list[nv_info.Attribute]:
+        """The records of .nv.info, which is about all functions."""
+        return [one for each in self._info_sections(own=False) for one in self._attributes(each, nv_info.NAMES)]
+
+    def _info_sections(self, *, own: bool) -> Iterator[Section]:
+        found = (section for section in self._image.sections if section.type == SHT_CUDA_INFO)
+        return (section for section in found if section.name.startswith(".nv.info.") is own)
+
+    @cached_property
+    def _compatibility(self) -> list[nv_info.Attribute]:
+        sections = (section for section in self._image.sections if section.type == SHT_CUDA_COMPAT)
+        return [one for each in sections for one in self._attributes(each, nv_info.COMPATIBILITY_NAMES)]
+
+    def _attributes(self, section: Section, names: Mapping[int, str]) -> list[nv_info.Attribute]:
+        try:
+            return nv_info.read(section.data, section.name, names)
+        except Malformed as error:
+            self._damage[section.index] = f"{error}; its attributes are left out"
+            return []
+
+    @cached_property
+    def _sizes(self) -> dict[int, dict[int, int]]:
+        """By symbol number: {attribute id: number}."""
+        return nv_info.by_symbol(one for records in (self._common, *self._own.values()) for one in records)
+
+    @cached_property
+    def _shared(self) -> dict[int, int]:
+        return _by_function(self._image, ".nv.shared.")
+
+    @cached_property
+    def _local(self) -> dict[int, int]:
+        return _by_function(self._image, ".nv.local.")
+
+    @cached_property
+    def _banks(self) -> tuple[dict[int, dict[str, int]], dict[str, int]]:
+        return _banks(self._image)
 
 
 def _number(attributes: list[nv_info.Attribute], number: int, otherwise: int | None) -> int | None:
@@ -77,41 +150,6 @@ def _number(attributes: list[nv_info.Attribute], number: int, otherwise: int | N
 
 def _words(attributes: list[nv_info.Attribute], number: int) -> list[int] | None:
     return next((list(one.words(1)) for one in attributes if one.id == number and one.words(1)), None)
-
-
-def describe(image: elf.Elf, warnings: list[str], *, kernels: bool) -> Described:
-    """Read every section that speaks of functions. What is damaged becomes a warning and is left out. In an image without
-    ``kernels`` nobody asks what functions say of themselves."""
-    own: dict[int, list[nv_info.Attribute]] = {}
-    common: list[nv_info.Attribute] = []
-    compatibility: list[nv_info.Attribute] = []
-    for section in image.sections:
-        if section.type == SHT_CUDA_INFO and section.name.startswith(".nv.info."):
-            if kernels:
-                own[section.info] = _attributes(section, nv_info.NAMES, warnings)
-        elif section.type == SHT_CUDA_INFO:
-            common += _attributes(section, nv_info.NAMES, warnings)
-        elif section.type == SHT_CUDA_COMPAT:
-            compatibility += _attributes(section, nv_info.COMPATIBILITY_NAMES, warnings)
-    banks, shared_banks = _banks(image)
-    facts = {
-        "constant_banks": shared_banks,
-        "global_memory": sum(one.size for one in image.sections if one.name in _GLOBAL),
-        "attributes": nv_info.as_facts(one for one in common if one.id not in nv_info.OF_SYMBOL),
-        "compatibility": nv_info.as_facts(compatibility),
-    }
-    accelerated = any(one.id == CUDA_ACCELERATOR_TARGET and one.value == 1 for one in compatibility)
-    sizes = nv_info.by_symbol(one for records in (common, *own.values()) for one in records)
-    shared, local = _by_function(image, ".nv.shared."), _by_function(image, ".nv.local.")
-    return Described(own, sizes, shared, local, banks, facts, accelerated)
-
-
-def _attributes(section: Section, names: Mapping[int, str], warnings: list[str]) -> list[nv_info.Attribute]:
-    try:
-        return nv_info.read(section.data, section.name, names)
-    except Malformed as error:
-        warnings.append(f"{error}; its attributes are left out")
-        return []
 
 
 def _by_function(image: elf.Elf, prefix: str) -> dict[int, int]:

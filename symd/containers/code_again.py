@@ -1,0 +1,58 @@
+"""Code objects of a large module without their bytes, which are opened again where somebody decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from symd.config import Limits
+from symd.containers import Opening
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
+
+
+def without_bytes(code: CodeObject) -> CodeObject:
+    """What an index says of a code object, its text sections among them, and nothing that keeps its bytes."""
+    return replace(
+        code,
+        data=b"",
+        sections=tuple(replace(section, content=b"") for section in code.sections if section.executable),
+        kernels=tuple(Kernel(name, section, offset, size) for name, section, offset, size, _ in code.kernels),
+        facts=NO_FACTS,
+        warnings=(),
+        parsed=None,
+    )
+
+
+class CodeAgain:
+    """Of the module ``data``: what code objects hold in memory is given up, and read again. The module's own bytes stay, as does
+    SPIR-V, whose debug data is in the code."""
+
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self._data, self._limits = data, limits
+        self._without: dict[str, CodeObject] = {}
+
+    def without_bytes(self, code: CodeObject) -> CodeObject:
+        """What an index says of a code object before it is decoded; of the first one of a path, if several are called alike."""
+        if code.data is self._data or code.kind is not CodeKind.MACHINE or code.path in self._without:
+            return code
+        found = self._without[code.path] = without_bytes(code)
+        return found
+
+    def complete(self, code: CodeObject) -> CodeObject:
+        """The code object with all that decoding it needs."""
+        if not self._lacks(code):
+            return code
+        return next(each for each in Opening(self._data, self._limits, code.path) if each.path == code.path)
+
+    def each_complete(self, codes: Iterable[CodeObject]) -> Iterator[CodeObject]:
+        """The same of several, which are in the order of the module, one at a time: it is gone through once."""
+        opening = iter(Opening(self._data, self._limits))
+        for code in codes:
+            if self._lacks(code):
+                yield next(each for each in opening if each.path == code.path)
+            else:
+                yield code
+
+    def _lacks(self, code: CodeObject) -> bool:
+        """Whether there is debug data that was given up."""
+        return code.debug is not DebugScheme.NONE and self._without.get(code.path) is code
