@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 
 import click
@@ -11,6 +12,9 @@ from symd.cli.module_name import SHORT
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.model.summaries import ModuleRecord
+
+HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<19}  label"
+"""Above the columns, on a terminal: elsewhere each line is a module."""
 
 
 @click.command("modules", epilog=example("symd modules\nsymd modules --json '*.zebin'"))
@@ -30,6 +34,8 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
     with Client(server) as client:
         for record in client.modules():
             if pattern is None or _fits(record, pattern):
+                if not shown and not as_json and sys.stdout.isatty():
+                    write_line(HEADING)
                 shown += 1
                 write_json(record_json(record)) if as_json else write_line(record_text(record))
     if not shown and pattern is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,21 @@ def filled(server: str) -> str:
         for path in FILES:
             client.add(path.read_bytes(), path.name)
     return server
+
+
+def test_a_terminal_gets_headings_above_the_columns(run: Run, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = run("modules", "--server", filled).out.splitlines()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    heading, *modules = run("modules", "--server", filled).out.splitlines()
+    assert modules == plain
+    assert [(heading.index(each), each) for each in ("SHA-256", "format", "came", "label")] == [
+        (0, "SHA-256"), (18, "format"), (48, "came"), (plain[0].index(FILES[0].name), "label")
+    ]  # fmt: skip
+    assert heading.index("bytes") + len("bytes") == plain[0].index(str(FILES[0].stat().st_size)) + len(
+        str(FILES[0].stat().st_size)
+    )
+    assert run("modules", "--server", filled, "--json").json[0]["format"]
+    assert run("modules", "--server", filled, "no label").out == ""
 
 
 def test_the_modules_of_a_daemon_are_listed_counted_and_removed(run: Run, filled: str) -> None:
