@@ -40,9 +40,9 @@ _TRIES = 5
 @click.command(
     "collect",
     epilog=example(
-        "symd collect --caches                                  # to the daemon, until it is interrupted\n"
-        "symd collect --once --out modules ~/.triton/cache      # what is there now, into a folder\n"
-        "symd collect --once captures                           # what symd run --out captures has kept, to the daemon"
+        "symd collect --caches                              # until Ctrl-C\n"
+        "symd collect --once --out modules ~/.triton/cache  # once, into a folder\n"
+        "symd collect --once captures                       # of symd run"
     ),
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
+from symd.cli.folded_examples import ExampleFormatter
 from symd.errors import Unavailable
 
 
 class DocumentedContext(click.Context):
-    """The context of a command whose help ends with where ``docs/`` is, if it names a page."""
+    """The context of a command whose help ends with where ``docs/`` is, if it names a page, and whose examples fit the terminal."""
+
+    formatter_class = ExampleFormatter
 
     def get_help(self) -> str:
         """Called by click for --help."""

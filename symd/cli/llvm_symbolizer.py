@@ -64,12 +64,12 @@ def command(arguments: tuple[str, ...]) -> int:
     """Answer as llvm-symbolizer does: for GPU modules symd, for all else the tool itself.
 
     \b
-    -e, --obj FILE                    the module; without it each line of standard input names its own
-    -a, -p, -s                        show addresses; one line a frame; no folders
-    -f=none|short|linkage             which name of functions
-    -i, --no-inlines                  with or without inlined frames
-    -C, --no-demangle                 names as they were written, or not
-    --adjust-vma=N                    take N off each address
+    -e, --obj FILE          the module; without it each input line names its own
+    -a, -p, -s              show addresses; one line a frame; no folders
+    -f=none|short|linkage   which name of functions
+    -i, --no-inlines        with or without inlined frames
+    -C, --no-demangle       names as they were written, or not
+    --adjust-vma=N          take N off each address
     --output-style=LLVM|GNU|JSON
     --print-source-context-lines=N
     """

@@ -124,9 +124,11 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
 def _epilog(text: str) -> Iterator[str]:
     """Blocks that begin with a backspace keep their lines, as click has it; the last one is the examples."""
     for block in text.split("\n\n"):
-        lines = [line for line in block.strip("\n").splitlines() if line != "\b"]
-        if not lines:
+        lines = block.strip("\n").splitlines()
+        if lines[:1] != ["\b"]:
+            yield from (".PP", *_paragraphs(block)) if lines else ()
             continue
+        lines = lines[1:]
         if lines[0].startswith("Example"):
             yield ".SH EXAMPLES"
             lines = lines[1:]

@@ -135,15 +135,16 @@ def file_verb(verb: Verb) -> Verb:
     return file_argument(server_option(limit_option(json_option(verb))))
 
 
-_EXAMPLE = "\b\nExample:\n"
+EXAMPLE = "\b\nExample:\n"
+"""What stands in front of the examples of a help."""
 
 
 def first_example(command: click.Command) -> str:
     """The first line of a command's example; "" where it has none."""
-    _, found, lines = (command.epilog or "").partition(_EXAMPLE)
+    _, found, lines = (command.epilog or "").partition(EXAMPLE)
     return lines.partition("\n")[0].strip() if found else ""
 
 
 def example(text: str) -> str:
     """An epilog that keeps its lines."""
-    return _EXAMPLE + "\n".join(f"  {line}" for line in text.splitlines())
+    return EXAMPLE + "\n".join(f"  {line}" for line in text.splitlines())

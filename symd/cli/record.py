@@ -30,17 +30,26 @@ _WRITTEN = re.compile(r"0[xX][0-9a-fA-F]{1,32}|[0-9]{1,32}", re.ASCII)
 _HINT = "symd record --help shows the lines"
 _JSON_HELP = """\b
 One JSON object a line:
-  {"context": {"host": "", "process": 4711, "device": "gfx90a", "clock": "CLOCK_BOOTTIME",
-               "address_bits": 64, "attributes": {"start_time": "81234"}}}
-  {"load": {"file": "kernels.co", "load_base": 140737353089024, "key": "1", "time": 1234}}
-  {"load": {"file": "a.elf", "object": null, "sections": {".text.vadd": 4096}, "kernels": {"move": 8192},
+  {"context": {"host": "", "process": 4711, "device": "gfx90a",
+               "clock": "CLOCK_BOOTTIME", "address_bits": 64,
+               "attributes": {"start_time": "81234"}}}
+  {"load": {"file": "kernels.co", "load_base": 140737353089024,
+            "key": "1", "time": 1234}}
+  {"load": {"file": "a.elf", "object": null,
+            "sections": {".text.vadd": 4096}, "kernels": {"move": 8192},
             "key": "2", "time": 1234}}
   {"unload": {"key": "1", "time": 5678}}
+
 The first names the context; the same again is the same context. Every member of a context may be left out.
 A load says load_base (device address minus object address), or where sections or kernels begin; FILE may
 be modules/SHA256. A number may be text too, decimal or "0x7f0012345678": programs that keep numbers
-as floating point lose digits of those above 2^53. Times are nanoseconds of the context's clock. Each line is answered by one:
-  {"context": "3f2a..."}   {"key": "1", "module": "9b74..."}   {"key": "1", "unloaded": 5678}
+as floating point lose digits of those above 2^53. Times are nanoseconds of the context's clock.
+
+\b
+Each line is answered by one:
+  {"context": "3f2a..."}
+  {"key": "1", "module": "9b74..."}
+  {"key": "1", "unloaded": 5678}
 and one that cannot be done by {"key": "2", "error": "..."}; the others are.
 """
 
@@ -48,9 +57,7 @@ and one that cannot be done by {"key": "2", "error": "..."}; the others are.
 @click.command(
     "record",
     epilog=f"{_JSON_HELP}\n"
-    + example(
-        """(echo '{"context": {"process": 4711}}'; echo '{"load": {"file": "kernels.co", "load_base": 65536, "key": "1", "time": 1}}') | symd record"""
-    ),
+    + example("""echo '{"context": {"process": 4711}}' | symd record\nsymd record < loaded.json"""),
 )
 @daemon_option
 @limit_option

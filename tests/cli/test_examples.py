@@ -46,6 +46,8 @@ FILES = {
 TEXTS = {
     "samples.tsv": "vadd+0x1b0\t3\nvadd+0x10\t1\n",
     "rocr-debug-agent.log": "nothing of interest\n",
+    "loaded.json": '{"context": {"process": 4711}}\n'
+    '{"load": {"file": "kernels.co", "load_base": 65536, "key": "1", "time": 1}}\n',
     "your_program": "#!/bin/sh\necho ran\n",
     "train.py": "print('trained')\n",
 }
