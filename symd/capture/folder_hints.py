@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 from typing import Final
 
 _ROOM: Final = "a folder with room"
@@ -18,6 +20,15 @@ _WHAT: Final = {
     errno.ENOENT: _THERE,
     errno.ENOTDIR: _THERE,
 }
+
+
+def can_be_written(folder: Path) -> bool:
+    """Whether files can be made in the folder, which is made where it is not there. A disk that is full is another matter."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return _WHAT.get(error.errno or 0) not in (_OWN, _THERE)
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def folder_hint(variable: str, error: OSError) -> str:

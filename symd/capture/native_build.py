@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from symd.capture.folder_hints import folder_hint
+from symd.capture.folder_hints import can_be_written, folder_hint
 from symd.config import Limits, native_cache
 from symd.errors import StoreUnavailable, ToolMissing
 
@@ -45,30 +45,36 @@ HIP_PRELOAD: Final = "hip_preload"
 _LEVEL_ZERO_WRAPPER: Final = "level_zero_wrapper"
 
 
-def library(name: str, limits: Limits) -> Path:
-    """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``.
+def library(name: str, limits: Limits, instead: Path | None = None) -> Path:
+    """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``, built below ``instead`` where the user's
+    cache cannot be written.
 
     Raises ToolMissing where it is to be built and there is no compiler, ToolFailed where that refuses, StoreUnavailable where there is no
     room for it.
     """
     prebuilt = _NATIVE / f"{name}.so"
-    return prebuilt if prebuilt.exists() else _built(name, (), (), limits)
+    return prebuilt if prebuilt.exists() else _built(name, (), (), limits, instead)
 
 
-def wrapper_driver(driver: str, limits: Limits) -> Path:
-    """The wrapper of the Level Zero driver ``driver``, a library's name or its absolute path. Raises as ``library`` does."""
+def wrapper_driver(driver: str, limits: Limits, instead: Path | None = None) -> Path:
+    """The wrapper of the Level Zero driver ``driver``, a library's name or its absolute path. ``instead``, and what it raises, as for
+    ``library``."""
     needed = ("-Wl,--no-as-needed", "needed.so", "-Wl,--allow-shlib-undefined")
-    return _built(_LEVEL_ZERO_WRAPPER, (f'-DDRIVER="{driver}"',), (driver, *needed), limits)
+    return _built(_LEVEL_ZERO_WRAPPER, (f'-DDRIVER="{driver}"',), (driver, *needed), limits, instead)
 
 
-def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Limits) -> Path:
+def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Limits, instead: Path | None) -> Path:
     made_of = [platform.machine(), *_FLAGS, *defines, *wrapped]
     digest = hashlib.sha256("\0".join(made_of).encode())
     for source in sorted((*_NATIVE.glob("*.c"), *_NATIVE.glob("*.h"))):
         digest.update(source.read_bytes())
-    target = native_cache() / digest.hexdigest()[:16] / f"{name}.so"
-    if not _usable(target):
-        _build(target, name, defines, wrapped, limits)
+    below = Path(digest.hexdigest()[:16], f"{name}.so")
+    target = native_cache() / below
+    if _usable(target):
+        return target
+    if instead is not None and not can_be_written(target.parent):
+        target = instead / below
+    _build(target, name, defines, wrapped, limits)
     return target
 
 

@@ -58,6 +58,11 @@ class RunFolder:
         return self.inner / "dumps"
 
     @property
+    def native(self) -> Path:
+        """Where libraries are built where the user's cache cannot be written."""
+        return self.inner / "native"
+
+    @property
     def spool(self) -> Path:
         """Where records lie that could not be sent."""
         return self.inner / "spool"

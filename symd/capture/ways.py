@@ -123,10 +123,10 @@ def environment_for(
     # What the older generation of Intel's drivers finds in its caches has no debug data. A folder that is not there switches them off.
     result |= {"cl_cache_dir": str(folder.inner / "no-cache"), "l0_cache_dir": str(folder.inner / "no-cache")}
     if CaptureWay.OPENCL_LAYER in ways:
-        _append(result, "OPENCL_LAYERS", _placed(library(OPENCL_LAYER, limits), folder), ":")
+        _append(result, "OPENCL_LAYERS", _placed(library(OPENCL_LAYER, limits, folder.native), folder), ":")
     if CaptureWay.PRELOAD in ways:
         for name in (LEVEL_ZERO_PRELOAD, *_runtime_preloads(base)):
-            _append(result, "LD_PRELOAD", _placed(library(name, limits), folder), ":")
+            _append(result, "LD_PRELOAD", _placed(library(name, limits, folder.native), folder), ":")
     if CaptureWay.FOLDER in ways:
         from symd.capture.dump_folder import dump_environment  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -134,7 +134,7 @@ def environment_for(
     if CaptureWay.LISTENER in ways:
         result["PYTHONPATH"] = os.pathsep.join(filter(None, (_placed_injected(folder), base.get("PYTHONPATH"))))
     if CaptureWay.WRAPPER_DRIVER in ways:
-        _wrap_drivers(result, limits)
+        _wrap_drivers(result, folder, limits)
     return result
 
 
@@ -185,12 +185,12 @@ def _placed(built: Path, folder: RunFolder) -> str:
     return str(built)
 
 
-def _wrap_drivers(environment: dict[str, str], limits: Limits) -> None:
+def _wrap_drivers(environment: dict[str, str], folder: RunFolder, limits: Limits) -> None:
     """The loader takes exactly the drivers that it is told, so that those which it would find are named too."""
     told = [name for name in environment.get("ZE_ENABLE_ALT_DRIVERS", "").split(",") if name]
     drivers = told or [_INTEL_DRIVER, *filter(_is_installed, _OTHER_DRIVERS)]
     wrapped = [
-        str(wrapper_driver(name, limits)) if Path(name).name.startswith("libze_intel_gpu.") else name
+        str(wrapper_driver(name, limits, folder.native)) if Path(name).name.startswith("libze_intel_gpu.") else name
         for name in drivers
     ]
     environment["ZE_ENABLE_ALT_DRIVERS"] = ",".join(wrapped)

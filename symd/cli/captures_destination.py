@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from symd.capture.folder_hints import can_be_written
 from symd.capture.folder_sink import EVENTS, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
 from symd.capture.sink import Sink
 from symd.config import default_captures, default_socket
-from symd.errors import InvalidInput
+from symd.errors import InvalidInput, StoreUnavailable
 from symd.model.captures import CaptureEvent
 
 if TYPE_CHECKING:
@@ -31,11 +33,12 @@ _CALL_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Destination:
     """``folder`` takes every event first. ``address`` is the daemon that then gets them, "" for none; ``named`` says that the user named
-    the folder."""
+    the folder, ``why_there`` why it is a temporary one ("" where it is not)."""
 
     folder: Path
     address: str
     named: bool
+    why_there: str = ""
 
     def forwarder(self) -> Forwarder | None:
         """What tells the daemon, where there is one; from now on, in a thread."""
@@ -57,8 +60,22 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
             raise click.UsageError("--out and --server exclude each other")
         return Destination(out.absolute(), "", named=True)
     began = time.strftime("%Y%m%d-%H%M%S")
-    folder = default_captures().absolute() / f"{began}-{Path(program).name}-{os.getpid()}"
-    return Destination(folder, server or os.environ.get("SYMD_SERVER") or _default_daemon(), named=False)
+    name = f"{began}-{Path(program).name}-{os.getpid()}"
+    address = server or os.environ.get("SYMD_SERVER") or _default_daemon()
+    captures = default_captures().absolute()
+    if os.environ.get("SYMD_CAPTURES") or can_be_written(captures):
+        return Destination(captures / name, address, named=False)
+    why = f"{captures} cannot be written; set SYMD_CAPTURES to a folder that can"
+    return Destination(_temporary(name), address, named=False, why_there=why)
+
+
+def _temporary(name: str) -> Path:
+    """A new folder that is this user's alone. Raises StoreUnavailable."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"symd-captures-{name}-"))
+    except OSError as error:
+        hint = "set SYMD_CAPTURES or TMPDIR to a folder that you may write in"
+        raise StoreUnavailable(f"no folder can be made for captures: {error.strerror}", hint=hint) from error
 
 
 def send_waiting(address: str) -> int:

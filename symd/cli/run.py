@@ -64,7 +64,7 @@ class ProgramNotStarted(Exception):
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep what is captured in this folder. With neither and no daemon a new one below symd's cache is made.",
+    help="Keep what is captured in this folder. With neither and no daemon a new one below symd's cache is made, or a temporary one where nothing can be written there.",
 )
 @click.option(
     "--debug-lines",
@@ -125,7 +125,8 @@ def command(
         _recover(limits)
     if sent is not None and not sent.left:
         send_waiting(chosen.address)
-    if not quiet or not counts.went_well or (sent is not None and (sent.left or sent.refused)):
+    is_elsewhere = bool(chosen.why_there) and not gone
+    if not quiet or is_elsewhere or not counts.went_well or (sent is not None and (sent.left or sent.refused)):
         _say("; ".join((*summary(counts), *where(counts, chosen, sent, gone=gone))))
     return end_like(ending)
 
@@ -272,7 +273,8 @@ def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone
         said.append(f"sent to {chosen.address}")
         if sent.refused:
             said.append(f"{counted(len(sent.refused), 'event')} refused there, the first because: {sent.refused[0]}")
-    return said if gone else [*said, f"in {chosen.folder}"]
+    reason = f" ({chosen.why_there})" if chosen.why_there else ""
+    return said if gone else [*said, f"in {chosen.folder}{reason}"]
 
 
 def counted(count: int, thing: str) -> str:

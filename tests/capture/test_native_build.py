@@ -92,6 +92,16 @@ def test_a_cache_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch,
         library(OPENCL_LAYER, LIMITS)
 
 
+def test_a_library_is_built_elsewhere_where_the_cache_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    built = library(OPENCL_LAYER, LIMITS, tmp_path / "run")
+    assert built.is_relative_to(tmp_path / "run")
+    assert symbols(built) == ["clGetLayerInfo", "clInitLayer"]
+
+
 @pytest.mark.parametrize("which", ["XDG_CACHE_HOME", "TMPDIR"])
 def test_a_full_disk_is_not_a_missing_compiler(which: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of the cache, and of the folder in which the compiler runs."""

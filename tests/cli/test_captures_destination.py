@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from symd.capture.daemon_sink import DaemonSink
-from symd.capture.folder_sink import MODULES
+from symd.capture.folder_sink import MODULES, FolderSink
+from symd.capture.receiver import CaptureCounts
 from symd.cli import captures_destination
-from symd.cli.captures_destination import Destination, RefusalsToldSink, send_waiting
+from symd.cli.captures_destination import Destination, RefusalsToldSink, destination, send_waiting
+from symd.cli.run import where
 from symd.config import Limits
 from symd.engine import Engine
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound
@@ -58,3 +60,28 @@ def test_a_folder_of_which_the_daemon_has_all_goes(captures: Path) -> None:
     assert forwarder is not None
     assert one.tidy(forwarder.finish())
     assert not one.folder.exists()
+
+
+def test_captures_are_temporary_where_the_cache_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
+    monkeypatch.delenv("SYMD_CAPTURES", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    chosen = destination("/bin/program", None, "unix:/nowhere")
+    assert chosen.folder.parent == tmp_path
+    assert chosen.folder.stat().st_mode & 0o777 == 0o700
+    with FolderSink(chosen.folder) as sink:
+        sink.take(found(SAMPLE))
+    (said,) = where(CaptureCounts(dumped=1), chosen, None, gone=chosen.tidy(None))
+    assert said == (
+        f"in {chosen.folder} ({tmp_path}/file/cache/symd/captures cannot be written; set SYMD_CAPTURES to a folder that can)"
+    )
+    assert list((chosen.folder / MODULES).iterdir())
+
+
+def test_a_folder_that_somebody_names_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SYMD_CAPTURES", str(tmp_path / "file"))
+    assert destination("program", None, "unix:/nowhere").folder.parent == tmp_path / "file"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from symd.capture.run_folder import in_use
+from tests.tools import require
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from symd.cli import main; main()"
@@ -98,6 +99,18 @@ def test_a_run_that_can_note_nothing_still_ends_as_its_program(tmp_path: Path, s
     assert done.returncode == 6
     assert "no space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("way", [["--way", "folder"], []], ids=["folder", "libraries"])
+def test_a_program_runs_where_the_home_cannot_be_written(way: list[str], short: Path) -> None:
+    if not way:
+        require("cc")
+    (short / "file").touch()
+    nowhere = str(short / "file" / "home")
+    done = run(short, *way, "--", "/bin/sh", "-c", "echo ran; exit 6", HOME=nowhere, XDG_CACHE_HOME=nowhere)
+    assert (done.returncode, done.stdout) == (6, "ran\n")
+    assert done.stderr == "symd: no module was built or loaded where symd could see it\n"
+    assert [path.name for path in short.iterdir()] == ["file"]
 
 
 def test_a_folder_that_cannot_be_sent_still_lets_the_program_end_as_it_ends(short: Path) -> None:
