@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from symd.api import NotYet
+from symd.child.thread_limits import thread_limits
 from symd.daemon_config import Config
 from symd.errors import Busy
 from symd.service.cpu_affinity import unpin
@@ -151,7 +152,7 @@ class Lane:
             threading.Thread(target=self._serve, name=f"symd-{self._name}", daemon=True).start()
         except RuntimeError:
             self._release_thread(client)
-            raise self._busy() from None
+            raise _no_thread() from None
         self._threads += 1
 
     async def _wait_until_made(self, client: str, made: Future[None]) -> None:
@@ -231,6 +232,13 @@ class Lane:
             hint="try again when one of them has ended",
             metadata={"limit": str(self._name), "value": str(self._size)},
         )
+
+
+def _no_thread() -> Busy:
+    return Busy(
+        "the system gives the daemon no further thread",
+        hint=f"try again when others have ended; whoever runs the daemon can raise the limit: {thread_limits()}",
+    )
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:

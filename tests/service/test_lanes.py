@@ -129,6 +129,8 @@ def test_a_thread_that_cannot_be_started_is_no_loss_to_the_lane(monkeypatch: pyt
             async with asyncio.timeout(SECONDS):
                 heard = await asyncio.gather(*tried, return_exceptions=True)
             assert [type(each) for each in heard] == [Busy] * 3
+            assert "the system gives the daemon no further thread" in str(heard[0]), "no lane is full"
+            assert all("limit" not in each.metadata for each in heard)
         assert (lane.waiting, lane.running) == (0, 0)
         assert await asyncio.wait_for(lane.run("a", lambda: 2), SECONDS) == 2
 
