@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd import dwarf
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.depth import check_depth
+from symd.debuginfo.folded_sequences import of_others
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import LinearLayout, assign
@@ -143,7 +145,7 @@ def _decoded(
     scopes = dwarf.read_scopes(sections, lines, units, budget)
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     info = DebugInfo(
-        _rows(lines, layout),
+        _rows(lines, layout, of_others(lines, scopes, units)),
         _scopes(scopes, layout),
         lines.files,
         scopes.names,
@@ -176,11 +178,12 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
 
 
-def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
+def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
-    linker dropped. The addresses of ``lines`` become offsets where they stand."""
+    linker dropped, and those of ``left`` are left out. The addresses of ``lines`` become offsets where they stand."""
     start = lines.starts
     section, offset, found = layout.section_of(start)
+    found = found if left is None else found & ~left
     keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
     one = len(section) > 0 and bool(found.all()) and section.min() == section.max()
     lines.address[...] -= start[0] - offset[0] if one else lines.per_row(start - offset)

@@ -9,6 +9,7 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
   the function around has exactly one copy of that: INFERRED; where it has none the row is believed;
 * the range of a function in which code of another lies is believed only where a row of its own begins, up to the next
   row and not across that other code;
+* where a linker folded functions of several declarations into the code of one, nobody knows whose it is;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.index.distinct import grouped
+from symd.index.distinct import Groups, combined, grouped
 from symd.index.format import Column
 from symd.index.lost_copies import lost_copies, roots_of
 from symd.index.module_tables import FunctionLineTable, ModuleTables
@@ -76,24 +77,44 @@ def contradictions(module: ModuleTables, text: Text) -> Contradictions:
     roots = roots_of(module.scopes.parent)
     claims = _claims(module, text, roots)
     suspects = _suspects(module, text, claims)
-    if not len(suspects):
+    folded = _folded_pieces(module.rows.line, text, claims)
+    if not len(suspects) and not len(folded):
         return NOTHING
+    table = _readings(module, text, roots, claims, suspects)
+    table = np.concatenate([table[~np.isin(table[:, 0], folded[:, 0])], folded])
+    piece, scope, reason, torn = table[np.argsort(table[:, 0])].T
+    return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, suspected=True)
+
+
+def _readings(module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> I64:
+    """(piece, scope, reason, torn) of the pieces of suspect rows that are answered otherwise than written."""
+    if not len(suspects):
+        return np.zeros((0, 4), np.int64)
     pieces = _SuspectPieces(module, text, roots, claims, suspects)
     judge = _Judge(module, text, roots, claims, suspects)
     judged = [reading for first, stop in suspects[pieces.doubtful].tolist() for reading in judge.row(first, stop)]
-    table = np.concatenate([pieces.readings(), np.array(judged, np.int64).reshape(-1, 4)])
-    piece, scope, reason, torn = table[np.argsort(table[:, 0])].T
-    return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, suspected=True)
+    return np.concatenate([pieces.readings(), np.array(judged, np.int64).reshape(-1, 4)])
+
+
+def _folded_pieces(line: Column, text: Text, claims: _Claims) -> I64:
+    """The same of the pieces of code that a linker folded; rows have these lines."""
+    if not claims.folded.any():
+        return np.zeros((0, 4), np.int64)
+    piece = np.flatnonzero((claims.folded & text.machine_code)[text.area] & (text.row >= 0))
+    piece = piece[line[text.row[piece]] > 0]
+    nobody, contradictory, torn = (np.full(len(piece), value) for value in (_NOBODY, int(Reason.CONTRADICTORY), 1))
+    return np.stack([piece, nobody, contradictory, torn], axis=1)
 
 
 class _Claims(NamedTuple):
     """Which functions say that areas are theirs: ``sole`` is the only one whose own ranges hold an area, or -1;
     ``torn`` are the areas in ranges of functions in which code of others lies, ``stray`` those of that code which says
-    only that it is another's."""
+    only that it is another's. ``folded`` are the areas in a range that functions of several declarations have."""
 
     sole: I64
     torn: NDArray[np.bool_]
     stray: NDArray[np.bool_]
+    folded: NDArray[np.bool_]
 
 
 def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
@@ -107,6 +128,8 @@ def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
     np.minimum.at(representative, same.number, ranges.scope[own])
     speaker[ranges.scope[own]] = representative[same.number]
     begin, stop = (np.searchsorted(text.position, each[first]) for each in (ranges.start, ranges.stop))
+    several = _has_several_declarations(module, ranges.scope[own], same)
+    folded = _summed(begin[several], stop[several], np.ones(int(several.sum()), np.int64), count) > 0
     held = _summed(begin, stop, np.ones(len(begin), np.int64), count)
     sole = np.where(held == 1, _summed(begin, stop, representative, count), _NOBODY)
     of_scope = np.append(speaker[roots], _NOBODY)[text.scope]
@@ -114,11 +137,25 @@ def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
     stray = _summed(begins, ends, np.ones(len(begins), np.int64), count) > 0
     alien = (held > 1) | ((held == 1) & ((of_scope != sole) | stray))
     if not alien.any():
-        return _Claims(sole, alien, stray)
+        return _Claims(sole, alien, stray, folded)
     aliens = np.append(0, np.cumsum(alien))
     doubted = (aliens[stop] - aliens[begin]) > 0
     torn = _summed(begin[doubted], stop[doubted], np.ones(int(doubted.sum()), np.int64), count) > 0
-    return _Claims(sole, torn, stray)
+    return _Claims(sole, torn, stray, folded)
+
+
+def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups) -> NDArray[np.bool_]:
+    """Of each group of ``same`` whether its functions (``scope``) are declared at several places, as far as that is known. Instances of a
+    template, and a function that several units have, are declared at one."""
+    functions, function = module.functions, module.scopes.function[scope]
+    known = function != NO_FUNCTION
+    if len(same.first) == len(scope) or not known.any():
+        return np.zeros(len(same.first), np.bool_)
+    place = combined(functions.file, functions.first)
+    least, most = np.full(len(same.first), np.iinfo(np.int64).max), np.full(len(same.first), -1)
+    np.minimum.at(least, same.number[known], place[function[known]])
+    np.maximum.at(most, same.number[known], place[function[known]])
+    return most > least
 
 
 def _summed(begin: I64, stop: I64, value: I64, count: int) -> I64:

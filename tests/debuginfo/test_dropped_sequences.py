@@ -30,6 +30,7 @@ def test_rows_of_a_dropped_function_are_left_out(dropped: int, first: bool) -> N
             np.zeros(2, np.uint32),
         ),
         TEXT,
+        None,
     )
     assert rows.section.tolist() == [3, 3]
     assert rows.offset.tolist() == [0x40, 0x48]

@@ -249,11 +249,31 @@ def test_where_code_of_another_function_lies_only_rows_that_begin_there_are_beli
     assert said(found.read(as_written=True), 0x60) == ("EXACT", [(None, 16)])
 
 
-def test_functions_with_the_same_range_do_not_contradict_each_other() -> None:
+def folded(*scopes: Scope) -> Index:
     """Identical code that a linker folded."""
-    scopes = [Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0, 0x80, lines=OTHER)]
-    found = index(Object(rows=[(0, 15, S), (0x80, 0, E)], scopes=scopes))
+    return index(Object(rows=[(0, 15, S), (0x40, 16, S), (0x80, 0, E)], scopes=list(scopes)))
+
+
+def test_of_functions_that_a_linker_folded_none_is_chosen() -> None:
+    found = folded(Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0, 0x80, lines=OTHER))
+    assert said(found, 0) == said(found, 0x7F) == ("CONTRADICTORY", [])
+    assert said(found.read(as_written=True), 0x40)[0] == "EXACT"
+    (note,) = found.summary.objects[0].notes
+    assert "functions contradict each other" in note
+
+
+def test_what_was_inlined_into_folded_functions_is_not_chosen_either() -> None:
+    inlined = Scope("inner", 0x40, 0x50, parent=0, call_line=30, lines=INNER)
+    found = folded(Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0, 0x80, lines=OTHER), inlined)
+    assert said(found, 0x40) == ("CONTRADICTORY", [])
+
+
+@pytest.mark.parametrize("lines", [OTHER, None])
+def test_folded_instances_of_one_declaration_have_its_lines(lines: tuple[int, int] | None) -> None:
+    found = folded(Scope("other<int>", 0, 0x80, lines=OTHER), Scope("other<long>", 0, 0x80, lines=lines))
     assert found.read(as_written=True) is found
+    (frame,) = answer(found, 0).frames
+    assert (frame.function in ("other<int>", "other<long>"), frame.line) == (True, 15)
 
 
 def test_a_note_names_places_and_how_much() -> None:
