@@ -220,8 +220,11 @@ class Symbolizer(Protocol):
         """The variables in scope at one place, with their types and locations (``symd.query.variables``)."""
         ...
 
-    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``)."""
+    def listing(
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = lambda: None
+    ) -> Iterator[Listing]:
+        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``). ``check_wanted`` is
+        called now and then, while a disassembler runs too, and raises when nobody waits any more."""
         ...
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:

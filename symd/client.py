@@ -438,8 +438,11 @@ class Client:
         request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), path)
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
-    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is."""
+    def listing(
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = lambda: None
+    ) -> Iterator[Listing]:
+        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
+        check_wanted()
         request = to_listing_request(checked_digest(checked_name(digest)), part)
         return from_listing_chunks(self._stream(self._listings.GetListing, request))
 

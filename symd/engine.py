@@ -347,14 +347,17 @@ class Engine:
 
         return variables(self._indexes.whole(name), checked_query(query), read, path, Effort(self.limits))
 
-    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+    def listing(
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+    ) -> Iterator[Listing]:
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
         digest = checked_name(digest)
         index = self._indexes.whole(digest)
-        part = with_kernel_name(index, part, Effort(self.limits))
+        part = with_kernel_name(index, part, Effort(self.limits, check_wanted))
+        check_wanted()
         codes = self._indexes.ask(digest, ListedCode(part))
-        return listings(index, codes, self._disassemble(codes, part.kernel, self.limits))
+        return listings(index, codes, self._disassemble(codes, part.kernel, self.limits, check_wanted))
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

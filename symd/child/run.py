@@ -7,7 +7,7 @@ import math
 import os
 import selectors
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,8 @@ from symd.child.starter import Confined
 _READ_BYTES: Final = 1 << 16
 _PRINTED_BYTES: Final = 1 << 20
 """How much of what a child prints beside its answer is kept: the end of it."""
+_CHECK_SECONDS: Final = 0.5
+"""Between two questions whether somebody still waits."""
 _LAST_WORDS: Final = 300
 """Characters."""
 
@@ -49,6 +51,7 @@ def run(
     own_pipe: bool = False,
     cancellation: Cancellation | None = None,
     confined: Confined | None = None,
+    check_wanted: Callable[[], None] | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
@@ -56,7 +59,10 @@ def run(
     its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined`` is who starts it
     with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
     it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and it comes first.
+    ``check_wanted`` is called before it is started and now and then while it runs; what it raises ends the child.
     """
+    if check_wanted is not None:
+        check_wanted()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
@@ -77,7 +83,7 @@ def run(
                     pass_fds=(answer_end,) if own_pipe else (),
                 )
         try:
-            return _Reader(process, answers, prints, limits, folder, cancellation).until_it_ends()
+            return _Reader(process, answers, prints, limits, folder, cancellation, check_wanted).until_it_ends()
         finally:
             process.wait()
 
@@ -119,7 +125,10 @@ class _Reader:
         limits: ProcessLimits,
         folder: Path,
         cancellation: Cancellation | None,
+        check_wanted: Callable[[], None] | None,
     ) -> None:
+        self._check_wanted = check_wanted
+        self._next_check = math.inf if check_wanted is None else time.monotonic() + _CHECK_SECONDS
         self._process = process
         self._folder = folder
         self._cancellation = cancellation
@@ -157,11 +166,14 @@ class _Reader:
                 if self._cancellation is not None:
                     selector.register(self._cancellation, selectors.EVENT_READ)
                 while (now := time.monotonic()) < self._end:
-                    ready = [key.fd for key, _ in selector.select(min(self._end, self._next_look) - now)]
+                    ready = [
+                        key.fd for key, _ in selector.select(min(self._end, self._next_look, self._next_check) - now)
+                    ]
                     if ended in ready:
                         return None
                     if self._cancellation is not None and self._cancellation.fileno() in ready:
                         raise Cancelled
+                    self._check()
                     for descriptor in ready:
                         if not self._read(descriptor):
                             selector.unregister(descriptor)
@@ -171,6 +183,12 @@ class _Reader:
                 return Limit.SECONDS
         finally:
             os.close(ended)
+
+    def _check(self) -> None:
+        """Raises where nobody waits any more, when it is time to ask."""
+        if self._check_wanted is not None and time.monotonic() >= self._next_check:
+            self._check_wanted()
+            self._next_check = time.monotonic() + _CHECK_SECONDS
 
     def _looked(self) -> Limit | None:
         """What it takes of disk and threads, when it is time to look at that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -25,6 +25,8 @@ def disassemble(
     codes: Sequence[CodeObject],
     kernel: str | None = None,
     limits: Limits | None = None,
+    check_wanted: Callable[[], None] | None = None,
+    *,
     starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
     """For each code object its instructions, or only those of one kernel; in place of them the error that says why there
@@ -32,11 +34,11 @@ def disassemble(
 
     A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that
     symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs are started
-    by ``starter``, or by one that lives as long as this call.
+    by ``starter``, or by one that lives as long as this call, and ended where ``check_wanted`` raises: it is called now and then.
     """
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())
-        budget = DisassemblyBudget(limits or Limits(), starter, of_kernel=kernel is not None)
+        budget = DisassemblyBudget(limits or Limits(), starter, check_wanted, of_kernel=kernel is not None)
         return _disassembled(codes, kernel, budget)
 
 

@@ -20,8 +20,9 @@ from symd.model.summaries import in_spirv
 from symd.query import function_names
 from symd.query.effort import Effort
 
-Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instructions | SymdError]]
-"""For each code object its instructions (of one kernel, where one is named), or why there are none."""
+Disassemble = Callable[[Sequence[CodeObject], str | None, Limits, Callable[[], None]], list[Instructions | SymdError]]
+"""For each code object its instructions (of one kernel, where one is named), or why there are none. The last argument is called now and
+then, and raises when nobody waits any more."""
 
 
 def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = None) -> ListingPart:

@@ -139,12 +139,17 @@ def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
     check_time = while_there_is_time(limits)
 
     def check() -> None:
-        if not call.is_active():
-            raise CallEnded
-        check_deadline(call)
+        check_waited_for(call)
         check_time()
 
     return check
+
+
+def check_waited_for(call: Call) -> None:
+    """The same for work with a time of its own: raises ``CallEnded`` and ``DeadlineExceeded``."""
+    if not call.is_active():
+        raise CallEnded
+    check_deadline(call)
 
 
 def while_wanted(items: Iterable[Any], call: Call) -> Iterator[Any]:

@@ -83,19 +83,18 @@ async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -
 async def _waited_for(
     request: Request, route: WebRoute, answer: Callable[[threading.Event], Awaitable[Reply]]
 ) -> Reply:
-    """What is answered, as long as the client is there: a question is given up where it leaves. Raises ClientDisconnect. What somebody sent is kept all
-    the same."""
-    left = threading.Event()
-    if not _is_question(route):
-        return await answer(left)
-    asking = asyncio.current_task()
-    leaving = asyncio.create_task(_leaving(request, left, asking))
+    """What is answered, as long as the client is there: a question is given up where it leaves. Raises ClientDisconnect, also where the server stops
+    when the client has left. What somebody sent is kept all the same."""
+    left, asking = threading.Event(), asyncio.current_task()
+    leaving = asyncio.create_task(_leaving(request, left, asking if _is_question(route) else None))
     try:
-        return await answer(left)
+        return await answer(left if _is_question(route) else threading.Event())
     except asyncio.CancelledError:
-        if left.is_set() and asking is not None and not asking.uncancel():
-            raise ClientDisconnect from None
-        raise
+        if not left.is_set():
+            raise
+        while asking is not None and asking.uncancel():
+            pass
+        raise ClientDisconnect from None
     finally:
         leaving.cancel()
 
@@ -118,7 +117,8 @@ async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked, left: th
 
     async def answered(by: Site) -> Reply:
         def work() -> Reply:
-            waited_for = asked._replace(check_wanted=_while_waited_for(left, site.limits))
+            is_there = partial(_check_is_there, left)
+            waited_for = asked._replace(check_wanted=_while_waited_for(is_there, site.limits), check_is_there=is_there)
             return _compressed(route.handle(by, waited_for), small)
 
         return await lane.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
@@ -131,14 +131,18 @@ async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked, left: th
     return await answered(site.by_itself())
 
 
-def _while_waited_for(left: threading.Event, limits: Limits) -> Callable[[], None]:
+def _check_is_there(left: threading.Event) -> None:
+    if left.is_set():
+        raise ClientDisconnect
+
+
+def _while_waited_for(check_is_there: Callable[[], None], limits: Limits) -> Callable[[], None]:
     """What work calls between its steps. It raises ClientDisconnect once the client has left, and LimitExceeded where it takes longer than
     ``question_seconds``."""
     check_time = while_there_is_time(limits)
 
     def check() -> None:
-        if left.is_set():
-            raise ClientDisconnect
+        check_is_there()
         check_time()
 
     return check

@@ -131,6 +131,8 @@ class Asked(NamedTuple):
     body: bytes
     check_wanted: Callable[[], None] = always
     """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time is over."""
+    check_is_there: Callable[[], None] = always
+    """The same for work with a time of its own, such as a disassembler's: it raises where nobody waits any more."""
 
     def digest(self) -> str:
         """The module that the path names. Raises InvalidInput."""

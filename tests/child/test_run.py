@@ -167,3 +167,22 @@ def test_a_process_lets_itself_open_as_many_files_as_it_may() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["(500, 900)", "(800, 800)", "(600, 700)", "(600, 700)"]
+
+
+class NobodyWaits(Exception):
+    pass
+
+
+@pytest.mark.parametrize("asked", [0, 1], ids=["before it is started", "while it runs"])
+def test_a_child_whose_answer_nobody_wants_is_ended(python, tmp_path: Path, asked: int) -> None:
+    left = [None] * asked
+
+    def check() -> None:
+        if not left:
+            raise NobodyWaits
+        left.pop()
+
+    with pytest.raises(NobodyWaits):
+        python(f"import os; open('pid', 'w').write(str(os.getpid()))\n{FOREVER}", check_wanted=check)
+    assert (tmp_path / "pid").exists() is bool(asked)
+    assert not asked or gone(int((tmp_path / "pid").read_text()))

@@ -67,9 +67,11 @@ def _told(error: SymdError) -> SymdError:
     return found
 
 
-def disassembled(codes: Sequence[CodeObject], kernel: str | None, limits: Limits) -> list[Instructions | SymdError]:
+def disassembled(
+    codes: Sequence[CodeObject], kernel: str | None, limits: Limits, check_wanted: Callable[[], None]
+) -> list[Instructions | SymdError]:
     """What disassemblers, which are programs, could say: an instruction every few bytes of all that is code."""
-    del limits
+    del limits, check_wanted
     return [_instructions(code, kernel) for code in codes]
 
 

@@ -22,7 +22,7 @@ KERNELS = SAMPLES / "kernels" / "bin"
 PARTICLES = KERNELS / "particles" / "skl-opt.bin"
 
 
-def every_eight(codes, kernel, limits) -> list[Instructions | SymdError]:
+def every_eight(codes, kernel, *_) -> list[Instructions | SymdError]:
     """A stand-in for disassemblers: an instruction each 8 bytes of every text section."""
     results: list[Instructions | SymdError] = []
     for code in codes:

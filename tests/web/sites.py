@@ -68,7 +68,7 @@ class LargeModule:
         code = ObjectSummary(ObjectPath(""), "amdgpu", "gfx90a", 8 * self.count, LARGE_DIGEST, "dwarf-5", (kernel,))
         return ModuleSummary(LARGE_DIGEST, 8 * self.count, "amdgpu", (code,))
 
-    def listing(self, _digest: str, _part: object) -> Iterator[Listing]:
+    def listing(self, _digest: str, _part: object, *_: object) -> Iterator[Listing]:
         lines = 400
         rows = 1 + 2 * lines
         line = np.zeros(rows, np.uint32)

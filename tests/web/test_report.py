@@ -46,7 +46,7 @@ class Hostile(LargeModule):
         code = ObjectSummary(ObjectPath(""), EVIL, EVIL, 240, LARGE_DIGEST, "dwarf-5", (kernel,))
         return ModuleSummary(LARGE_DIGEST, 240, EVIL, (code,))
 
-    def listing(self, digest, part):
+    def listing(self, digest, part, *_):
         (plain,) = super().listing(digest, part)
         locations = replace(plain.answers.locations, strings=["", EVIL, f"{EVIL}2", EVIL])
         yield replace(plain, answers=replace(plain.answers, locations=locations), target=EVIL, disassembler=EVIL)
@@ -164,7 +164,7 @@ class OfTwoDevices(LargeModule):
         old = first._replace(path=ObjectPath("old"), target="sm_60", kernels=(kernel._replace(name="old"),))
         return whole._replace(objects=(first, old))
 
-    def listing(self, digest, part):
+    def listing(self, digest, part, *_):
         if part.path == "old":
             raise Unsupported("no disassembler knows sm_60")
         yield from super().listing(digest, part)

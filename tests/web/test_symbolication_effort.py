@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import threading
+import time
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from symd.config import Limits
 from symd.debug_ids import ModuleNames, debug_id
 from symd.engine import Engine
 from symd.errors import LimitExceeded
 from symd.question_time import while_there_is_time
+from symd.service.lanes import Work
 from symd.store import Store
+from symd.web.route_answers import _waited_for
+from symd.web.site import Effort, WebRoute
+from tests.query.test_listing import every_eight
 from tests.web.daemon import SAMPLES
 from tests.web.test_bounds import PATIENCE, eventually, refused, served
 
@@ -131,3 +138,81 @@ def test_who_waits_when_the_daemon_stops_is_told_so(tmp_path, engine, monkeypatc
             waiting = stack.enter_context(walking(page, engine))
         status, error = refused(waiting)
     assert (status, error["reason"]) == (503, "UNAVAILABLE")
+
+
+class Held:
+    """In place of disassemblers: says that it has begun, and asks whether somebody waits once it may go on."""
+
+    def __init__(self):
+        self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def __call__(self, codes, kernel, limits, check_wanted):
+        self.begun.set()
+        assert self.go_on.wait(PATIENCE)
+        try:
+            check_wanted()
+        except ClientDisconnect:
+            self.ended.set()
+            raise
+        return every_eight(codes, kernel, limits)
+
+
+@pytest.mark.parametrize("path", ["asm/v1", "api/modules/{digest}/listing"])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_listing_is_given_up_when_its_client_leaves(tmp_path, path, leaves):
+    held = Held()
+    with Engine(Store(tmp_path / "store"), disassemble=held) as engine:
+        digest = engine.add(VADD.read_bytes()).sha256
+        wanted = {"codeId": digest, "startAddress": "0x110", "size": "0x10"}
+        body = json.dumps(wanted).encode() if path == "asm/v1" else b""
+        with served(tmp_path, engine, question_seconds=0.05 if path != "asm/v1" else 30.0) as page:
+            verb = "POST" if body else "GET"
+            head = f"{verb} {page.path}{path.format(digest=digest)} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+            with page.connected(head) as connection:
+                connection.sendall(body)
+                assert held.begun.wait(PATIENCE)
+                if not leaves:
+                    held.go_on.set()
+                    assert connection.recv(1 << 10).startswith(b"HTTP/1.1 200")
+            if leaves:
+                assert eventually(lambda: not page.daemon.lanes[Work.BATCH].waiting)
+                time.sleep(0.2)  # until the server has seen that nobody is there
+                held.go_on.set()
+                assert held.ended.wait(PATIENCE)
+    assert held.ended.is_set() is leaves
+
+
+class Asking:
+    """A request whose client leaves when it is told to."""
+
+    def __init__(self):
+        self.leave = asyncio.Event()
+
+    async def receive(self):
+        await self.leave.wait()
+        return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize("effort", [Effort.QUESTION, Effort.UPLOAD])
+def test_a_client_that_has_left_is_not_told_that_the_daemon_stops(effort):
+    async def ended(leaves):
+        request, begun = Asking(), asyncio.Event()
+
+        async def answer(_):
+            begun.set()
+            await asyncio.Event().wait()
+
+        route = WebRoute("/", lambda *_: None, effort=effort)
+        asking = asyncio.create_task(_waited_for(request, route, answer))
+        await begun.wait()
+        if leaves:
+            request.leave.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        asking.cancel()  # as the server does that stops
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([asking])
+        return asking
+
+    assert isinstance(asyncio.run(ended(True)).exception(), ClientDisconnect)
+    assert asyncio.run(ended(False)).cancelled()

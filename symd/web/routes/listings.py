@@ -17,7 +17,7 @@ def _listing(site: Site, asked: Asked) -> Reply:
     digest, path, kernel = checked(site, asked), asked.only("object"), asked.only("kernel")
     part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.only("target"))
     try:
-        found = next(site.symbolizer.listing(digest, part), None)
+        found = next(site.symbolizer.listing(digest, part, asked.check_is_there), None)
     except (ToolMissing, ToolFailed, Unsupported) as error:
         found = _without_text(site, digest, part, error)
     if found is None:

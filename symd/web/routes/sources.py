@@ -13,6 +13,7 @@ from symd.web.site import Asked, Effort, Reply, Site, WebRoute, json_reply
 def _source(site: Site, asked: Asked) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.only("object"))
+    asked.check_wanted()
     text = None if found.text is None else "\n".join(found.text.splitlines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 

@@ -304,9 +304,11 @@ def _source(site: Site, asked: Asked) -> Reply:
     module = _one(site, site.names.of_debug_id(identity))
     if module is None:
         return json_reply({"error": f"no module has the debug ID {identity[:80]}"})
+    asked.check_wanted()
     answer = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(offset)), module.path)
     if file not in {frame.file for frame in answer.frames}:
         return json_reply({"error": f"the code at {offset:#x} does not come from {file[:500]}"})
+    asked.check_wanted()
     (found,) = site.sources(module.digest, [file], module.path)
     if found.text is None:
         return json_reply({"error": f"{file[:500]}: {found.problem}"})
@@ -321,15 +323,17 @@ def _assembly(site: Site, asked: Asked) -> Reply:
     module = _one(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
+    asked.check_wanted()
     first = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(start)), module.path)
     if first.section_index is None or first.path is None:
         return json_reply({"error": f"{start:#x} is in no code of the module"})
+    asked.check_wanted()
     begin, end = int(first.section_offset or 0), int(first.section_offset or 0) + size
     if request.get("continueUntilFunctionEnd") is True:
         function, extent = _Extents(site, (module.digest, module.path)).of_place(first)
         end = max(end, min(function + extent, begin + LARGEST_CODE))
     part = ListingPart(first.path, first.kernel)
-    for listing in site.symbolizer.listing(module.digest, part):
+    for listing in site.symbolizer.listing(module.digest, part, asked.check_is_there):
         if listing.problem:
             return json_reply({"error": listing.problem})
         return json_reply(_code(listing, first, begin, end, start))
