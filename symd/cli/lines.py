@@ -54,7 +54,7 @@ def command(
     """
     render = row_lines if as_json else text_rows
     chosen = LineLevel(level)
-    with open_module(file, server, limits, debug) as module:
+    with open_module(file, server, limits, debug, path) as module:
         tables = module.symbolizer.lines(module.digest, path, chosen)
         if kernel is not None:
             names = kernel_names(module.symbolizer, module.digest, kernel, path)

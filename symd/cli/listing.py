@@ -80,7 +80,7 @@ def command(
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
-    with open_module(file, server, limits, debug) as module:
+    with open_module(file, server, limits, debug, path) as module:
         found = -1
         problems: list[str] = []
         for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):

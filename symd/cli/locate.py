@@ -61,7 +61,7 @@ def command(
     prologue. Exit code 1: a line has no address; the reason is given.
     """
     wanted = [parse_source_line(text) for text in lines]
-    with open_module(file, server, limits, debug) as module:
+    with open_module(file, server, limits, debug, path) as module:
         answers = [
             module.symbolizer.locate(module.digest, each, path, every_address=every_address, rules=rules)
             for each in wanted

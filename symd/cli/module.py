@@ -23,6 +23,7 @@ from symd.engine import Engine
 from symd.errors import InvalidInput, ObjectNotFound, SymdError
 from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary
+from symd.reading.reader import InProcessReader
 from symd.split_debug import dwo
 from symd.split_debug.join import joined
 from symd.store import Store
@@ -41,11 +42,14 @@ class OpenModule:
 
 
 @contextmanager
-def open_module(file: str, server: str | None, limits: Limits, debug: str | None = None) -> Iterator[OpenModule]:
+def open_module(
+    file: str, server: str | None, limits: Limits, debug: str | None = None, only: str | None = None
+) -> Iterator[OpenModule]:
     """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug`` is
     where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, or a folder of
-    these. The module is then all of them joined."""
-    with open_symbolizer(server, limits) as symbolizer:
+    these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
+    is read here nothing else is decoded."""
+    with open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
 
 
@@ -58,10 +62,11 @@ def add_with_debug(symbolizer: Symbolizer, file: str, server: str | None, limits
     return joined_with(symbolizer, digest, file, debug, limits)
 
 
-def open_symbolizer(server: str | None, limits: Limits) -> AbstractContextManager[Symbolizer]:
-    """The daemon at ``server``, or an engine of this process over an empty temporary store."""
+def open_symbolizer(server: str | None, limits: Limits, only: str | None = None) -> AbstractContextManager[Symbolizer]:
+    """The daemon at ``server``, or an engine of this process over an empty temporary store; ``only`` as for ``open_module``."""
     if server is None:
-        return Engine(Store.temporary(limits), limits, disassemble=disassemble)
+        reader = InProcessReader(limits, only)
+        return Engine(Store.temporary(limits), limits, disassemble=disassemble, reader=reader)
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import and not needed without a server
 
     return Client(server)

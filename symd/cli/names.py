@@ -55,7 +55,7 @@ def command(
     (pattern,) = patterns
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
     wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
-    with open_module(file, server, limits) as module:
+    with open_module(file, server, limits, only=path) as module:
         found = list(module.symbolizer.names(module.digest, wanted, path))
         if not found:
             raise _nothing(pattern, file, "" if match is Match.GLOB else _like(module, pattern, path))

@@ -52,7 +52,7 @@ def command(
     no variables are known there, for the reason that is given, such as OUTSIDE_TEXT or AMBIGUOUS.
     """
     asked = parse_query(query)
-    with open_module(file, server, limits, debug) as module:
+    with open_module(file, server, limits, debug, path) as module:
         found = module.symbolizer.variables(module.digest, asked, path)
         if not found.visible.variables and found.at.reason in _ANSWERED:
             objects = module.symbolizer.module(module.digest).objects

@@ -70,14 +70,14 @@ def format_name(data: bytes, limits: Limits | None = None) -> str:
     return opening.format or "unknown"
 
 
-def unpack(data: bytes, limits: Limits | None = None) -> OpenedModule:
-    """Open a module.
+def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -> OpenedModule:
+    """Open a module; with ``path`` only what is on the way to that code object.
 
     A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing can
     be read raises what its first malformed element raised. Raises UnknownFormat, Malformed, Unsupported, LimitExceeded.
     """
-    opening = Opening(data, limits or Limits())
-    objects = tuple(opening)
+    opening = Opening(data, limits or Limits(), path)
+    objects = tuple(code for code in opening if path in (None, code.path))
     return OpenedModule(opening.format, objects, tuple(opening.notes), tuple(opening.containers))
 
 

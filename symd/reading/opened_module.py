@@ -29,9 +29,11 @@ A worker that has much in memory ends by itself."""
 
 
 class OpenedModule:
-    """``data`` are a module's bytes, known to have ``digest``. What is made of them is made when it is first needed."""
+    """``data`` are a module's bytes, known to have ``digest``. What is made of them is made when it is first needed. With ``only`` the module
+    is taken for one that holds no other code object than the one at that path: nothing else is opened, or decoded."""
 
-    def __init__(self, digest: str, data: bytes, limits: Limits) -> None:
+    def __init__(self, digest: str, data: bytes, limits: Limits, only: str | None = None) -> None:
+        self._only = only
         self.digest = Digest(digest)
         self.data = data
         self.limits = limits
@@ -44,7 +46,7 @@ class OpenedModule:
 
     @cached_property
     def unpacked(self) -> containers.OpenedModule:
-        return containers.unpack(self.data, self.limits)
+        return containers.unpack(self.data, self.limits, self._only)
 
     @property
     def objects(self) -> Sequence[CodeObject]:
@@ -95,7 +97,7 @@ class OpenedModule:
     def write_index(self, file: BinaryIO) -> int:
         """Write the index of the whole module into an empty file that may be read, too; its size. Raises LimitExceeded for
         one of more than ``limits.index_size`` bytes."""
-        if self._is_large:
+        if self._is_large and self._only is None:
             return write_index_in_turn(file, self.data, self.digest, self.limits)
         return write_index(file, self.data, self.digest, self.unpacked, self.limits)
 
@@ -104,8 +106,9 @@ class OpenedModules:
     """The modules that were asked about last, together no more than ``kept_bytes`` of file; the last one whatever its size,
     because the next question tends to be about it too. Safe to use from several threads."""
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self._kept_bytes = kept_bytes
+    def __init__(self, kept_bytes: int = KEPT_BYTES, only: str | None = None) -> None:
+        """``only`` as for ``OpenedModule``."""
+        self._kept_bytes, self._only = kept_bytes, only
         self._lock = threading.Lock()
         self._kept: dict[str, OpenedModule] = {}
 
@@ -117,7 +120,7 @@ class OpenedModules:
             if known is not None:
                 self._kept[module.digest] = known
                 return known
-        opened = OpenedModule(module.digest, module.data or _checked_bytes(module), limits)
+        opened = OpenedModule(module.digest, module.data or _checked_bytes(module), limits, self._only)
         with self._lock:
             self._kept[module.digest] = opened
             self._shrink()

@@ -27,13 +27,14 @@ class Reader(Protocol):
 
 
 class InProcessReader:
-    """Reads in this process: for a command that ends soon, and for whoever uses the library on files that he trusts."""
+    """Reads in this process: for a command that ends soon, and for whoever uses the library on files that he trusts. ``only``: the path of
+    the code object that a command is about, of whatever module; nothing else is read."""
 
     elsewhere = False
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, only: str | None = None) -> None:
         self._limits = limits
-        self._opened = OpenedModules()
+        self._opened = OpenedModules(only=only)
 
     def ask(self, module: ModuleFile, question: Question[T]) -> T:
         opened = self._opened.open(module, self._limits)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from symd.index.module import decoded_objects
+from symd.reading.reader import InProcessReader
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer, line_table
 
@@ -156,3 +158,38 @@ def test_a_daemon_answers_the_ptx_level_with_the_same_words(symd: Run, server: s
         here, there = symd("lines", *arguments), symd("lines", "--server", server, *arguments)
         assert (there.code, there.out) == (0, here.out)
         assert "ld.global" in here.out
+
+
+HOST = ROOT / "samples" / "amdgpu" / "bin" / "host"
+BUNDLE = CUDA / "tonemap.zstd.fatbin"
+OF_ONE_OBJECT = (
+    ("lines", ()),
+    ("lines", ("--level", "ptx")),
+    ("listing", ()),
+    ("names", ("*",)),
+    ("locate", ("shade.hip:12",)),
+    ("variables", ("0x10",)),
+)
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+@pytest.mark.parametrize("file", [HOST, BUNDLE], ids=["host", "fatbin"])
+@pytest.mark.parametrize(
+    ("verb", "words"), OF_ONE_OBJECT, ids=[" ".join((verb, *words)) for verb, words in OF_ONE_OBJECT]
+)
+def test_of_one_code_object_nothing_else_is_decoded(run: Run, monkeypatch, file: Path, verb: str, words, size: str):
+    paths = [each["object"] for each in run("info", "--json", file).json[0]["objects"]]
+    monkeypatch.setattr("symd.cli.module.InProcessReader", lambda limits, only: InProcessReader(limits))
+    before = [run(verb, "--json", file, *words, "--object", path) for path in (*paths, "nowhere")]
+    monkeypatch.undo()
+    decoded = []
+
+    def counted(objects, *rest):
+        decoded.append([code.path for code in objects])
+        return decoded_objects(objects, *rest)
+
+    monkeypatch.setattr("symd.index.module.decoded_objects", counted)
+    monkeypatch.setattr("symd.reading.opened_module.LARGE", 1 if size == "large" else 1 << 30)
+    assert [run(verb, "--json", file, *words, "--object", path) for path in (*paths, "nowhere")] == before
+    assert decoded == [*([path] for path in paths), []]
+    assert before[-1].code == 1

@@ -47,7 +47,7 @@ class Fake(FakeSymbolizer):
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     symbolizer = Fake()
-    monkeypatch.setattr("symd.cli.module.open_symbolizer", lambda server, limits: nullcontext(symbolizer))
+    monkeypatch.setattr("symd.cli.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
     return symbolizer
 
 

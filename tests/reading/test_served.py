@@ -46,7 +46,7 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     digests: list[str] = []
     unpack = containers.unpack
 
-    def counted(data: bytes, limits: Limits | None = None) -> containers.OpenedModule:
+    def counted(data: bytes, limits: Limits | None = None, *rest: str | None) -> containers.OpenedModule:
         digests.append(hashlib.sha256(data).hexdigest())
         return unpack(data, limits)
 
