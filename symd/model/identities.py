@@ -18,12 +18,14 @@ ObjectPath = NewType("ObjectPath", str)
 is the code object."""
 
 _SHA256 = r"[0-9a-f]{64}"
+_FULL_SHA256 = re.compile(_SHA256).fullmatch
+"""A start of a daemon asks it several times of each of its modules."""
 _MODULES = "modules/"
 
 
 def is_digest(text: str) -> TypeGuard[Digest]:
     """Whether a text is a SHA-256 as symd writes it."""
-    return re.fullmatch(_SHA256, text) is not None
+    return _FULL_SHA256(text) is not None
 
 
 def checked_digest(text: str) -> Digest:

@@ -79,8 +79,11 @@ class CatalogueQueries(ABC):
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            of_rows = ((digest_of_row(value), typed(rest, int, int)) for value, *rest in found)
-            return {(digest, version): size for digest, (version, size) in of_rows}
+            return {
+                (digest_of_row(value), version): size
+                for value, version, size in found
+                if typed((version, size), int, int)
+            }
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,7 +97,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
     dropped = _drop_rows(
         paths, catalogue, {digest for digest in gone if not _is_unreadable(paths.module(digest), tree)}
     )
-    _reconcile_indexes(paths, catalogue, limits, tree, uncatalogued)
+    _reconcile_indexes(paths, catalogue, limits, tree, uncatalogued, known.keys() - gone)
     with catalogue.writing(survives_power_cut=False) as connection:
         rows.forget_attempts_of_nothing(connection)
     return Recovery(dropped=dropped, uncatalogued=tuple(sorted(uncatalogued)))
@@ -116,7 +116,7 @@ def adopt(
         digest = left.pop(0)
         if not _adopt(paths, catalogue, limits, digest):
             damaged.append(digest)
-    _reconcile_indexes(paths, catalogue, limits, look(paths), set(left))
+    _reconcile_indexes(paths, catalogue, limits, look(paths), set(left), catalogue.digests())
     return replace(found, damaged=tuple(damaged), uncatalogued=tuple(left))
 
 
@@ -188,12 +188,21 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
 
 
 def _reconcile_indexes(
-    paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree, uncatalogued: set[Digest]
+    paths: StorePaths,
+    catalogue: Catalogue,
+    limits: Limits,
+    tree: Tree,
+    uncatalogued: set[Digest],
+    known: Collection[Digest],
 ) -> None:
     """Remove index files of modules that are not there, and note in the catalogue those that are; those of ``uncatalogued``
-    wait."""
-    known, noted = catalogue.digests(), catalogue.index_sizes()
-    files = {key: size for key, size in tree.indexes.items() if key[0] not in uncatalogued}
+    wait. ``known`` are the modules that have a row, or some of them: of others it is asked."""
+    noted = catalogue.index_sizes()
+    files = (
+        {key: size for key, size in tree.indexes.items() if key[0] not in uncatalogued}
+        if uncatalogued
+        else tree.indexes
+    )
     if files == noted and all(digest in known for digest, _ in files):
         return
     with catalogue.writing() as connection:

@@ -53,6 +53,10 @@ _SUMS: Final = """
 """
 
 
+_TOLD_TWICE: Final = ("contexts", "failures")
+"""Tables with columns that follow from each other (``consistent``)."""
+
+
 class Column(NamedTuple):
     """A column as the newest schema has it."""
 
@@ -170,6 +174,8 @@ def _problem(table: str, described: Sequence[Column], row: Sequence[object]) -> 
     for column, value in zip(described, row, strict=True):
         if not column.takes(value):
             return f"{column.name} is {_shown(value)}"
+    if described[0].name == "sha256" and table not in _TOLD_TWICE and is_digest(str(row[0])):
+        return ""  # most rows: nothing else in them follows from each other
     values = {column.name: value for column, value in zip(described, row, strict=True)}
     return "" if consistent(table, values) else "what one column says contradicts another"
 
