@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from symd.errors import LimitExceeded
-from symd.index.format import Column, described_column, header, table_size
+from symd.index.checksums import PIECE, piece_checksums
+from symd.index.format import Column, described_column, front, table_size
 from symd.index.schema import SCHEMA, check_names
 
-_PIECE = 1 << 20
-"""Bytes that are read at a time for the checksum."""
+_PIECES_AT_ONCE = 256
+"""So many are read at a time for their checksums."""
 
 
 class ColumnFile:
@@ -48,14 +48,12 @@ class ColumnFile:
         """Write what stands in front of the columns; how many bytes the file has."""
         check_names(self._table)
         self._file.truncate(self._at)
-        table = b"".join(self._table.values())
-        self._file.seek(table_size(0))
-        self._file.write(table)
-        checksum = zlib.crc32(table)
-        while piece := self._file.read(_PIECE):
-            checksum = zlib.crc32(piece, checksum)
+        self._file.seek(table_size(len(self._table)))
+        checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))
+        self._append(checksums)
         self._file.seek(0)
-        self._file.write(header(len(self._table), checksum))
+        for part in front([*self._table.values()], checksums):
+            self._file.write(part)
         return self._at
 
     def _place(self, name: str, dtype: np.dtype[Any], entries: int, stored: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 13
+VERSION = 14
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -13,7 +13,8 @@ that an index under another module's name is not believed; 7, inlined calls of N
 of assembly inside functions name no frame, and rows end with the functions that they begin in; 8, ``written_*``: ranges where the debug
 data contradicts itself are answered otherwise than rows and scopes say; 9, also where only variables and blocks do; 10, ``section_address`` is the
 device address in core dumps of AMD's GPUs; 11, owners that are inlined copies of which nothing says where their code is: they
-decide where a line belongs; 12, the summary has the build IDs of AMD's code objects and of programs; 13, files without a name have no path."""
+decide where a line belongs; 12, the summary has the build IDs of AMD's code objects and of programs; 13, files without a name have no path; 14, a
+checksum for each piece of the columns in place of one over all of them."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

@@ -11,8 +11,8 @@ from symd.model.plain_answers import NotPlain
 
 
 def first_answer(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
-    """What the index answers that has these bytes; None where the answer is not plain, or they are no sound index of the module with the
-    SHA-256 ``digest``."""
+    """What the index answers that has these bytes; None where the answer is not plain, or they are no index of the module with the
+    SHA-256 ``digest`` that is sound where the answer is read."""
     try:
         where, offset, kernel, reason, frames = whole_answer_at(file, bytes.fromhex(digest), query.address)
         path, section, number = where

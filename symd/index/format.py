@@ -3,12 +3,13 @@
     bytes 0..7    magic "SYMDIDX" and NUL
     u32           VERSION
     u32           number of columns
-    u32           CRC-32 of everything after the header, as zlib computes it
+    u32           CRC-32 of the column table and of the checksums at the end, as zlib computes it
     u32           0
     per column    64 bytes: name (36, NUL-padded), dtype (4, as NumPy writes it, NUL-padded), u64 offset, u64 entries,
                   u64 stored: entries that are in the file, which is 1 where all are equal (of what there is more than one
                   of, some column differs: there are never more entries than the file has bytes)
     then          each column's bytes, little-endian, aligned to its entries
+    at the end    u32 a piece: the CRC-32 of each 4096 bytes behind the column table (``checksums``)
 
 ``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
 of a column's meaning or of the decoding in front of it raises it.
@@ -17,7 +18,6 @@ of a column's meaning or of the decoding in front of it raises it.
 from __future__ import annotations
 
 import re
-import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import DataLoss
+from symd.index.checksums import ColumnBytes, Damaged, head_checksum, piece_checksums
 from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, MAGIC
 from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as others know it
 
@@ -63,10 +64,9 @@ def encode(columns: NamedColumns) -> bytes:
         chunks.append(stored.data)
         table.append(described_column(name, column.dtype, at + pad, len(column), len(stored)))
         at += pad + stored.nbytes
-    checksum = 0
-    for part in (*table, *chunks):
-        checksum = zlib.crc32(part, checksum)
-    return b"".join([header(len(columns), checksum), *table, *chunks])
+    content = b"".join(chunks)
+    pieces = piece_checksums(content)
+    return b"".join([*front(table, pieces), content, pieces])
 
 
 def table_size(columns: int) -> int:
@@ -74,9 +74,10 @@ def table_size(columns: int) -> int:
     return HEADER.size + COLUMN.size * columns
 
 
-def header(columns: int, checksum: int) -> bytes:
-    """What a file of so many columns begins with."""
-    return HEADER.pack(MAGIC, VERSION, columns, checksum, 0)
+def front(table: Sequence[bytes], pieces: bytes) -> tuple[bytes, bytes]:
+    """What stands in front of the columns: the header, and the table of these entries. ``pieces`` are the checksums behind the columns."""
+    joined = b"".join(table)
+    return HEADER.pack(MAGIC, VERSION, len(table), head_checksum(joined, pieces), 0), joined
 
 
 def described_column(name: str, dtype: np.dtype[Any], offset: int, entries: int, stored: int) -> bytes:
@@ -91,11 +92,14 @@ def decode(buffer: memoryview | bytes) -> Stored:
     magic, version, count, checksum, rest = HEADER.unpack_from(buffer)
     if magic != MAGIC or version != VERSION or rest:
         raise DataLoss(f"is not an index of version {VERSION}", where="index file")
-    if HEADER.size + count * COLUMN.size > len(buffer):
+    if table_size(count) > len(buffer):
         raise DataLoss("ends inside its column table", where="index file")
-    if zlib.crc32(memoryview(buffer)[HEADER.size :]) != checksum:
-        raise DataLoss("has bytes that are not what they were", where="index file")
-    return Stored(buffer, count)
+    first = table_size(count)
+    table = bytes(buffer[HEADER.size : first])
+    try:
+        return Stored(ColumnBytes(memoryview(buffer), table, first, checksum).whole(), table)
+    except Damaged:
+        raise DataLoss("has bytes that are not what they were", where="index file") from None
 
 
 class Stored:
@@ -103,9 +107,9 @@ class Stored:
     index is opened for one question, which needs few of them. Raises DataLoss for a column that is not in the file, has
     no known type or lies outside the file."""
 
-    def __init__(self, buffer: memoryview | bytes, count: int) -> None:
-        self._buffer = memoryview(buffer)
-        self._table = bytes(buffer[HEADER.size : HEADER.size + count * COLUMN.size])
+    def __init__(self, buffer: memoryview, table: bytes) -> None:
+        """``buffer`` is the file up to where its columns end."""
+        self._buffer, self._table = buffer, table
 
     def __getitem__(self, name: str) -> Column:
         dtype, offset, entries, stored = self._described(name)

@@ -1,13 +1,13 @@
 """An index file asked for one address, without NumPy, whose import takes longer than the answer: what ``Index.answer`` says where its answer is
-plain. Whatever else the file says raises NotPlain.
+plain. Whatever else the file says raises NotPlain. Of the columns only those pieces are read, and compared with their checksums, that the answer needs.
 
 Source of the layout: docs/index-format.md; ``format``, ``schema``, ``packing`` and ``starts`` say what the numbers mean."""
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_right
 
+from symd.index.checksums import ColumnBytes
 from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST_PAGE, MAGIC, VERSION
 from symd.model.plain_answers import REASONS, NotPlain
 
@@ -23,7 +23,7 @@ PAGE_SHIFT = 12
 _GROUP = 6
 """As ``starts.GROUP``."""
 _ITEMS: Mapping[bytes, Literal["B", "H", "I", "Q"]] = {b"|u1\0": "B", b"<u2\0": "H", b"<u4\0": "I", b"<u8\0": "Q"}
-_BYTES = {"B": 1, "H": 2, "I": 4, "Q": 8}
+_WIDTHS: Mapping[bytes, int] = {b"|u1\0": 1, b"<u2\0": 2, b"<u4\0": 4, b"<u8\0": 8}
 _SIGNED: Mapping[int, Literal["b", "h", "i", "q"]] = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED: Mapping[int, Literal["B", "H", "I"]] = {1: "B", 2: "H", 4: "I"}
 _MOST_SECTIONS = 1 << 16
@@ -41,7 +41,7 @@ def whole_answer_at(file: memoryview, digest: bytes, address: int) -> WholeAnswe
     """The same with everything that an ``Answer`` says."""
     try:
         return _PlainIndex(file, digest).answer(address)
-    except (IndexError, KeyError, ValueError, TypeError) as error:  # numbers of what is not there
+    except (IndexError, KeyError, ValueError, TypeError) as error:  # numbers of what is not there, and damage
         raise NotPlain from error
 
 
@@ -58,66 +58,75 @@ class _PlainIndex:
         magic, version, count, checksum, rest = (
             HEADER.unpack_from(file) if len(file) >= HEADER.size else (b"", 0, 0, 0, 0)
         )
-        self._file = file
-        self._ends: memoryview[int] | _Equal | None = None
-        self._strings = file[:0]
-        table = bytes(file[HEADER.size : HEADER.size + count * COLUMN.size])
-        if (magic, version, rest) != (MAGIC, VERSION, 0) or len(table) != count * COLUMN.size:
+        first = HEADER.size + count * COLUMN.size
+        if (magic, version, rest) != (MAGIC, VERSION, 0) or first > len(file):
             raise NotPlain
-        if zlib.crc32(file[HEADER.size :]) != checksum:
-            raise NotPlain
-        self._table, last = table, len(table) - COLUMN.size
+        self._table = bytes(file[HEADER.size : first])
+        self._columns = ColumnBytes(file, self._table, first, checksum)
+        last = len(self._table) - COLUMN.size
         self._entries = {
-            table[at : at + COLUMN_NAME]: at for at in range(last, -1, -COLUMN.size)
+            self._table[at : at + COLUMN_NAME]: at for at in range(last, -1, -COLUMN.size)
         }  # the first of a name
         if self._bytes("module_sha256") != digest:
             raise NotPlain
 
     def _column(self, name: str) -> memoryview[int] | _Equal:
+        """All numbers of a column."""
         kind, offset, entries, stored = self._described(name)
-        item = _ITEMS[kind]
-        numbers = self._file[offset : offset + stored * _BYTES[item]].cast(item)
-        if len(numbers) != stored or (stored != entries and (stored != 1 or entries > len(self._file))):
-            raise NotPlain
+        numbers = self._columns.part(offset, offset + stored * _WIDTHS[kind]).cast(_ITEMS[kind])
         return numbers if stored == entries else _Equal(numbers[0], entries)
 
-    def _bytes(self, name: str) -> memoryview:
-        """A column of bytes."""
+    def _number(self, name: str, at: int = 0) -> int:
+        """One number of a column."""
         kind, offset, entries, stored = self._described(name)
-        if entries != stored or offset + stored > len(self._file) or _ITEMS[kind] != "B":
+        if not 0 <= at < entries:
             raise NotPlain
-        return self._file[offset : offset + stored]
+        width = _WIDTHS[kind]
+        start = offset + at * width if stored == entries else offset
+        return int.from_bytes(self._columns.part(start, start + width), "little")
+
+    def _bytes(self, name: str, start: int = 0, stop: int | None = None) -> memoryview:
+        """A column of bytes, or a part of it."""
+        kind, offset, entries, stored = self._described(name)
+        stop = entries if stop is None else stop
+        if entries != stored or not start <= stop <= entries or _WIDTHS[kind] != 1:
+            raise NotPlain
+        return self._columns.part(offset + start, offset + stop)
 
     def _described(self, name: str) -> tuple[bytes, int, int, int]:
+        """(type, place in the file, entries, those of them that are stored)."""
         at = self._entries[name.encode().ljust(COLUMN_NAME, b"\0")]
         _, kind, offset, entries, stored = COLUMN.unpack_from(self._table, at)
+        if stored != entries and (stored != 1 or entries > self._columns.stop):
+            raise NotPlain
         return kind, offset, entries, stored
 
     def answer(self, address: int) -> WholeAnswer:
         section, offset = self._held(address)
-        frame, line, column, reason = self._range(self._number(self._column("section_base")[section] + offset))
-        owner, file = self._column("frame_owner")[frame], self._column("frame_file")[frame]
-        name, linkage_name, inlined, parent, call_file, call_line, call_column = (
-            self._column(f"owner_{each}")
-            for each in ("name", "linkage_name", "inlined", "parent", "file", "line", "column")
-        )
-        if not owner or not (name[owner] or file):
+        number = self._number
+        frame, line, column, reason = self._range(self._range_at(number("section_base", section) + offset))
+        owner, file = number("frame_owner", frame), number("frame_file", frame)
+        if not owner or not (number("owner_name", owner) or file):
             raise NotPlain  # a kernel's name may stand for the function's, or there are no frames
         frames = []
         while True:
-            texts = self._text(name[owner]), self._text(linkage_name[owner]), self._text(file)
-            frames.append((*texts, line, column, bool(inlined[owner])))
-            around = parent[owner] if inlined[owner] else 0
+            name, linkage_name, inlined = (
+                number(f"owner_{each}", owner) for each in ("name", "linkage_name", "inlined")
+            )
+            texts = self._text(name), self._text(linkage_name), self._text(file)
+            frames.append((*texts, line, column, bool(inlined)))
+            around = number("owner_parent", owner) if inlined else 0
             if not around:
-                kernel = self._text(self._column("frame_kernel")[frame])
+                kernel = self._text(number("frame_kernel", frame))
                 return self._named(section), offset, kernel, reason, tuple(frames)
             if around >= owner:
                 raise NotPlain  # an owner around itself
-            file, line, column, owner = call_file[owner], call_line[owner], call_column[owner], around
+            file, line, column = (number(f"owner_{each}", owner) for each in ("file", "line", "column"))
+            owner = around
 
     def _named(self, section: int) -> PlainSection:
-        path = self._text(self._column("object_path")[self._column("section_object")[section]])
-        return path or "", self._text(self._column("section_name")[section]), self._column("section_number")[section]
+        path = self._text(self._number("object_path", self._number("section_object", section)))
+        return path or "", self._text(self._number("section_name", section)), self._number("section_number", section)
 
     def _held(self, address: int) -> tuple[int, int]:
         """(the number of the text section that holds an address, the offset in it)."""
@@ -131,20 +140,21 @@ class _PlainIndex:
             raise NotPlain
         return meant[0], address - first[meant[0]]
 
-    def _number(self, position: int) -> int:
+    def _range_at(self, position: int) -> int:
         """The number of the range around a text position."""
-        bits, starts = self._column("start_bits"), self._column("start_sorted")
-        if not len(bits):
-            return max(bisect_right(starts, position) - 1, 0)
-        slot = min(position >> self._column("start_shift")[0], len(bits) * 64 - 1)
+        number, words = self._number, self._described("start_bits")[2]
+        if not words:
+            starts = range(self._described("start_sorted")[2])
+            return max(bisect_right(starts, position, key=lambda at: number("start_sorted", at)) - 1, 0)
+        slot = min(position >> number("start_shift"), words * 64 - 1)
         word = slot >> 6
-        below = bits[word] & ((2 << (slot & 63)) - 1)
-        before = self._column("start_base")[word >> _GROUP] + self._column("start_rank")[word]
+        below = number("start_bits", word) & ((2 << (slot & 63)) - 1)
+        before = number("start_base", word >> _GROUP) + number("start_rank", word)
         return max(before + below.bit_count() - 1, 0)
 
     def _range(self, number: int) -> tuple[int, int, int, int]:
         """(frame, line, column, reason) of a range."""
-        count = self._column("range_count")[0]
+        count = self._number("range_count")
         if number >= count:
             raise NotPlain
         page, here = number >> PAGE_SHIFT, number & (1 << PAGE_SHIFT) - 1
@@ -162,21 +172,18 @@ class _PlainIndex:
         steps = data[stops[0] : stops[1]].cast(_SIGNED[step_width])
         above = data[stops[1] : stops[2]].cast(_UNSIGNED[line_width])[here]
         column = data[stops[2] : stops[3]].cast(_UNSIGNED[column_width])[here]
-        frame = self._column("page_frame")[page] + sum(steps[1 : run + 1])
+        frame = self._number("page_frame", page) + sum(steps[1 : run + 1])
         reason = data[stops[3] + here]
         if frame < 0 or reason not in REASONS:
             raise NotPlain
-        line = (self._column("frame_line")[frame] + above) & 0xFFFFFFFF if above else 0
+        line = (self._number("frame_line", frame) + above) & 0xFFFFFFFF if above else 0
         return frame, line, column, reason
 
     def _page(self, page: int) -> bytes:
         from zstandard import ZstdDecompressor, ZstdError, frame_content_size  # noqa: PLC0415 - what was no index needs none
 
-        ends = self._column("page_end")
-        first, stop = ends[page - 1] if page else 0, ends[page]
-        packed = self._bytes("page_data")[first:stop]
-        if len(packed) != stop - first:
-            raise NotPlain
+        first = self._number("page_end", page - 1) if page else 0
+        packed = self._bytes("page_data", first, self._number("page_end", page))
         try:
             if not 0 <= frame_content_size(packed) <= LARGEST_PAGE:
                 raise NotPlain
@@ -187,12 +194,8 @@ class _PlainIndex:
     def _text(self, number: int) -> str | None:
         if not number:
             return None
-        if self._ends is None:
-            self._ends, self._strings = self._column("string_ends"), self._bytes("string_data")
-        first, stop = self._ends[number - 1], self._ends[number]
-        if not first <= stop <= len(self._strings):
-            raise NotPlain
-        return str(self._strings[first:stop], "utf-8", "replace") or None
+        first, stop = self._number("string_ends", number - 1), self._number("string_ends", number)
+        return str(self._bytes("string_data", first, stop), "utf-8", "replace") or None
 
 
 class _Equal:

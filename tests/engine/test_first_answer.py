@@ -10,7 +10,7 @@ import pytest
 
 from symd.engine import Engine
 from symd.errors import ModuleNotFound
-from symd.index import VERSION
+from symd.index import VERSION, checksums
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.store import Store
@@ -66,6 +66,24 @@ def test_a_flipped_byte_changes_no_first_answer_and_is_mended(tmp_path: Path, sa
     with Engine(Store(tmp_path)) as engine:
         assert engine.symbolize_one(DIGEST, ADDRESS) == said
     assert path.read_bytes() == whole
+
+
+def test_damage_where_the_first_answer_does_not_look_is_mended_when_the_index_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checksums, "PIECE", 64)  # of which one of the smallest modules has many
+    with Engine(Store(tmp_path)) as engine:
+        said = engine.symbolize_one(engine.add(SHADE).sha256, ADDRESS)
+    (path,) = tmp_path.glob(f"index/{VERSION}/*/{DIGEST}.idx")
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[-400] ^= 1  # the summary
+    path.write_bytes(damaged)
+    with Engine(Store(tmp_path)) as engine:
+        assert engine.symbolize_one(DIGEST, ADDRESS) == said
+        assert path.read_bytes() == damaged
+        assert engine.symbolize_one(DIGEST, ADDRESS) == said
+        assert path.read_bytes() == whole
 
 
 def test_the_index_of_another_module_is_not_believed(tmp_path: Path, said: Answer) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -35,6 +34,7 @@ from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
 from symd.query.variables import visible_in
 from symd.reading import values
+from tests.builders.index_file import with_fitting_checksums
 from tests.fuzz import nested, seeds
 from tests.fuzz.mutations import Change
 from tests.fuzz.questions import ask_everything
@@ -148,7 +148,7 @@ def mutate_index(dice: random.Random, data: bytes, change: Change) -> bytes:
     _, _, count, _, _ = _HEADER.unpack_from(data)
     count = min(count, (len(data) - _HEADER.size) // _COLUMN.size)
     if not count or dice.random() < 1 / 4:
-        return _summed(data[:16] + change(data[16:]))
+        return with_fitting_checksums(data[:16] + change(data[16:]))
     image = bytearray(data)
     at = _HEADER.size + dice.randrange(count) * _COLUMN.size
     name, kind, offset, entries, stored = _COLUMN.unpack_from(data, at)
@@ -158,15 +158,7 @@ def mutate_index(dice: random.Random, data: bytes, change: Change) -> bytes:
     if dice.random() < 1 / 4:
         entries = dice.choice((0, 1, min(entries + 1, (1 << 64) - 1), 1 << 20))
         image[at : at + _COLUMN.size] = _COLUMN.pack(name, kind, offset, entries, dice.choice((1, entries, stored)))
-    return _summed(bytes(image))
-
-
-def _summed(data: bytes) -> bytes:
-    """The file with the checksum of what it holds."""
-    image = bytearray(data)
-    if len(image) >= _HEADER.size:
-        image[16:20] = zlib.crc32(image[_HEADER.size :]).to_bytes(4, "little")
-    return bytes(image)
+    return with_fitting_checksums(image)
 
 
 def ask_index(data: bytes) -> None:

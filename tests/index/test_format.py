@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import struct
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from symd.index.schema import SCHEMA, Columns, RowTable
 from symd.index.starts import Starts, encode_starts
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store
+from tests.builders.index_file import with_fitting_checksums
 
 RAYCAST = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"
 numbers = st.integers(0, 2**64 - 1)
@@ -222,18 +222,12 @@ def _outside(whole: bytes) -> bytes:
     damaged = bytearray(whole)
     at = whole.index(b"row_data\0") + 40
     damaged[at : at + 8] = struct.pack("<Q", len(whole))
-    return _resummed(damaged)
+    return with_fitting_checksums(damaged)
 
 
 def _a_range_less(whole: bytes) -> bytes:
     columns = dict(decode(whole))
     return encode(columns | {"range_count": narrow(columns["range_count"] - columns["range_count"].dtype.type(1))})
-
-
-def _resummed(damaged: bytearray) -> bytes:
-    """With the checksum of what is there now."""
-    damaged[16:20] = struct.pack("<I", zlib.crc32(damaged[24:]))
-    return bytes(damaged)
 
 
 def test_strings_that_hold_a_text_and_those_that_are_it() -> None:

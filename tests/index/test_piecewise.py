@@ -87,7 +87,7 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(piecewise, "PORTION", 5000)
     monkeypatch.setattr(piecewise, "_STRINGS", 7)
     monkeypatch.setattr(index_format, "_AT_ONCE", 1)
-    monkeypatch.setattr(column_file, "_PIECE", 1000)
+    monkeypatch.setattr(column_file, "_PIECES_AT_ONCE", 1)
     check(bundle(12, functions=16, rows=200))
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from symd.config import Limits
 from symd.errors import DataLoss, SymdError
 from symd.index import Index, plain_index
 from symd.index.builder import frame_columns, owner_columns
+from symd.index.checksums import PIECE
 from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, VERSION
 from symd.index.first_answer import first_answer
 from symd.index.format import decode, encode, narrow
@@ -30,6 +29,7 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
 from symd.model.plain_answers import REASONS, NotPlain
 from symd.model.reasons import KNOWN
+from tests.builders.index_file import with_fitting_checksums
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = sorted(
@@ -100,9 +100,8 @@ def _frame(opened: Index, address: int) -> int:
     return int(opened.derived.ranges.frame(number)[0])
 
 
-@pytest.mark.parametrize("spread", [1, 1 << 20], ids=["bitmap", "sorted"])
-@pytest.mark.parametrize("columns", [200, 70_000])
-def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: int) -> None:
+def of_several_pages(spread: int, columns: int) -> tuple[np.ndarray, bytes]:
+    """(where its ranges start, an index file)."""
     chance = np.random.default_rng(columns + spread)
     count, owners = 3 << PAGE_SHIFT, 300
     start = np.cumsum(chance.integers(1, 5 * spread, count)) * 4
@@ -127,7 +126,7 @@ def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: i
     packed = {**encode_starts([found.start]), **pack_ranges(found)}
     narrowed = {name: narrow(np.asarray(column, np.uint64)) for name, column in own.items()}
     none = {name: one[:0] for name in SCHEMA if name.startswith("written_")}
-    file = encode(
+    return start, encode(
         {
             **dict.fromkeys(SCHEMA, one),
             **none,
@@ -138,6 +137,13 @@ def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: i
             **packed,
         }
     )
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 20], ids=["bitmap", "sorted"])
+@pytest.mark.parametrize("columns", [200, 70_000])
+def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: int) -> None:
+    chance = np.random.default_rng(columns + spread)
+    start, file = of_several_pages(spread, columns)
     opened = Index(file)
     assert bool(len(opened.columns.start_bits)) == (spread == 1)
     frames = set()
@@ -152,12 +158,6 @@ def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: i
 def test_numbers_of_the_layout_are_the_same() -> None:
     assert (plain_index.PAGE_SHIFT, plain_index._GROUP, index.VERSION) == (PAGE_SHIFT, GROUP, VERSION)
     assert tuple(REASONS) == tuple(map(int, KNOWN))
-
-
-def damaged(file: bytes) -> bytes:
-    """With a checksum that fits."""
-    checksum = zlib.crc32(file[HEADER.size :])
-    return file[:16] + struct.pack("<I", checksum) + file[20:]
 
 
 def test_what_is_no_sound_index_of_the_module_is_answered_by_nothing(indexes: dict[Path, bytes]) -> None:
@@ -175,9 +175,35 @@ def test_what_is_no_sound_index_of_the_module_is_answered_by_nothing(indexes: di
         wrong = bytearray(file)
         wrong[int(chance.integers(HEADER.size, len(file)))] ^= 1 << int(chance.integers(8))
         assert plain(bytes(wrong), digest, 0x1978) is None, "the checksum tells"
-        said = plain(damaged(bytes(wrong)), digest, 0x1978)  # of a file that is wrong on purpose no traceback comes
+        said = plain(
+            with_fitting_checksums(wrong), digest, 0x1978
+        )  # of a file that is wrong on purpose no traceback comes
         changed += said != right
     assert changed
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 20], ids=["bitmap", "sorted"])
+def test_damage_where_the_answer_is_read_is_seen_and_elsewhere_nobody_looks(spread: int) -> None:
+    start, file = of_several_pages(spread, 200)
+    digest, address = bytes(range(32)), int(start[5000])
+    right = plain(file, digest, address)
+    assert right is not None
+    first = HEADER.size + COLUMN.size * len(SCHEMA)
+    pieces = range(first, len(file) * PIECE // (PIECE + 4), PIECE)
+    unread = []
+    for at in pieces:
+        wrong = bytearray(file)
+        wrong[at] ^= 1
+        said = plain(bytes(wrong), digest, address)
+        assert said in (None, right)
+        unread += [at] if said == right else []
+    assert 0 < len(unread) < len(pieces)
+    wrong = bytearray(file)
+    for at in unread:
+        wrong[at] ^= 1
+    assert plain(bytes(wrong), digest, address) == right
+    with pytest.raises(DataLoss, match="not what they were"):
+        decode(bytes(wrong))
 
 
 @pytest.mark.parametrize("reason", [0, 15, Reason.UNRECOGNIZED])
@@ -210,7 +236,7 @@ def test_more_equal_entries_than_there_can_be_end_in_no_answer_and_no_endless_se
     kind, dtype, offset, _, _ = COLUMN.unpack_from(file, at)
     COLUMN.pack_into(wrong, at, kind, dtype, offset, entries, 1)
     for address in (0x10, 0x1978):
-        assert plain(damaged(bytes(wrong)), digest, address) is None
+        assert plain(with_fitting_checksums(wrong), digest, address) is None
 
 
 def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
