@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -86,11 +87,10 @@ def pieces_of(pieces: Sequence[bytes]) -> Pieces:
 
 
 def side_by_side(first: Pieces | bytes, *others: Pieces | bytes) -> Pieces:
-    """Columns and what stands between them, joined piece by piece."""
-    found: Pieces = np.asarray(first, np.object_)
-    for each in others:
-        found = found + np.asarray(each, np.object_)
-    return found
+    """Columns, of which there is one at least, and what stands between them, joined piece by piece: added column by column each piece would be copied as
+    often as there are columns."""
+    columns = [repeat(each) if isinstance(each, bytes) else each.tolist() for each in (first, *others)]
+    return pieces_of(list(map(b"".join, zip(*columns, strict=False))))
 
 
 def decimals(columns: Sequence[U64], between: Sequence[bytes]) -> Pieces:
