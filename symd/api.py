@@ -281,6 +281,11 @@ class Host(Symbolizer, Protocol):
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
         ...
 
+    def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        """What ``symbolize_one`` answers of a module that is asked about for the first time, where the file of its index has the answer;
+        None where only the open index has it."""
+        ...
+
     def packed_summary(self, digest: str) -> bytes | None:
         """What ``module`` says, as its index has it (docs/index-format.md), where that is open; else None."""
         ...

@@ -253,7 +253,7 @@ class Engine:
         digest, asked = checked_name(digest), checked_query(query)
         index = self._open_index(digest)
         if index is None:
-            first = self._indexes.first_answer(digest, asked) if path is None else None
+            first = self.first_answer(digest, asked, path)
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
@@ -262,6 +262,9 @@ class Engine:
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
         return _answer(index, query, path) if index else None
+
+    def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        return self._indexes.first_answer(digest, query) if path is None else None
 
     def packed_summary(self, digest: str) -> bytes | None:
         index = self._open_index(digest)

@@ -51,6 +51,8 @@ class Method(NamedTuple):
     request: type[Message]
     work: Work
     at_once: AtOnce | None
+    unopened: AtOnce | None
+    """The same for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
     many_requests: bool
     many_responses: bool
 
@@ -180,6 +182,10 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
 
 def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``NotYet`` is raised."""
+    if method.unopened is not None and len(arrived[0]) <= AT_ONCE_BYTES:
+        answered = method.unopened(service, arrived[0], call)
+        if answered is not None:
+            return answered
     with service.engine.without_waiting():
         return _read_and_answer(method, service, arrived, call)
 

@@ -38,18 +38,31 @@ def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | 
         module, query = plain
         if is_told(call):
             call.module, call.count = module_name(module), 1
-        return _written_at_once(service, module, None, (query,))
+        return _written_at_once(service.engine.answer_at_once, module, None, (query,))
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     note_request(call, request)
     digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
     if column is not None or as_columns or as_written or not 0 < len(queries) <= QUERIES_AT_ONCE:
         return None
-    return _written_at_once(service, digest, path, queries)
+    return _written_at_once(service.engine.answer_at_once, digest, path, queries)
 
 
-def _written_at_once(service: ServiceContext, digest: str, path: str | None, queries: Sequence[Query]) -> bytes | None:
+def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
+    """The answer to a request for one address of a module that is asked about for the first time and whose index is not open; None where only
+    an open index has it. What ``answer_at_once`` noted of the request stands."""
+    plain = one_address.from_request(data)
+    if plain is None:
+        return None
+    module, query = plain
+    return _written_at_once(service.engine.first_answer, module, None, (query,))
+
+
+def _written_at_once(
+    one: Callable[[str, Query, str | None], Answer | None], digest: str, path: str | None, queries: Sequence[Query]
+) -> bytes | None:
+    """The answers that ``one`` gives; None where it gives none to a query, or one of many frames."""
     response = SymbolizeResponse()
-    rows, one = response.answers, service.engine.answer_at_once
+    rows = response.answers
     for query in queries:
         found = one(digest, query, path)
         if found is None or len(found.frames) > FRAMES_AT_ONCE:

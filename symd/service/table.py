@@ -1,7 +1,8 @@
 """The routing table: every RPC and its module, by its name. A new RPC is one module; a new service is one line here.
 
 A module of ``service/rpc`` has ``handle``. Where it is neither a question nor a stream like others, ``WORK`` says what kind of
-work it is (``service/lanes.py``); where some requests can be answered at once, ``at_once`` does (``service/answering.py``).
+work it is (``service/lanes.py``); where some requests can be answered at once, ``at_once`` does, and some about a module that is not open
+``unopened`` (``service/answering.py``).
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _method(method: MethodDescriptor) -> Method:
     many = method.client_streaming, method.server_streaming
     work = getattr(module, "WORK", Work.STREAM if any(many) else Work.QUESTION)
     request = GetMessageClass(method.input_type)
-    return Method(method.full_name, module.handle, request, work, getattr(module, "at_once", None), *many)
+    short = getattr(module, "at_once", None), getattr(module, "unopened", None)
+    return Method(method.full_name, module.handle, request, work, *short, *many)
 
 
 METHODS: Mapping[str, Method] = {

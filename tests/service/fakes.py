@@ -232,6 +232,9 @@ class FakeEngine:
     def answer_at_once(self, digest, query, path=None):
         return self.symbolize_one(digest, query, path) if self.hold.is_set() else None
 
+    def first_answer(self, digest, query, path=None):
+        return None
+
     def is_open(self, digest):
         return digest in self.data
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import grpc
 import pytest
 
+from symd.client import Client
 from symd.config import Limits
 from symd.daemon_config import Config
 from symd.engine import Engine
+from symd.model.addresses import ByAddress, ObjectAddress
 from symd.reading.questions import MakeIndex
 from symd.reading.reader import InProcessReader
+from symd.service import answering
 from symd.service.addresses import listening
 from symd.service.lanes import Work
 from symd.service.server import build_daemon
@@ -23,7 +26,9 @@ from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.test_budgets import eventually
 
-BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
+SAMPLES = Path(__file__).parents[2] / "samples"
+BIN = SAMPLES / "kernels" / "bin"
+SHADE = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
 SLOW, QUICK = ((BIN / name / "dg2-opt.dbg").read_bytes() for name in ("raycast", "vadd"))
 SECONDS = 60
 """Against hanging."""
@@ -86,3 +91,21 @@ def test_those_who_leave_wait_no_longer(slow) -> None:
     for call in calls:
         call.cancel()
     assert eventually(lambda: (lane.running, lane.waiting) == (1, 0))
+
+
+def test_the_first_question_about_a_stored_index_takes_no_message_and_opens_nothing(tmp_path, monkeypatch) -> None:
+    with Engine(Store(tmp_path / "store")) as engine:
+        digest = engine.add(SHADE.read_bytes()).sha256
+        said = engine.symbolize_one(digest, ByAddress(ObjectAddress(0x1978)))
+    config = Config(store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
+    with Engine(Store(tmp_path / "store")) as engine:
+        daemon = build_daemon(engine, config)
+        with listening(daemon.server, config.address) as address, Client(address) as client:
+            daemon.server.start()
+            with monkeypatch.context() as patch:
+                patch.setattr(answering, "_read_and_answer", None)
+                assert client.symbolize_one(digest, ByAddress(ObjectAddress(0x1978))) == said
+                assert not engine.is_open(digest)
+            assert client.symbolize_one(digest, ByAddress(ObjectAddress(0x1978))) == said
+            assert engine.is_open(digest)
+        daemon.stop(0.2)

@@ -60,7 +60,9 @@ def test_a_stream_whose_call_has_ended_keeps_no_thread() -> None:
 
     async def main() -> None:
         call, at_work = Call("x", "p", None), service()
-        method = Method("x", handle, SymbolizeRequest, Work.STREAM, None, many_requests=False, many_responses=True)
+        method = Method(
+            "x", handle, SymbolizeRequest, Work.STREAM, None, None, many_requests=False, many_responses=True
+        )
         with pytest.raises((BaseError, CallEnded)):
             async with asyncio.timeout(SECONDS):
                 await answer_stream(method, at_work, Context(call), call)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from symd.service.batches import answer, answer_at_once
+from symd.service.batches import answer, answer_at_once, answer_unopened
 from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
 at_once = answer_at_once
+unopened = answer_unopened
 
 
 def handle(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
