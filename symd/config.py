@@ -210,6 +210,9 @@ class Limits(NamedTuple):
     unknown_bytes: int = MIB
     """Bytes that come in four seconds from one address over TCP (of IPv6: from one /64) on gRPC's connections on which no call has been let in yet; sixteen calls that begin at
     once bring no more, with 64 KiB each before they are let in. Beyond, the address is shut out."""
+    unknown_connection_rate: int = 500
+    """Connections over TCP that the daemon, which looks ten times a second (more often while many come), meets in four seconds from one address (of IPv6: from one /64), and on
+    which no call has been let in. Beyond, one in 4 of the address's attempts to connect is taken, then one in 16, 64 and 256 where as many come all the same; a step back after ``refused_seconds``."""
     refused_calls: int = 200
     """Calls in a second from one address over TCP (of IPv6: from one /64) that are refused for want of a token or a right, or made by nobody: of unknown methods, for
     open health. Beyond, the address is shut out. On a connection on which a call was let in none counts."""

@@ -1,6 +1,7 @@
 """Connections over TCP: whoever reaches the port may open one, so those on which nobody has been let in yet are few and live
 briefly, and one client has no more than its share. Strangers cannot keep users out by connecting, nor by calls without end: an
-address of which too many calls were refused, or too many bytes came, is shut out for a while (``service/shut_out.py``).
+address of which too many calls were refused, or too many bytes came, is shut out for a while (``service/shut_out.py``), and of one that connects without
+end few attempts are taken (``service/connection_rate.py``).
 
 gRPC closes no single connection and names none before a call comes. So the process's own sockets are looked through (proc(5),
 /proc/self/fd): one whose other end has made no call that was let in is shut down, and gRPC sees that it has ended. Where there
@@ -27,10 +28,11 @@ from typing import Final, NamedTuple
 from symd.config import Limits
 from symd.errors import Busy
 from symd.service import packet_filter
+from symd.service.connection_rate import Arrival, ConnectionRate
 from symd.service.other_end import other_end
 from symd.service.peer_names import Remote, tcp_remote
 from symd.service.quiet_log import QuietLog
-from symd.service.shut_out import Network, ShutOut, network_of
+from symd.service.shut_out import NETWORKS, Network, ShutOut, network_of
 from symd.service.unknown_bytes import Stranger, UnknownBytes, received
 
 log = logging.getLogger("symd.service")
@@ -38,7 +40,9 @@ log = logging.getLogger("symd.service")
 PERIOD: Final = 0.1
 """Seconds between two looks."""
 SHORT_PERIOD: Final = 0.01
-"""The same while connections of an address that is shut out are still met: each brings calls until it is closed."""
+"""The same while connections of an address that is shut out are still met, of which each brings calls until it is closed, and while many new ones are."""
+_LOOKS: Final = 10
+"""So many looks with as many new ones would reach ``unknown_connection_rate``."""
 _OPEN: Final = "/proc/self/fd"
 _C: Final = ctypes.CDLL(None)
 _NOWHERE: Final = bytes(16)
@@ -78,10 +82,11 @@ class Connections:
         self._shutting_out = shut_out
         self._shut_out = ShutOut(limits)
         self._unknown_bytes = UnknownBytes(limits)
+        self._rate = ConnectionRate(limits)
         self.refusing: Callable[[str, str], None] = _nobody
-        """Told the reason and the limit when an address is shut out and no call of it was refused for that."""
-        self._filtered: Sequence[Network] = ()
-        """Networks from which the sockets that listen take no packets."""
+        """Told the reason and the limit when an address is shut out, or thinned, and no call of it was refused for that."""
+        self._filtered: Mapping[Network, int] = {}
+        """Networks from which the sockets that listen take no packets, or a share of the attempts to connect."""
         self._can_filter = True
         self._let_in: dict[str, _LetIn] = {}
         """By the peer as gRPC names it."""
@@ -97,6 +102,7 @@ class Connections:
         self._trouble = ""
         """Why the last look was left out."""
         self._left_out = QuietLog(log, "connections are not looked through")
+        self._thinning = QuietLog(log, "took fewer connections")
 
     def let_in(self, peer: str, client: str) -> None:
         """Note that a call of ``client`` may be made ("": nobody by name). Raises ``Busy`` where that is one connection too
@@ -178,33 +184,35 @@ class Connections:
     def _attempt_look(self, now: float) -> bool:
         """As ``_look``. Where the system refuses it (no descriptor is free) the log is told once, and whoever was let in stays so."""
         try:
-            is_shut_out_met = self._look(now)
+            is_soon = self._look(now)
         except OSError as error:
             if not self._trouble:
                 self._left_out.warn(error.strerror or str(error))
             self._trouble = str(error)
             return False
         self._trouble = ""
-        return is_shut_out_met
+        return is_soon
 
     def _look(self, now: float) -> bool:
-        """Whether there were connections of addresses that are shut out. Raises OSError where the open descriptors cannot be listed."""
+        """Whether to look again soon: there were connections of addresses that are shut out, or many new ones. Raises OSError where the open
+        descriptors cannot be listed."""
         with self._lock:
             let_in, known = dict(self._let_in), set(self._known)
         self._seen = {inode: seen for inode, seen in _sockets(self._seen, now) if seen.port in self._ports}
         self._forget_ended(let_in, known)
         own = {entry.remote for entry in let_in.values()}
+        strangers = [seen for seen in self._seen.values() if seen.remote not in own]
+        arrived = [seen for seen in strangers if seen.since == now]
+        are_many = self._count_arrivals(arrived, own, now)
         self._count_bytes(own, now)
         shut_out = self._shut_out.networks(now)
-        if shut_out != self._filtered:
-            self._filter(shut_out)
-        strangers = [seen for seen in self._seen.values() if seen.remote not in own]
+        self._filter(shut_out)
         ended = [seen for seen in strangers if seen.network in shut_out]
         for seen in ended:
             self._close(seen, self._shut_out.limit(seen.network, now))
         others = [seen for seen in strangers if seen.network not in shut_out]
         self._close_lingering(others, {tcp_remote(peer) for peer in known}, now)
-        return bool(ended)
+        return bool(ended) or are_many
 
     def _forget_ended(self, let_in: Mapping[str, _LetIn], known: Collection[str]) -> None:
         """Those of both whose connections are not seen any more."""
@@ -243,13 +251,33 @@ class Connections:
                 self._tell(network, f"more than {most} bytes came where nobody was let in (unknown_bytes)")
                 self.refusing(Busy.reason, "unknown_bytes")
 
-    def _filter(self, networks: Sequence[Network]) -> None:
+    def _count_arrivals(self, arrived: Collection[Seen], own: Collection[Remote | None], now: float) -> bool:
+        """Whether there were many."""
+        if not self._can_filter:
+            return False
+        beyond = self._rate.beyond([Arrival(seen.remote, seen.network) for seen in arrived], own, now)
+        for network in beyond:
+            self._thinning.warn(
+                f"one in {self._rate.shares[network]} of {network} for {self._limits.refused_seconds:g} s: more than "
+                f"{self._limits.unknown_connection_rate} came in four seconds on which nobody was let in (unknown_connection_rate)"
+            )
+            self.refusing(Busy.reason, "unknown_connection_rate")
+        if beyond:  # before anything else: a look at a thousand connections takes long
+            self._filter(self._shut_out.networks(now))
+        return len(arrived) * _LOOKS > self._limits.unknown_connection_rate
+
+    def _filter(self, shut_out: Sequence[Network]) -> None:
+        """Tell the sockets that listen where that has changed."""
+        thinned = {network: share for network, share in self._rate.shares.items() if network not in shut_out}
+        wanted = dict(list((thinned | dict.fromkeys(shut_out, packet_filter.NONE)).items())[-NETWORKS:])
+        if wanted == self._filtered:
+            return
         listening = _listening(self._ports) if self._can_filter else ()
-        self._filtered = networks
+        self._filtered = wanted
         try:
             for descriptor in listening:
                 with _borrowed(descriptor) as listener:
-                    packet_filter.drop(listener, networks)
+                    packet_filter.drop(listener, wanted)
         except OSError as error:
             self._can_filter = False
             log.warning(

@@ -1,5 +1,5 @@
-"""Packets that a listening socket does not take: those from some networks, so that a connection from there costs the kernel a packet and
-the daemon nothing. A classic BPF program says it (linux/Documentation/networking/filter.rst), which any process may attach to
+"""Packets that a listening socket does not take: those from some networks, or of some networks' attempts to connect all but a share, so that a connection
+from there costs the kernel a packet and the daemon nothing. A classic BPF program says it (linux/Documentation/networking/filter.rst), which any process may attach to
 a socket of its own (socket(7), SO_ATTACH_FILTER).
 
 A connection keeps the program that its listener had when it was made; no packet of its own is one that this program drops."""
@@ -11,8 +11,9 @@ import socket
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Network
+from itertools import islice
 from typing import Final
 
 from symd.service.shut_out import Network
@@ -25,6 +26,7 @@ _LOAD_BYTE: Final = 0x30
 _SHIFT_RIGHT: Final = 0x74
 _JUMP: Final = 0x05
 _JUMP_IF_EQUAL: Final = 0x15
+_JUMP_IF_SET: Final = 0x45
 _RETURN: Final = 0x06
 """linux/bpf_common.h: BPF_LD | BPF_W | BPF_ABS and so on; the numbers of a jump say how many instructions are skipped."""
 _NETWORK_HEADER: Final = 0xFFF00000
@@ -32,22 +34,33 @@ _NETWORK_HEADER: Final = 0xFFF00000
 _IPV4_SOURCE: Final = 12
 _IPV6_SOURCE: Final = 8
 """RFC 791, section 3.1; RFC 8200, section 3."""
+_TCP_FLAGS: Final = 13
+_SYN: Final = 2
+"""RFC 9293, section 3.1. A packet without it that comes to a listening socket ends a handshake whose beginning was taken."""
+_RANDOM: Final = 0xFFFFF000 + 56
+"""SKF_AD_OFF + SKF_AD_RANDOM: 32 random bits."""
 _TAKE: Final = 0xFFFFFFFF
 _DROP: Final = 0
+_THIN: Final = -1
+"""No operation of the kernel's: take one of so many as the operand says. It becomes a jump to where that is done."""
+NONE: Final = 0
+"""The share of a network of which nothing is taken."""
 
 Instruction = tuple[int, int, int, int]
 """struct sock_filter: operation, instructions to skip where a comparison holds and where it does not, operand."""
 
 
-def program(networks: Iterable[Network]) -> bytes:
-    """Drops packets from these networks. A socket for both kinds of IP gets packets of both, and IPv4 ones as such."""
+def program(shares: Mapping[Network, int]) -> bytes:
+    """Drops packets from these networks: all, or of the attempts to connect all but one of so many (a power of two), by chance. A socket for both kinds
+    of IP gets packets of both, and IPv4 ones as such."""
     of_ipv4: list[Instruction] = [(_LOAD_WORD, 0, 0, _NETWORK_HEADER + _IPV4_SOURCE)]
     of_ipv6: list[Instruction] = []
-    for network in networks:
+    for network, share in shares.items():
+        outcome = (_RETURN, 0, 0, _DROP) if share == NONE else (_THIN, 0, 0, share)
         if isinstance(network, IPv4Address):
-            of_ipv4 += [(_JUMP_IF_EQUAL, 0, 1, int(network)), (_RETURN, 0, 0, _DROP)]
+            of_ipv4 += [(_JUMP_IF_EQUAL, 0, 1, int(network)), outcome]
         else:
-            of_ipv6 += _same_prefix(network)
+            of_ipv6 += [*_same_prefix(network), outcome]
     of_ipv4.append((_RETURN, 0, 0, _TAKE))
     version: list[Instruction] = [
         (_LOAD_BYTE, 0, 0, _NETWORK_HEADER),
@@ -55,37 +68,61 @@ def program(networks: Iterable[Network]) -> bytes:
         (_JUMP_IF_EQUAL, 1, 0, 4),
         (_JUMP, 0, 0, len(of_ipv4)),
     ]
-    whole = (*version, *of_ipv4, *of_ipv6, (_RETURN, 0, 0, _TAKE))
+    whole = _with_thinning([*version, *of_ipv4, *of_ipv6, (_RETURN, 0, 0, _TAKE)])
     return b"".join(struct.pack("=HBBI", *each) for each in whole)
 
 
 def _same_prefix(network: IPv6Network) -> Sequence[Instruction]:
+    """Skips the instruction behind these for any other network."""
     first, second = struct.unpack_from(">II", network.network_address.packed)
     return (
         (_LOAD_WORD, 0, 0, _NETWORK_HEADER + _IPV6_SOURCE),
         (_JUMP_IF_EQUAL, 0, 3, first),
         (_LOAD_WORD, 0, 0, _NETWORK_HEADER + _IPV6_SOURCE + 4),
         (_JUMP_IF_EQUAL, 0, 1, second),
+    )
+
+
+def _with_thinning(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+    """The same with what takes a share behind them, once for each share: as many networks fit as where all is dropped."""
+    whole, places = list(instructions), dict[int, int]()
+    for position, (operation, _, _, share) in enumerate(instructions):
+        if operation != _THIN:
+            continue
+        if share not in places:
+            places[share] = len(whole)
+            whole += _one_of(share)
+        whole[position] = (_JUMP, 0, 0, places[share] - position - 1)
+    return whole
+
+
+def _one_of(share: int) -> Sequence[Instruction]:
+    return (
+        (_LOAD_BYTE, 0, 0, _TCP_FLAGS),
+        (_JUMP_IF_SET, 0, 2, _SYN),
+        (_LOAD_WORD, 0, 0, _RANDOM),
+        (_JUMP_IF_SET, 1, 0, share - 1),
+        (_RETURN, 0, 0, _TAKE),
         (_RETURN, 0, 0, _DROP),
     )
 
 
-def drop(listener: socket.socket, networks: Sequence[Network]) -> None:
-    """Let a listening socket take no packet from these networks, and from all others; of too many for the kernel's memory for a
-    socket's options (net.core.optmem_max), from the last ones. Raises OSError where the kernel has no such filters."""
+def drop(listener: socket.socket, shares: Mapping[Network, int]) -> None:
+    """Let a listening socket take no more than these shares of what comes from these networks, as ``program`` has them, and all from others; of too many
+    networks for the kernel's memory for a socket's options (net.core.optmem_max), from the last ones. Raises OSError where the kernel has no such filters."""
     if not sys.platform.startswith("linux"):
         raise OSError(errno.ENOTSUP, "no packet filters are known here")
-    if not networks:
+    if not shares:
         _detach(listener)
         return
     while True:
         try:
-            _attach(listener, program(networks))
+            _attach(listener, program(shares))
         except OSError as error:
-            if error.errno != errno.ENOMEM or len(networks) < 2:
+            if error.errno != errno.ENOMEM or len(shares) < 2:
                 _detach(listener)  # else what it drops now it would drop for ever
                 raise
-            networks = networks[len(networks) // 2 :]
+            shares = dict(islice(shares.items(), len(shares) // 2, None))
         else:
             return
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from symd.service.access_file import new_token, token_line
 from tests.daemon.processes import serving
 from tests.service.http2 import PING, PREFACE, SETTINGS, frame
 from tests.service.test_budgets import SYMBOLIZE, eventually
+from tests.service.test_connection_rate import storm
 from tests.service.test_shut_out import calls, connects
 
 ANSWERS = 30
@@ -23,13 +25,14 @@ PINGS = 300_000
 
 
 @contextmanager
-def guarded(folder):
+def guarded(folder, *limits):
     """A daemon with a Unix socket, and a TCP port that takes tokens; and the port's address."""
     access = folder / "access"
     access.touch(0o600)
     access.write_text(token_line("user", parse_rights("read"), new_token()) + "\n")
     options = ("--address", "127.0.0.1:0", "--access", str(access), "--metrics", f"unix:{folder}/metrics")
-    with serving(folder, *options, "--limit", "refused_seconds=600") as daemon:
+    bounds = (part for limit in ("refused_seconds=600", *limits) for part in ("--limit", limit))
+    with serving(folder, *options, *bounds) as daemon:
         yield daemon, daemon.process.stdout.readline().split()[-1]
 
 
@@ -79,6 +82,20 @@ def test_the_owner_is_answered_while_a_stranger_goes_on_without_end(tmp_path, da
             for _ in range(ANSWERS):
                 owner.server_info()
         assert f'symd_refusals_total{{limit="{limit}",reason="BUSY"}}' in metrics(f"{tmp_path}/metrics")
+
+
+def test_the_owner_is_answered_beside_a_storm_of_connections_which_is_thinned(tmp_path):
+    with guarded(tmp_path, "unknown_connection_rate=30") as (daemon, address), daemon.client() as owner:
+        owner.server_info()
+        with storm(address):
+            assert eventually(lambda: 'limit="unknown_connection_rate"' in metrics(f"{tmp_path}/metrics"))
+            for _ in range(ANSWERS):
+                owner.server_info()
+        assert eventually(lambda: descriptors_of(daemon.process.pid) < 100)
+
+
+def descriptors_of(process):
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
 
 
 def metrics(path):

@@ -39,13 +39,13 @@ def reset(host, port):
 
 
 @contextmanager
-def watched(port, **limits):
+def watched(port, *, counts_bytes=True, **limits):
     """What is told of, by its limit."""
     told = []
     log = QuietLog(logging.getLogger("tests"), "closed")
     connections = Connections(Limits(**limits), log, log)
     connections.refusing = lambda _reason, limit: told.append(limit)
-    with connections.watching(port):
+    with connections.watching(port, counts_bytes=counts_bytes):
         yield told
 
 
@@ -73,6 +73,15 @@ def test_their_bytes_count():
     with accepted_ones(20) as (port, accepted, _), watched(port, unknown_bytes=BROUGHT * 19) as told:
         assert eventually(lambda: told == ["unknown_bytes"])
         assert eventually(lambda: not any(map(has_something_to_read, accepted)))
+
+
+@pytest.mark.parametrize("counts_bytes", [True, False], ids=["of gRPC", "of HTTP"])
+def test_they_count_as_come(counts_bytes):
+    with (
+        accepted_ones(20) as (port, _, _),
+        watched(port, counts_bytes=counts_bytes, unknown_connection_rate=19, unknown_bytes=1 << 30) as told,
+    ):
+        assert eventually(lambda: told == ["unknown_connection_rate"])
 
 
 def has_something_to_read(connection):
