@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def imported_modules() -> set[str]:
     return {name for path in ROOT.rglob("*.py") for name in imported_by(path)}
 
 
-def imported_by(path: Path) -> set[str]:
+@cache
+def imported_by(path: Path) -> frozenset[str]:
     """Full dotted names that one module imports."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -66,7 +68,7 @@ def imported_by(path: Path) -> set[str]:
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
-    return found
+    return frozenset(found)
 
 
 def distributions_named(path: Path) -> set[str]:

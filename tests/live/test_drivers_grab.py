@@ -6,6 +6,7 @@ import io
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,25 @@ EM_INTELGT = 205
 Writer = Callable[[str, str], Path]
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Target], Built]:
+    """The two kernels, compiled by the generation's own ocloc: once for each target."""
+
+    @cache
+    def compile_for(target: Target) -> Built:
+        folder = tmp_path_factory.mktemp("ocloc")
+        source = folder / "two.cl"
+        source.write_text(TWO_KERNELS)
+        out = folder / "out"
+        out.mkdir()
+        return target.compile(source, out)
+
+    return compile_for
+
+
 @pytest.fixture
-def two(target: Target, tmp_path: Path, write: Writer) -> Built:
-    """The two kernels, compiled by the generation's own ocloc."""
-    out = tmp_path / "ocloc"
-    out.mkdir()
-    return target.compile(write("two.cl", TWO_KERNELS), out)
+def two(target: Target, compiled: Callable[[Target], Built]) -> Built:
+    return compiled(target)
 
 
 def sections(data: bytes) -> dict[str, bytes]:
