@@ -15,7 +15,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql clpeak $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
+.PHONY: demo python test check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -84,17 +84,20 @@ live-new: tools venv  ## the newer driver generation, below .cache: set up, then
 	$(BIN)/python tools/live_new.py setup
 	$(BIN)/python tools/live_new.py test
 
-drivers:
+drivers: | python
 	@tools/debian-packages $(DEMO_PACKAGES)
 
-tools:
+tools: | python
 	@tools/debian-packages $(TEST_PACKAGES)
+
+# Before the rest is installed: the environment, and the checks, which need nothing of Debian besides, are then made meanwhile (make -j2).
+python:
+	@command -v $(PYTHON) >/dev/null || tools/debian-packages python3
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian-packages python3-venv
 
 venv: $(VENV)/.installed
 
-$(VENV)/.installed: requirements.lock pyproject.toml
-	@command -v $(PYTHON) >/dev/null || tools/debian-packages python3
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian-packages python3-venv
+$(VENV)/.installed: requirements.lock pyproject.toml | python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
