@@ -413,9 +413,10 @@ class Catalogue(CatalogueQueries):
             yield connection
 
     @contextmanager
-    def writing(self, *, survives_power_cut: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
-        need not survive a power cut, only the end of this process, does not wait for the disk."""
+    def writing(
+        self, *, survives_power_cut: bool = True, undo: Callable[[], object] | None = None
+    ) -> Iterator[sqlite3.Connection]:
+        """As ``CatalogueQueries.writing``. Where the disk refuses a COMMIT, SQLite may have rolled it back before ``undo`` is called."""
         waiting = ("FULL" if survives_power_cut else "NORMAL") if self._durable else "OFF"
         with self._write_lock, self._not_replaced(), self.translated(), self._borrowed() as connection:
             connection.execute(f"PRAGMA synchronous={waiting}")
@@ -427,6 +428,8 @@ class Catalogue(CatalogueQueries):
                 self.check_in_place()
             except BaseException as error:
                 self.is_recovered = self.is_recovered and not isinstance(error, sqlite3.OperationalError)
+                if undo is not None:
+                    undo()
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise

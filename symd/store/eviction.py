@@ -72,10 +72,12 @@ def make_room(
     kept: str = "",
     *,
     remove_file: RemoveFile,
+    most: int | None = None,
 ) -> Evicted:
-    """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``. Files go
-    before their rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``."""
+    """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``; of the modules the first ``most``.
+    Files go before their rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``."""
     evicted = chosen(connection, usage, limits, needed, kept)
+    evicted = replace(evicted, evictions=evicted.evictions[:most])
     remove_indexes(connection, paths, evicted.indexes, remove_file)
     remove_modules(connection, paths, evicted.modules, remove_file)
     note_evictions(connection, evicted)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from symd.config import Limits
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, StoreUnavailable, SymdError
@@ -21,7 +23,7 @@ from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, Rescue, damage, newest
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
-from symd.store.eviction import Evicted, RemoveFile, make_room, remove_indexes, remove_modules
+from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules
 from symd.store.files import (
     IncomingFile,
     disk,
@@ -44,6 +46,9 @@ from symd.store.removed_files import removing
 from symd.store.temporary_folder import make_temporary_folder
 
 log = logging.getLogger("symd.store")
+
+_FIRST_TOGETHER: Final = 8
+"""Modules that go in the first transaction of those which empty a store: the log of writes to a disk that is nearly full has room for few."""
 
 
 class Store(CataloguedModules):
@@ -272,7 +277,7 @@ class Store(CataloguedModules):
         try:
             super().remove(digest)
         except StoreUnavailable as error:
-            if error.metadata.get("sqlite") != "SQLITE_FULL":
+            if not _is_full(error):
                 raise
             self._catalogue.reuse_log()
             super().remove(digest)
@@ -290,17 +295,46 @@ class Store(CataloguedModules):
 
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went."""
+        with disk(self._paths.root), self._catalogue.writing() as connection:
+            older = [key for key in rows.indexes(connection) if key[1] < version]
+            remove_indexes(connection, self._paths, older)
+        parts = [Evicted(indexes=older)]
+        for part in self._evict_in_turn():
+            parts.append(part)
+            self._report(part)
+        self._catalogue.compact()
+        return Evicted(
+            list(chain.from_iterable(part.evictions for part in parts)),
+            list(chain.from_iterable(part.indexes for part in parts)),
+        )
+
+    def _evict_in_turn(self) -> Iterator[Evicted]:
+        """Remove what is beyond ``Limits.store_size``, by transactions of as many modules as a disk that is nearly full has room to log."""
+        count = _FIRST_TOGETHER
+        while True:
+            try:
+                part = self._evict(count)
+            except StoreUnavailable as error:
+                if not _is_full(error) or count == 1:
+                    raise
+                count = max(count // 4, 1)
+            else:
+                if part == NOTHING:
+                    return
+                count *= 2
+                yield part
+            self._catalogue.reuse_log()
+
+    def _evict(self, most: int) -> Evicted:
+        """Remove so many modules at most of those that are beyond ``Limits.store_size``."""
         with (
             disk(self._paths.root),
             removing(self._paths.incoming) as removed,
-            self._catalogue.writing() as connection,
+            self._catalogue.writing(undo=removed.put_back) as connection,
         ):
-            older = [key for key in rows.indexes(connection) if key[1] < version]
-            remove_indexes(connection, self._paths, older)
-            evicted = make_room(connection, self._paths, self.usage, self._limits, 0, remove_file=removed.remove)
-        self._report(evicted)
-        self._catalogue.compact()
-        return replace(evicted, indexes=[*older, *evicted.indexes])
+            return make_room(
+                connection, self._paths, self.usage, self._limits, 0, remove_file=removed.remove, most=most
+            )
 
     @contextmanager
     def attempt(self, digest: str, version: int) -> Iterator[EarlierAttempts]:
@@ -380,7 +414,7 @@ class Store(CataloguedModules):
         can be none."""
         with (
             removing(self._paths.incoming) as removed,
-            self._catalogue.writing(survives_power_cut=survives_power_cut) as connection,
+            self._catalogue.writing(survives_power_cut=survives_power_cut, undo=removed.put_back) as connection,
         ):
             evicted = make_room(
                 connection,
@@ -393,6 +427,11 @@ class Store(CataloguedModules):
             )
             yield connection
         self._report(evicted)
+
+
+def _is_full(error: StoreUnavailable) -> bool:
+    """Whether it is the disk that refuses."""
+    return error.metadata.get("sqlite") == "SQLITE_FULL"
 
 
 def _check_sound(catalogue: Catalogue) -> None:

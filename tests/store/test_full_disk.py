@@ -3,6 +3,7 @@
 import hashlib
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -21,9 +22,11 @@ from symd.config import Limits
 from symd.errors import Malformed, StoreUnavailable
 from symd.store import Store
 from symd.store.catalogue import Catalogue, newest, opens_in_place
+from symd.store.files import sweep
 from symd.store.housekeeping import RECOVERY_PERIOD
 from symd.store.paths import StorePaths
 from symd.store.rebuild import rebuild
+from symd.store.removed_files import RemovedFiles
 from symd.store.soundness import faults
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
@@ -429,6 +432,59 @@ def test_a_removal_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: 
         monkeypatch.undo()
         store.remove(old)
         assert (files(store.root), store.records()) == (set(), [])
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_nobody_else_takes_the_files_of_a_removal_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swept: bool
+):
+    """Neither as leftovers, nor their rows as rows without a file."""
+    noted: list[object] = []
+    put_back = RemovedFiles.put_back
+
+    def beside(removed: RemovedFiles) -> None:
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(newest(store.root), timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            noted.append("another process may write")
+        if swept:
+            noted.append(sweep(StorePaths(store.root).incoming))
+        put_back(removed)
+        monkeypatch.setattr(RemovedFiles, "put_back", put_back)
+
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old")
+        store.put_index(old, 1, b"index")
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        monkeypatch.setattr(RemovedFiles, "put_back", beside)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.remove(old)
+        assert noted == ([0] if swept else [])
+        assert (store.missing([old]), store.data(old), store.index(old, 1)) == ([], b"old", b"index")
+
+
+def test_a_removal_of_many_goes_on_where_no_more_files_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("symd.store.removed_files._MOST_LOCKED", 2)
+    with Store(tmp_path / "store") as store:
+        for number in range(6):
+            store.put(b"%d" % number)
+        with Store(tmp_path / "store", Limits(store_size=1)) as other:
+            assert len(other.collect(1).modules) == 5
+        assert len(files(store.root)) == len(store.records()) == 1
+
+
+def test_a_store_without_indexes_is_tidied_on_a_disk_that_is_nearly_full(tmp_path: Path):
+    """One transaction that removes them all has no room for its log."""
+    disk = tmp_path / "disk"
+    with small_disk(disk, 12 << 20) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        with Store(disk / "store") as store:
+            for _ in range(1200):
+                store.put(os.urandom(4000), label="x" * 200)
+        (disk / "fill").write_bytes(bytes(shutil.disk_usage(disk).free - (320 << 10)))
+        with Store(disk / "store", Limits(store_size=400_000)) as store:
+            assert len(store.collect(1).modules) == 1100
+            assert len(store.records(limit=2000)) == len(files(store.root)) == 100
 
 
 def test_a_removal_on_a_full_disk_is_done_or_not_done_at_all(small_disk: Path):
