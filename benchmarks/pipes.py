@@ -41,6 +41,9 @@ def rows(path: Path, rounds: int) -> Iterator[Row]:
     repeated = np.random.default_rng(22).choice(distinct, REPEATED)
     what = f"{REPEATED:,} lines of {DISTINCT} addresses of a small Intel module on standard input"
     yield from _bulk(what, symd, INTEL, repeated, (5, 15), rounds)
+    yield from _drop_ins(
+        symd, path, np.random.default_rng(24).choice(Text(path).addresses(DISTINCT, 24), REPEATED), rounds
+    )
     yield _one_by_one(symd, path, Text(path).addresses(ONES, 23).tolist(), rounds)
 
 
@@ -88,6 +91,27 @@ def _bulk(
             faster = statistics.median(their / my for my, their in zip(taken["symd"], taken["peer"], strict=True))
             said = f"{statistics.median(taken['symd']):.2f} s, llvm-symbolizer {statistics.median(taken['peer']):.2f} s"
             yield Row(f"{what}, {form}, whole process, vs llvm-symbolizer", faster, least, reach, True, said)
+
+
+def _drop_ins(symd: str, path: Path, addresses: np.ndarray, rounds: int) -> Iterator[Row]:
+    """symd under the names of other tools, beside LLVM's tool with the same options."""
+    theirs = [peers.LLVM, f"--obj={path}"]
+    ways = {
+        "llvm-symbolizer": ([symd, "llvm-symbolizer", f"--obj={path}"], theirs),
+        "llvm-symbolizer --output-style=JSON": (
+            [symd, "llvm-symbolizer", f"--obj={path}", "--output-style=JSON"],
+            [*theirs, "--output-style=JSON"],
+        ),
+        "addr2line -fi": ([symd, "addr2line", "-fie", str(path)], [*theirs, "--output-style=GNU", "--no-demangle"]),
+    }
+    with tempfile.TemporaryFile("w+") as asked:
+        asked.write("".join(f"{address:#x}\n" for address in addresses.tolist()))
+        for form, (mine, peer) in ways.items():
+            taken = [(_seconds(mine, asked.fileno()), _seconds(peer, asked.fileno())) for _ in range(rounds)]
+            faster = statistics.median(their / my for my, their in taken)
+            my, their = map(statistics.median, zip(*taken, strict=True))
+            what = f"symd {form}, {REPEATED:,} lines of {DISTINCT} addresses, whole process, vs llvm-symbolizer"
+            yield Row(what, faster, 1, 3, True, f"{my:.2f} s, llvm-symbolizer {their:.2f} s")
 
 
 def _seconds(command: Sequence[str], asked: int) -> float:

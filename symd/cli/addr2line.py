@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from getopt import GetoptError, gnu_getopt
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from symd.cli.demangle import Demangler
 from symd.cli.llvm_symbolizer import readable
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
-from symd.cli.question_lines import arriving_lines
+from symd.cli.repeated_lines import RepeatedLines
 from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput
@@ -67,11 +68,10 @@ def command(arguments: tuple[str, ...]) -> None:
         become(NAME, arguments)
     demangler = Demangler() if line.demangle else None
     if line.addresses:
-        sys.stdout.write(answers(line, symbolize, line.addresses, demangler))
+        sys.stdout.writelines(answers(line, symbolize, line.addresses, demangler))
         return
-    for texts in arriving_lines(sys.stdin.fileno()):
-        sys.stdout.write(answers(line, symbolize, texts, demangler))
-        sys.stdout.flush()
+    answer_each = partial(answers, line, symbolize, demangler=demangler)
+    RepeatedLines(answer_each).follow(sys.stdin.fileno())
 
 
 def _opened(file: str) -> Symbolize | None:
@@ -127,15 +127,14 @@ def _with(line: CommandLine, name: str, value: str) -> CommandLine:
     return change(line, value) if change else line
 
 
-def answers(line: CommandLine, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None) -> str:
+def answers(line: CommandLine, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None) -> list[str]:
     """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins with."""
     values = [leading_hexadecimal(text) for text in texts]
     found = list(symbolize([_query(line, value) for value in values], as_written=True))
-    written = (
+    return [
         binutils_text(Asked(line.file, value), written_frames(answer, line.options), line.options)
         for value, answer in zip(values, readable(found, demangler), strict=True)
-    )
-    return "".join(written)
+    ]
 
 
 def _query(line: CommandLine, value: int) -> Query:

@@ -97,6 +97,8 @@ DEFECT = 3
 """Exit code: symd itself is wrong, as where an outside part failed."""
 INTERRUPTED = 130
 """Exit code: what a shell reports of a program that SIGINT ended."""
+_ANSWERING = (["symbolize"], ["addr2line"], ["llvm-symbolizer"])
+"""Verbs that programs run for a few answers: the process ends at once."""
 BROKEN_PIPE = 141
 """Exit code: what a shell reports of a program that SIGPIPE ended."""
 _WRITE_FAILURES = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -188,7 +190,7 @@ def main() -> NoReturn:
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
     with cleaned_up():
         code = invoke(sys.argv[1:])
-    end(code, at_once=sys.argv[1:2] == ["symbolize"])
+    end(code, at_once=sys.argv[1:2] in _ANSWERING)
 
 
 def invoke(arguments: Sequence[str]) -> int:

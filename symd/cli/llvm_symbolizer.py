@@ -16,7 +16,7 @@ from symd.cli.demangle import LLVM_PROGRAMS, Demangler
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
 from symd.cli.output import printable
-from symd.cli.question_lines import arriving_lines
+from symd.cli.repeated_lines import RepeatedLines
 from symd.cli.symbolizer_styles import (
     Asked,
     FunctionNames,
@@ -82,9 +82,7 @@ def command(arguments: tuple[str, ...]) -> int:
         if line.questions:
             sys.stdout.write(answering.all_at_once(line.questions))
         else:
-            for texts in arriving_lines(sys.stdin.fileno()):
-                sys.stdout.write(answering.answers(texts))
-                sys.stdout.flush()
+            RepeatedLines(answering.each, answering.theirs).follow(sys.stdin.fileno())
         return answering.code
 
 
@@ -228,20 +226,22 @@ class Answering:
     def all_at_once(self, texts: Sequence[str]) -> str:
         """The questions of the command line; JSON is one list of all."""
         if self._line.style != "JSON":
-            return self.answers(texts)
+            found = zip(texts, self.each(texts), strict=True)
+            return "".join(self.theirs(text) if mine is None else mine for text, mine in found)
         values = [
             json.loads(self._theirs(question)) if mine is None else json_value(*mine)
             for question, mine in self._shared_out(texts)
         ]
         return json_text(values, self._line.options) + "\n"
 
-    def answers(self, texts: Sequence[str]) -> str:
-        """The answers to lines, in their order."""
+    def each(self, texts: Sequence[str]) -> list[str | None]:
+        """The answer to each line; None where LLVM's tool is to be asked."""
         write, options = STYLES[self._line.style], self._line.options
-        return "".join(
-            self._theirs(question) if mine is None else write(*mine, options)
-            for question, mine in self._shared_out(texts)
-        )
+        return [None if mine is None else write(*mine, options) for _, mine in self._shared_out(texts)]
+
+    def theirs(self, text: str) -> str:
+        """What LLVM's tool says of a line."""
+        return self._theirs(read_question(text, self._line.module))
 
     def _shared_out(self, texts: Sequence[str]) -> Iterator[tuple[Question, tuple[Asked, list[WrittenFrame]] | None]]:
         """Each question with symd's answer, or None where LLVM's tool is to be asked."""

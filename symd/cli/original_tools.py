@@ -11,7 +11,6 @@ from typing import NoReturn, cast
 from symd.cli.opened_file import opened_file
 from symd.config import Limits
 from symd.containers import host_elf
-from symd.disasm.installed import chosen_folders, programs
 from symd.errors import ToolMissing, UnknownFormat, Unsupported
 from symd.model.answers import Answer
 
@@ -44,6 +43,8 @@ def _is_host_program(file: str) -> bool:
 def original(name: str) -> str:
     """The program that is really called so: in a folder of SYMD_TOOLS, else the first in PATH, else the newest ``name-VERSION``.
     Raises ToolMissing."""
+    from symd.disasm.installed import programs  # noqa: PLC0415 - GPU modules are answered without
+
     for path in (*_called(name), *programs(name)):
         if not _is_shim(path):
             return path
@@ -55,6 +56,8 @@ def original(name: str) -> str:
 
 
 def _called(name: str) -> Iterator[str]:
+    from symd.disasm.installed import chosen_folders  # noqa: PLC0415 - likewise
+
     for folder in (*chosen_folders(), *os.environ.get("PATH", os.defpath).split(os.pathsep)):
         found = shutil.which(name, path=folder) if folder else None
         if found is not None:

@@ -14,6 +14,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from symd.cli.llvm_symbolizer import Question, parse, read_question
+from symd.cli.repeated_lines import RepeatedLines
 from symd.cli.symbolizer_styles import FunctionNames, source_lines
 from tests.cli.conftest import SYMD, Run
 from tests.tools import require
@@ -213,6 +214,37 @@ def test_each_line_is_answered_before_the_next_is_asked() -> None:
             assert process.stdout.readline()
             assert process.stdout.readline() == "\n"
         process.stdin.close()
+
+
+def test_lines_that_come_again_are_answered_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answers(texts: Sequence[str]) -> list[str | None]:
+        asked.extend(texts)
+        return [None if text == "theirs" else f"<{text}>" for text in texts]
+
+    anew: list[str] = []
+
+    def ask_anew(text: str) -> str:
+        anew.append(text)
+        return "anew"
+
+    lines = RepeatedLines(answers, ask_anew)
+    for text in (" a\nb\na\n\ntheirs\n", "theirs\nb\n a\nc"):
+        (tmp_path / "asked").write_text(text)
+        with (tmp_path / "asked").open() as stream:
+            lines.follow(stream.fileno())
+    assert capsys.readouterr().out == "<a><b><a><>anewanew<b><a><c>"
+    assert asked == ["a", "b", "a", "", "theirs", "c"]
+    assert anew == ["theirs", "theirs"]
+
+
+@pytest.mark.parametrize("options", [[], ["-p"], ["-a"], ["--output-style=GNU"]])
+def test_many_lines_are_those_of_the_tool(options: list[str]) -> None:
+    path = BIN / "v4-gfx900.co"
+    text = "\n".join([f"{kind}{place}" for place in addresses(path) for kind in ("", "CODE ")] * 50)
+    theirs = said([require("llvm-symbolizer-14"), *options, "-e", str(path)], text)
+    assert said([*SYMD, "llvm-symbolizer", *options, "-e", str(path)], text) == theirs
 
 
 def test_the_shim_is_asked_as_perfetto_asks_it(tmp_path: Path, run: Run) -> None:

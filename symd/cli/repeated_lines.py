@@ -1,0 +1,76 @@
+"""Questions on standard input for those who answer in the words of other tools: what can be read without waiting is answered together, and of
+lines that come again the answer is made once, as profilers ask for few addresses many times."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from symd.cli.garbage import gc_paused
+from symd.cli.question_lines import arriving_pieces, line_text
+
+_KEPT_LINES = 1 << 17
+"""Lines whose answers are kept."""
+_KEPT_CHARACTERS = 1 << 26
+"""Characters of answers that are kept, about."""
+_WRITTEN_AT_ONCE = 1 << 11
+"""Answers that are put together before they are written: their text fits the processor's caches."""
+
+AnswerEach = Callable[[Sequence[str]], Sequence[str | None]]
+"""The answers to different lines, in their order; None for one that somebody else is asked each time it comes."""
+AskAnew = Callable[[str], str]
+"""Asks somebody else."""
+
+
+def _nobody(line: str) -> str:
+    raise AssertionError(line)
+
+
+class RepeatedLines:
+    """Answers lines. ``ask_anew`` is called for those to which ``answer_each`` gives no answer of its own."""
+
+    def __init__(self, answer_each: AnswerEach, ask_anew: AskAnew = _nobody) -> None:
+        self._answer_each = answer_each
+        self._ask_anew = ask_anew
+        self._known: dict[bytes, str | None] = {}
+        self._characters = 0
+        self._others = False
+        """Whether there was a line that somebody else is asked."""
+
+    def follow(self, handle: int) -> None:
+        """Answer the lines that come from ``handle``, and flush before waiting for more. Raises LimitExceeded for a line that is too long."""
+        for lines in arriving_pieces(handle):
+            with gc_paused():
+                self._write(lines)
+            sys.stdout.flush()
+
+    def _write(self, lines: Sequence[bytes]) -> None:
+        """All are answered before the first is written, so that a tool that is missing is missed before it."""
+        lines = lines[:]
+        found = self.answers(lines)
+        for start in range(0, len(found), _WRITTEN_AT_ONCE):
+            sys.stdout.write("".join(found[start : start + _WRITTEN_AT_ONCE]))
+
+    def answers(self, lines: Sequence[bytes]) -> list[str]:
+        """The answer to each line."""
+        self._learn(lines)
+        return list(self._again(lines)) if self._others else [self._known[line] or "" for line in lines]
+
+    def _again(self, lines: Sequence[bytes]) -> Iterator[str]:
+        for line in lines:
+            answer = self._known[line]
+            yield self._ask_anew(line_text(line)) if answer is None else answer
+
+    def _learn(self, lines: Sequence[bytes]) -> None:
+        different = dict.fromkeys(lines)
+        new = [line for line in different if line not in self._known]
+        if not new:
+            return
+        if len(self._known) > _KEPT_LINES or self._characters > _KEPT_CHARACTERS:
+            self._known.clear()
+            self._characters = 0
+            new = list(different)
+        answered = self._answer_each([line_text(line) for line in new])
+        self._known.update(zip(new, answered, strict=True))
+        self._characters += sum(len(answer) for answer in answered if answer)
+        self._others = self._others or None in answered
