@@ -6,7 +6,7 @@ counts is how little of both an answer touches; and questions come again and aga
 from __future__ import annotations
 
 from bisect import bisect_right
-from sys import intern
+from functools import lru_cache
 from typing import Any
 
 from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
@@ -37,13 +37,21 @@ _MOST_IN_PAGE = ENTRIES << 8
 """Entries of a page that bytes can say."""
 NO_PAGE: AnswerPage = (None, -1, bytes(1 << ANSWER_PAGE_SHIFT))
 """A page that no slot is in."""
+SHARED_NAMES, SHARED_NAME_LENGTH = 4096, 200
+"""So many names, of so many characters at most, are shared by modules: uploads bring names without end."""
 _REASONS = {int(reason): reason for reason in KNOWN}
 
 
 def shared_name(text: str | None) -> str | None:
     """One object for all modules that have it: sections and kernels of many are called alike, and what others ask for is in the processor's
-    caches."""
-    return text and intern(text)
+    caches. Not ``sys.intern``, which from Python 3.12 on never gives a name back."""
+    return _first_equal(text) if text and len(text) <= SHARED_NAME_LENGTH else text
+
+
+@lru_cache(SHARED_NAMES)
+def _first_equal(text: str) -> str:
+    """The one that was given first of those that are equal, as long as it is kept."""
+    return text
 
 
 class PointLookup:

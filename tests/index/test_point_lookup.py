@@ -14,7 +14,15 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.format import decode, encode
 from symd.index.module import build_index
-from symd.index.point_lookup import ANSWER_PAGE_SHIFT, ENTRIES, KEPT_ANSWERS, PointLookup
+from symd.index.point_lookup import (
+    ANSWER_PAGE_SHIFT,
+    ENTRIES,
+    KEPT_ANSWERS,
+    SHARED_NAME_LENGTH,
+    SHARED_NAMES,
+    PointLookup,
+    shared_name,
+)
 from symd.index.schema import SCHEMA, Columns
 from symd.index.starts import encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
@@ -51,6 +59,25 @@ def test_a_position_is_found_as_a_search_would(positions: list[int], asked: list
     for position in [*positions, *(start + 1 for start in positions), *asked]:
         expected = max(bisect_right(positions, position) - 1, 0)
         assert found.at(position) == (Reason.EXACT, None, (Frame(None, None, "f", expected, 0, False),))
+
+
+def name(length: int, number: int = 0) -> str:
+    """Made anew each time."""
+    return f"{number:x}".rjust(length, "k")
+
+
+def test_a_name_is_one_object_for_all_modules_until_many_others_came() -> None:
+    first = shared_name(name(SHARED_NAME_LENGTH))
+    assert shared_name(name(SHARED_NAME_LENGTH)) is first
+    for number in range(1, SHARED_NAMES + 1):
+        shared_name(name(SHARED_NAME_LENGTH, number))
+    assert shared_name(name(SHARED_NAME_LENGTH)) is not first
+
+
+def test_a_long_name_is_kept_by_nobody() -> None:
+    length = SHARED_NAME_LENGTH + 1
+    assert shared_name(name(length)) is not shared_name(name(length))
+    assert (shared_name(""), shared_name(None)) == ("", None)
 
 
 def test_a_bounded_number_of_answers_is_kept() -> None:
