@@ -79,6 +79,7 @@ class ModuleNames:
     def __init__(self, symbolizer: Symbolizer) -> None:
         self._symbolizer = symbolizer
         self._known: dict[str, tuple[NamedObject, ...]] = {}
+        self._longest_walk = 0
         self._lock = threading.Lock()
 
     def of_build_id(self, name: str) -> list[NamedObject]:
@@ -156,8 +157,18 @@ class ModuleNames:
                     yield from names
             is_whole = True
         finally:
-            with self._lock:
-                self._known = there if is_whole else known | there
+            self._keep(there, is_whole=is_whole)
+
+    def _keep(self, there: dict[str, tuple[NamedObject, ...]], *, is_whole: bool) -> None:
+        """What a walk found. One that was broken off does not know which modules are gone: what was known before stays, the latest of it, up to
+        twice as many modules as the longest walk met since the last whole one."""
+        with self._lock:
+            if is_whole:
+                self._known, self._longest_walk = there, len(there)
+            else:
+                self._longest_walk = max(self._longest_walk, len(there))
+                earlier = {digest: names for digest, names in self._known.items() if digest not in there}
+                self._known = dict(list((earlier | there).items())[-2 * self._longest_walk :])
 
 
 def _wanted_beginning(identity: str) -> str | None:
