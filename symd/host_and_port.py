@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Final
 
 _HIGHEST_PORT: Final = 65535
 _PORT: Final = re.compile(r"[0-9]{1,5}")  # of more than 4,300 digits Python makes no number
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_LOOPBACK_NETWORK: Final = re.compile(r"127(\.\d{1,3}){3}", re.ASCII)
+_LOOPBACK: Final = ("localhost", "[::1]")
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
@@ -22,4 +22,11 @@ def host_and_port(address: str) -> tuple[str, int] | None:
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach ``HOST:PORT``: what is sent there nobody else reads."""
     host = address.rpartition(":")[0]
-    return host in _LOOPBACK or bool(_LOOPBACK_NETWORK.fullmatch(host))
+    return host in _LOOPBACK or _is_loopback_ipv4(host)
+
+
+def _is_loopback_ipv4(host: str) -> bool:
+    try:
+        return ipaddress.IPv4Address(host).is_loopback
+    except ValueError:  # a name, which may mean any machine
+        return False

@@ -36,6 +36,9 @@ def test_what_this_machine_alone_reaches(host: str) -> None:
     assert is_loopback(f"{host}:1")
 
 
-@pytest.mark.parametrize("host", ["host", "0.0.0.1", "1270.0.0.1", "127.0.0.1.example", "10.127.0.1", "[::]"])
+NOT_LOOPBACK = ["host", "0.0.0.1", "1270.0.0.1", "127.0.0.1.example", "127.999.1.1", "127.1", "10.127.0.1", "[::]"]
+
+
+@pytest.mark.parametrize("host", NOT_LOOPBACK)
 def test_what_others_may_reach(host: str) -> None:
     assert not is_loopback(f"{host}:1")
