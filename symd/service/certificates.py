@@ -4,6 +4,7 @@ then, and those that are open stay as they are."""
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import threading
 from collections.abc import Iterable
@@ -106,9 +107,8 @@ class Certificates:
         key = read_private(self._key, _OTHERS)
         authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
         try:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self._certificate, self._key, password=no_password)
-        except (OSError, ValueError) as error:  # OSError: they went since they were read
+            context = _context(chain, key)
+        except (OSError, ValueError) as error:
             where = f"{self._certificate}, {self._key}"
             hint = "give a chain in PEM and the key of its first certificate, without a password"
             raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
@@ -130,6 +130,17 @@ def certified_name(names: Iterable[str]) -> str | None:
     """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as it may stand in a
     log and in an error, for whoever signs may write anything into it."""
     return next((printable(name) for name in names if name), None)
+
+
+def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
+    """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been replaced since they were read. So
+    they lie in memory as a file without a name (memfd_create(2)). Raises OSError and ValueError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with open(os.memfd_create("symd-tls"), "wb") as both:  # noqa: PTH123 - of a descriptor
+        both.write(chain + b"\n" + key)
+        both.flush()
+        context.load_cert_chain(f"/proc/self/fd/{both.fileno()}", password=no_password)
+    return context
 
 
 def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import ssl
 import subprocess
@@ -15,8 +16,10 @@ from symd.client import Client
 from symd.daemon_config import Config, Doors
 from symd.errors import PermissionDenied
 from symd.model.rights import NO_RIGHTS
+from symd.service import certificates
 from symd.service.addresses import listening
 from symd.service.certificate_dates import not_after
+from symd.service.certificates import Certificates
 from symd.service.doors import doorkeeper
 from symd.service.metrics import Metrics
 from symd.service.server import build_daemon
@@ -110,3 +113,31 @@ def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path
         assert "evil\\n" in text
         assert "evil\n" not in text
         assert "\x1b" not in text
+
+
+def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(authority, monkeypatch):
+    certificate, key = authority.issue("first")
+    read_private = certificates.read_private
+
+    def read_and_replace(*arguments, **named):
+        data = read_private(*arguments, **named)
+        authority.issue("first", days=900)
+        return data
+
+    monkeypatch.setattr(certificates, "read_private", read_and_replace)
+    read = Certificates(Doors(tls_certificate=certificate, tls_key=key))._served
+    assert certificate.read_bytes() != read.chain
+    assert served_by(read.context, authority) == ssl.PEM_cert_to_DER_cert(read.chain.decode())
+
+
+def served_by(context: ssl.SSLContext, authority: Authority) -> bytes | None:
+    """The certificate that a server with this context shows."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    trusting.check_hostname = False
+    client = trusting.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return client.getpeercert(binary_form=True)
