@@ -106,6 +106,21 @@ def test_a_thread_stays_pinned_to_no_processor_where_the_next_one_has_ended(stop
     assert places(living) == [ALL, ALL]
 
 
+def test_a_thread_that_ends_while_it_is_pinned_leaves_the_others_pinned_to_nothing(stopping):
+    over = threading.Event()
+    ending = threading.Thread(target=over.wait, daemon=True)
+    ending.start()
+    living = [started(stopping.wait), started(stopping.wait)]
+    threads = [living[0], ending.native_id, living[1]]
+    with cpu_affinity.pinned_to_one_cpu(threads):
+        assert seen(lambda: share_one(threads))
+        over.set()
+        ending.join()
+        task = Path(f"/proc/self/task/{ending.native_id}")
+        assert seen(lambda: not task.exists())
+    assert places(living) == [ALL, ALL]
+
+
 def test_a_thread_begun_by_one_that_is_bound_can_run_anywhere(stopping):
     with ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: os.sched_setaffinity(0, {min(ALL)})).result()
