@@ -45,6 +45,8 @@ def served(site: Site, lane: Lane, route: WebRoute) -> Iterator[Route]:
 
 
 async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -> Response:
+    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the lane's thread has
+    the body until it notices, and those bytes are counted no more."""
     visitor: Visitor = request.scope["visitor"]
     exchange: Exchange = request.scope["exchange"]
     exchange.route = route
