@@ -62,7 +62,8 @@ class Limits(NamedTuple):
     build_seconds: float = 120.0
     """Time to index one module."""
     question_seconds: float = 30.0
-    """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), and for a search for names."""
+    """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), for a search for names, and for a
+    request to ``/symbolicate/v5``."""
     name_search_letters: int = 50_000_000
     """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
     build_memory: int = 4096 * MIB
