@@ -78,7 +78,8 @@ from symd.store import ModuleStore, Upload
 from symd.store.catalogued import OLDEST
 
 _answer = Index.answer
-"""The method as a function: who looks for it in an index asks the index's own dictionary first, which no cache of the processor holds."""
+"""``Index.answer`` as a function. ``index.answer`` would be looked for in the dictionary of that index first, memory that the processor's caches do
+not hold where questions come one at a time."""
 
 
 class Grabber(Protocol):

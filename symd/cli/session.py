@@ -64,7 +64,7 @@ class Session:
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
         self._malformed: str | None = None
-        self._nowhere = False
+        self._asked_without_object = False
         self._ask = ask
         self._lines = lines
         self._demangler = demangler
@@ -117,7 +117,7 @@ class Session:
     def _unread_hint(self, kernels: AskedKernels) -> str:
         if self._malformed is not None:
             return kernels.unread(self._malformed)
-        return kernels.unread(None) if self._nowhere else ""
+        return kernels.unread(None) if self._asked_without_object else ""
 
     def _unlike_hint(self, file: str, kernels: AskedKernels, path: str | None) -> str:
         if not self.unlike:
@@ -258,7 +258,7 @@ class Session:
                 self._notice(answers[int(given.argmax())])
 
     def _notice(self, answer: Answer) -> None:
-        self._nowhere = self._nowhere or answer.path is None
+        self._asked_without_object = self._asked_without_object or answer.path is None
         if answer.reason is Reason.MALFORMED and self._malformed is None:
             self._malformed = answer.path
 

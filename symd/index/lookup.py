@@ -244,7 +244,10 @@ class Index:
         return tuple(found)
 
     def answer(self, query: Query, path: str | None = None) -> Answer | None:
-        """The answer to one query that means exactly one byte of text, without making a column; None for every other."""
+        """The answer to one query that means exactly one byte of text, without making a column; None for every other.
+
+        It looks into the page as ``PointLookup.at_slot`` does, written out here on purpose: the page asked last is looked at first, and a kept
+        answer costs no call."""
         if path is not None and not self.has_object(path):
             return None
         if isinstance(query, ByKernel):

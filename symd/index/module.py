@@ -36,7 +36,7 @@ _HEAP_FACTOR = 5
 _ABOVE = 1 << 20
 """Bytes of a block at the end of the heap, which shrinks no further than to what is in use."""
 _GAPS = 256
-"""So many such blocks at most are free inside the heap."""
+"""So many blocks of ``_ABOVE`` bytes at most are taken to find one behind an address: as many may lie free in front of it."""
 
 
 def build_index(data: bytes, limits: Limits) -> bytes:
