@@ -22,7 +22,8 @@ from symd.service.server import build_daemon
 from symd.service.web_door import web_served
 from symd.store import Store
 from symd.web.connections import HEAD_BYTES
-from symd.web.json_members import BEYOND_ASCII, VALUES, parsed
+from symd.web.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
+from symd.web.routes.symbolication import ADDRESSES, JOBS, MODULES
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_operations import told
 from tests.web.daemon import SAMPLES
@@ -237,12 +238,28 @@ def test_an_answer_of_symbols_is_written_up_to_a_limit(tmp_path):
         b"[" * (VALUES + 1),
         b"{" + b",".join(b'"%x":{}' % number for number in range(VALUES // 3 + 1)) + b"}",
         b'"' + "é".encode() * (BEYOND_ASCII // 2) + b'"',
+        b"{" + b",".join(b'"%x" :0' % number for number in range(KEYS + 1)) + b"}",
+        b"[" + b"{ }," * KEYS + b"{}]",
+        b"[" + b"[ ]," * OTHER_LISTS + b"[]]",
+        b"[" + b"[true]," * OTHER_LISTS + b"[null]]",
+        ("[" + "[]," * OTHER_LISTS + "[]]").encode("utf-16"),
+        b"[" + b'[ "" ],' * (TEXT_LISTS + 1) + b"0]",
+        b"[" + b"9" * (DIGITS + 1) + b"]",
+        b"[0." + b"9" * DIGITS + b"]",
     ],
 )
 def test_so_many_values_are_not_read(body):
     with pytest.raises(LimitExceeded):
         parsed(body)
     assert parsed(b"[" + b"[0,1]," * (VALUES // 4) + b"0]")[-1] == 0
+
+
+def test_the_largest_true_request_is_read():
+    modules = [["hsa://C:/a{b}[0]", f"{number:033X}"] for number in range(MODULES)]
+    stacks = [[[number % MODULES, (1 << 64) - 1 - number]] for number in range(ADDRESSES)]
+    few = [{"memoryMap": modules[:20], "stacks": [[]]}] * (JOBS - 1)
+    body = {"jobs": [{"memoryMap": modules, "stacks": stacks, "took": 0.25}, *few]}
+    assert parsed(json.dumps(body).encode()) == body
 
 
 def test_stacks_without_frames_are_bounded_too(tmp_path):
