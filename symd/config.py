@@ -176,6 +176,8 @@ class Limits(NamedTuple):
     """Listings made at a time, answers to GPU core dumps, and texts of sources; further ones wait."""
     cold_questions: int = 32
     """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
+    writes: int = 4
+    """Changes of the catalogue made at a time, such as aliases, events and removals: they wait for its lock. Further ones wait."""
     uploads: int = 16
     """Uploads open at a time."""
     fetches: int = 4

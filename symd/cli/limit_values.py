@@ -66,6 +66,7 @@ _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
         "inline_depth": (1, 10_000),
         "batches": (1, 1024),
         "cold_questions": (1, 1024),
+        "writes": (1, 1024),
         "uploads": (1, 1024),
         "fetches": (1, 1024),
         "grabs": (1, 1024),

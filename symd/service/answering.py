@@ -88,7 +88,7 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     holding.take(len(data))
     arrived = [data]
     del data
-    answering = _without_waiting if work is Work.COLD else _read_and_answer
+    answering = _without_waiting if work in (Work.COLD, Work.WRITE) else _read_and_answer
     answer_it = _below_span(call, partial(answering, method, service, arrived, call))
     response = await service.lanes[work].run(call.client, answer_it)
     holding.release()

@@ -36,6 +36,7 @@ class Work(StrEnum):
     QUESTION = "workers"
     BATCH = "batches"
     COLD = "cold_questions"
+    WRITE = "writes"
     UPLOAD = "uploads"
     FETCH = "fetches"
     STREAM = "streams"
@@ -256,6 +257,7 @@ _WHAT = {
     Work.QUESTION: "questions are answered",
     Work.BATCH: "large batches are answered",
     Work.COLD: "questions about modules that are not open yet are answered",
+    Work.WRITE: "changes of the catalogue are made",
     Work.UPLOAD: "uploads are open",
     Work.FETCH: "modules are brought from other servers",
     Work.STREAM: "streams are open",
@@ -284,5 +286,6 @@ def lanes_of(config: Config) -> Lanes:
     return {
         **{work: Lane(work, size, queue) for work, size in shared.items()},
         Work.COLD: Lane(Work.COLD, limits.cold_questions, queue, share=(limits.cold_questions + 1) // 2),
+        Work.WRITE: Lane(Work.WRITE, limits.writes, queue, share=(limits.writes + 1) // 2),
         **{work: Lane(work, size, queue, FREE_THREAD_SECONDS) for work, size in kept.items()},
     }

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -193,6 +194,9 @@ MIGRATIONS: tuple[str, ...] = (
 """Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
 
 BUSY_SECONDS = 30.0
+"""How long a write waits for other writes, of this process and of others together."""
+_WRITER_BYTE = 120
+"""Of the file of shared memory, which the process that writes holds (SQLite's walformat.html, 2.3.1)."""
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
 """How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that were made."""
 NO_TEXT = "Could not decode to UTF-8"
@@ -418,9 +422,9 @@ class Catalogue(CatalogueQueries):
     ) -> Iterator[sqlite3.Connection]:
         """As ``CatalogueQueries.writing``. Where the disk refuses a COMMIT, SQLite may have rolled it back before ``undo`` is called."""
         waiting = ("FULL" if survives_power_cut else "NORMAL") if self._durable else "OFF"
-        with self._write_lock, self._not_replaced(), self.translated(), self._borrowed() as connection:
+        with self._turn_to_write() as end, self._not_replaced(), self.translated(), self._borrowed() as connection:
             connection.execute(f"PRAGMA synchronous={waiting}")
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection, end)
             try:
                 yield connection
                 self.check_in_place()
@@ -433,6 +437,30 @@ class Catalogue(CatalogueQueries):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[float]:
+        """The turn among this process's writers, and until when the lock of the file may be waited for: ``BUSY_SECONDS`` are for both together.
+        Raises ``StoreUnavailable``."""
+        end = time.monotonic() + BUSY_SECONDS
+        if not self._write_lock.acquire(timeout=BUSY_SECONDS):
+            raise locked_by_another(self._pool.path)
+        try:
+            yield end
+        finally:
+            self._write_lock.release()
+
+    def _begin(self, connection: sqlite3.Connection, end: float) -> None:
+        """Begin a transaction. Raises ``StoreUnavailable`` where another process keeps the lock too long."""
+        connection.execute(f"PRAGMA busy_timeout={max(int((end - time.monotonic()) * 1000), 0)}")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise locked_by_another(self._pool.path) from error
+            raise
+        finally:
+            connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
     @contextmanager
     def writing_copy(self) -> Iterator[sqlite3.Connection]:
@@ -582,6 +610,41 @@ def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:
         hint = hint_where_nothing_opens() or hint
     metadata = {"file": str(path), "sqlite": name}
     return StoreUnavailable(f"the catalogue refused: {error}", where=str(path), hint=hint, metadata=metadata)
+
+
+def locked_by_another(path: Path) -> StoreUnavailable:
+    """The error of a write that waited for others' for too long."""
+    holder = writer_of(path)
+    who = f"process {holder}" if holder else "another process"
+    who = "another write of this process" if holder == os.getpid() else who
+    return StoreUnavailable(
+        f"{who} holds the lock of the catalogue for more than {BUSY_SECONDS:g} s",
+        where=str(path),
+        hint="look whether that process was stopped, or is at work on a large change; then try again",
+        metadata={"file": str(path), "sqlite": "SQLITE_BUSY", **({"pid": str(holder)} if holder else {})},
+    )
+
+
+def writer_of(path: Path) -> int | None:
+    """The process that writes to a catalogue now, where the kernel tells. The file of shared memory is not opened for it: closing it
+    would let go of this process's own locks."""
+    try:
+        file = Path(f"{path}-shm").stat()
+        held = Path("/proc/locks").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    return next(filter(None, (_holder(line.split(), place) for line in held)), None)
+
+
+def _holder(fields: Sequence[str], place: str) -> int | None:
+    """Of a line of /proc/locks the process, where it writes to the catalogue whose file of shared memory lies at a place ("fe:00:123"): a line has a
+    number, two kinds, the access, the process, the place, and the first and the last byte. Lines of processes that wait are longer."""
+    match fields:
+        case [_, _, _, "WRITE", process, at, first, last] if at == place and last.isdecimal():
+            return int(process) if int(first) <= _WRITER_BYTE <= int(last) else None
+        case _:
+            return None
 
 
 def existing(path: Path) -> sqlite3.Connection:

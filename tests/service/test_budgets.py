@@ -24,6 +24,7 @@ from symd.service.call import Call, CallEnded
 from symd.service.guard import while_waited_for
 from symd.service.lanes import Work
 from symd.service.server import build_daemon
+from symd.service.table import METHODS
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
@@ -291,6 +292,29 @@ def test_questions_that_wait_for_an_index_hold_no_other_up(tmp_path):
         assert modules.ListModules(m.ListModulesRequest(), timeout=10).modules[0].name == NAME
         daemon.engine.hold.set()
         assert all(call.result(20).answers for call in calls)
+
+
+def test_no_question_waits_behind_changes_of_the_catalogue(tmp_path):
+    with served(tmp_path, writes=2) as (address, daemon), grpc.insecure_channel(address) as channel:
+        lock = threading.Event()
+        daemon.engine.remove = lambda _digest: lock.wait(20)
+        modules, large = (
+            ModuleServiceStub(channel),
+            s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 9_000),
+        )
+        calls = [modules.DeleteModule.future(m.DeleteModuleRequest(name=NAME)) for _ in range(20)]
+        assert eventually(lambda: daemon.lanes[Work.WRITE].running == 1)  # a client's share
+        assert modules.ListModules(m.ListModulesRequest(), timeout=10).modules[0].name == NAME
+        assert SymbolServiceStub(channel).Symbolize(large, timeout=10).answers
+        lock.set()
+        assert all(call.result(20) is not None for call in calls)
+
+
+def test_all_small_changes_of_the_catalogue_have_a_lane_of_their_own():
+    changing = {name for name, method in METHODS.items() if method.work is Work.WRITE}
+    assert {name.rpartition(".")[2] for name in changing} == {
+        "CreateAliases", "CreateContext", "DeleteAlias", "DeleteContext", "DeleteModule", "RecordEvents", "UpdateModule"
+    }  # fmt: skip
 
 
 def test_many_questions_beyond_the_queue_are_refused_by_name(tmp_path):
