@@ -94,6 +94,10 @@ class AliasVerbs(Protocol):
         ...
 
 
+def always() -> None:
+    """``check_wanted`` of whoever waits as long as it takes."""
+
+
 class Symbolizer(Protocol):
     """What the in-process engine and the client over gRPC both do, with the same words and the same answers.
 
@@ -221,7 +225,7 @@ class Symbolizer(Protocol):
         ...
 
     def listing(
-        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = lambda: None
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``). ``check_wanted`` is
         called now and then, while a disassembler runs too, and raises when nobody waits any more."""

@@ -16,6 +16,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from symd.api import always
 from symd.channel import Credentials, Metadata, connect_async, default_credentials, is_untrusted
 from symd.client import (
     MAX_ADDRESSES_PER_BATCH,
@@ -572,8 +573,11 @@ class AsyncClient:
         request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), path)
         return from_variables_response(await self._calls.one(self._calls.stubs.variables.GetVariables, request))
 
-    async def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> AsyncIterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is."""
+    async def listing(
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+    ) -> AsyncIterator[Listing]:
+        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
+        check_wanted()
         request = to_listing_request(checked_digest(checked_name(digest)), part)
         async for group in _by_header(self._calls.stream(self._calls.stubs.listings.GetListing, request)):
             for each in from_listing_chunks(group):

@@ -17,7 +17,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
-from symd.api import AliasVerbs, ContextVerbs
+from symd.api import AliasVerbs, ContextVerbs, always
 from symd.channel import (
     Credentials,
     connect,
@@ -439,7 +439,7 @@ class Client:
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
     def listing(
-        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = lambda: None
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
         check_wanted()

@@ -79,8 +79,8 @@ def test_a_setuid_program_has_more_rights(tmp_path: Path) -> None:
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RunFolder]:
     for name in ("opencl_layer", "level_zero_preload"):
         (tmp_path / f"{name}.so").write_bytes(b"")
-    monkeypatch.setattr(ways, "library", lambda name, _: tmp_path / f"{name}.so")
-    monkeypatch.setattr(ways, "wrapper_driver", lambda driver, _: Path(f"/wrapped/{Path(driver).name}"))
+    monkeypatch.setattr(ways, "library", lambda name, *_: tmp_path / f"{name}.so")
+    monkeypatch.setattr(ways, "wrapper_driver", lambda driver, *_: Path(f"/wrapped/{Path(driver).name}"))
     monkeypatch.setattr(ways, "_is_installed", lambda *_: False)
     made = make_run_folder()
     yield made
