@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from symd.errors import FailedPrecondition, StoreUnavailable
+from symd.errors import FailedPrecondition, NotFound, StoreUnavailable
 from symd.service.access_file import EXPIRES, Access, parse_access, parse_expiry, read_text, time_text
 
 PRIVATE = 0o600
@@ -60,7 +60,7 @@ def ending(text: str, name: str, until: datetime) -> str:
 def _lines_of(text: str, name: str) -> list[int]:
     found = [number for number, words in enumerate(map(_words, text.splitlines())) if words[:1] == [name]]
     if not found:
-        raise FailedPrecondition(f"nobody is called {name!r}", hint="symd token --list has the names")
+        raise NotFound(f"nobody is called {name!r}", hint="symd token --list has the names")
     return found
 
 

@@ -58,7 +58,7 @@ ADVICE: Mapping[Kind, str] = {
     Kind.CATALOGUE: f"{_REPAIR} makes it again from what can be read of it and from the modules",
     Kind.NO_CATALOGUE: f"{_REPAIR} makes one from the modules",
     Kind.MODULE: f"{_REPAIR} sets the file aside; adding the module again mends it",
-    Kind.SET_ASIDE: "add the module again, or delete it",
+    Kind.SET_ASIDE: "add the module again, delete it, or let symd store gc --damaged remove what was set aside",
     Kind.NO_FILE: f"{_REPAIR} drops the row; add the module again",
     Kind.NO_ROW: f"{_REPAIR} takes it into the catalogue when its bytes are right, or sets it aside",
     Kind.INDEX: f"{_REPAIR} removes it; it is made again when it is needed",
@@ -268,6 +268,9 @@ class _Inspector:
                     self._say(
                         Kind.NO_FILE, self._paths.module(digest), "is not there, and the catalogue has the module"
                     )
+            for digest in sorted(self._paths.all_damaged() - rows - files):
+                problem = "has other bytes than a module had which the catalogue has no more"
+                self._say(Kind.SET_ASIDE, self._paths.asides(digest)[0], problem)
             for digest in sorted(files - rows):
                 self._say(Kind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
             for digest, version in sorted(tree.indexes):

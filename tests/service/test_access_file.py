@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from symd.errors import FailedPrecondition, InvalidInput, Unauthenticated
+from symd.errors import FailedPrecondition, InvalidInput, NotFound, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, Right, parse_rights, rights_text
 from symd.service.access_editing import added, edit, ending, without, without_older
 from symd.service.access_file import new_token, read_access, token_line
@@ -105,7 +105,7 @@ def test_a_name_is_taken_out_with_all_its_tokens(file):
     path = file(f"# kept\n{token_line('ci', ALL_RIGHTS, new_token())}\n{other}\nci read certificate\n")
     assert edit(path, lambda text: without(text, "ci")).lines[0].name == "other"
     assert path.read_text() == f"# kept\n{other}\n"
-    with pytest.raises(FailedPrecondition, match="nobody is called 'c'"):
+    with pytest.raises(NotFound, match="nobody is called 'c'"):
         without(path.read_text(), "c")
 
 

@@ -94,6 +94,17 @@ def test_a_flipped_byte_of_a_module_is_found_and_set_aside_until_it_comes_again(
     assert found(root) == []
 
 
+def test_what_was_set_aside_is_still_told_when_the_catalogue_was_lost(root: Path, digests: list[str]):
+    flip(module_file(root, digests[1]))
+    repair(root, Limits())
+    (root / "catalogue.sqlite").write_bytes(b"no catalogue" * 1000)
+    assert [finding.kind for finding in repair(root, Limits()).after] == [Kind.SET_ASIDE]
+    assert [kind for kind, _ in found(root)] == [Kind.SET_ASIDE]
+    with Store(root) as store:
+        store.put(b"module 1")
+    assert found(root) == []
+
+
 def test_a_flipped_byte_of_an_index_is_found_and_the_index_removed(root: Path, digests: list[str]):
     flip(index_file(root, digests[2]))
     assert found(root) == [(Kind.INDEX, f"{digests[2]}.idx")]
