@@ -39,7 +39,10 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
                 shown += 1
                 write_json(record_json(record)) if as_json else write_line(record_text(record))
     if not shown and pattern is None:
-        click.echo("symd: the daemon has no modules yet; symd info --server default FILE adds one", err=True)
+        click.echo(
+            f"symd: the daemon has no modules yet; symd info --server {printable(server or 'default')} FILE adds one",
+            err=True,
+        )
     if shown or pattern is None:
         return 0
     said = f"no module's SHA-256 begins with {pattern!r}, and no label fits it; symd modules lists what there is"

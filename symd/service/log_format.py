@@ -23,6 +23,11 @@ class TextLines(logging.Formatter):
             return f'{AUDIT} time="{_time(record)}" {record.getMessage()}'
         return super().format(record)
 
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - logging's name
+        """The clock of all other lines."""
+        del datefmt
+        return _time(record)
+
 
 _PLAIN: Final = "symd: %(levelname)s: %(message)s"
 _VERBOSE: Final = "%(asctime)s %(name)s %(levelname)s: %(message)s"

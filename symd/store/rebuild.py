@@ -36,7 +36,7 @@ class Rebuilt:
     salvage: Salvage
 
     def __str__(self) -> str:
-        return f"the catalogue was damaged ({self.fault}); it is {self.damaged} now, and of it were {self.salvage}"
+        return f"the catalogue was damaged ({self.fault}), and is {self.damaged} now; {self.salvage}"
 
 
 def rebuild(

@@ -193,7 +193,10 @@ def test_the_machine_s_daemon_is_meant_where_the_user_has_none(monkeypatch: pyte
 
 
 def test_a_daemon_that_has_nothing_says_so_beside_the_output(run: Run, server: str) -> None:
-    for verb, said in (("modules", "no modules yet"), ("contexts", "no program was recorded yet")):
+    for verb, said in (
+        ("modules", f"no modules yet; symd info --server {server} FILE adds one"),
+        ("contexts", "no program was recorded yet"),
+    ):
         outcome = run(verb, "--server", server)
         assert (outcome.code, outcome.out) == (0, "")
         assert said in outcome.err

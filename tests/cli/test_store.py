@@ -130,7 +130,7 @@ def test_a_catalogue_that_is_made_again_is_said(run, root: Path) -> None:
     (root / "catalogue.sqlite").write_bytes(b"no database" * 1000)
     outcome = run("store", "repair", "--store", str(root))
     assert outcome.code == 0
-    assert "the catalogue was damaged (file is not a database); it is " in outcome.out
+    assert "the catalogue was damaged (file is not a database), and is " in outcome.out
 
 
 def test_a_folder_without_a_store_is_named(run, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from symd.model.addresses import ByAddress
 from symd.service import metrics_page
 from symd.service.addresses import listening
 from symd.service.call import Call
-from symd.service.log_format import JsonLines, line
+from symd.service.log_format import JsonLines, TextLines, line
 from symd.service.metrics import NOTED_CALLS, Metrics
 from symd.service.metrics_page import metrics_served
 from symd.service.server import build_daemon
@@ -220,6 +220,18 @@ def test_a_real_daemon_tells_all_of_it(tmp_path):
     assert samples["symd_module_read_seconds_count", ("outcome", "OK"), ("work", "index")] == 1
     lines = [json.loads(each) for each in log.splitlines()]
     assert {"UploadModule", "FindMissingModules"} <= {each.get("method") for each in lines}
+
+
+def test_every_line_of_the_log_has_the_same_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        records = [logging.makeLogRecord({"name": name, "created": 0.0, "msg": "x"}) for name in ("symd", "symd.audit")]
+        lines = list(map(TextLines(verbose=True).format, records))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [each.count("1970-01-01T00:00:00.000+00:00") for each in lines] == [1, 1]
 
 
 @pytest.mark.parametrize("form", [["--log-format", "json"], [], ["-v"]], ids=["json", "text", "verbose"])
