@@ -131,14 +131,19 @@ def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monk
 
 
 BELOW_A_LIMIT = """
-import resource
+import math, resource, time
 from dataclasses import replace
 from symd.child.pool import Pool
 from tests.child.test_pool import LIMITS, PROCESS_LIMITS
-resource.setrlimit(resource.RLIMIT_CPU, (4, 4))
+first = Pool("tests.child.functions:work", 1)
+first.call(b"pid", LIMITS, PROCESS_LIMITS)
+first.close()
+start = max(time.process_time(), *resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+most = 3 + 2 * math.ceil(start)  # on a slow machine to start takes most of a few seconds
+resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 pool = Pool("tests.child.functions:work", 1)
-for work in (b"burn 1.1", b"burn 1.1", b"burn 1.1", b"burn 60"):
-    print(pool.call(work, LIMITS, replace(PROCESS_LIMITS, cpu_seconds=300)))
+for seconds in (0.275 * most, 0.275 * most, 0.275 * most, 15 * most):
+    print(pool.call(b"burn %f" % seconds, LIMITS, replace(PROCESS_LIMITS, cpu_seconds=300)))
 pool.close()
 """
 
