@@ -268,9 +268,10 @@ class _Inspector:
                     self._say(
                         Kind.NO_FILE, self._paths.module(digest), "is not there, and the catalogue has the module"
                     )
-            for digest in sorted(self._paths.all_damaged() - rows - files):
-                problem = "has other bytes than a module had which the catalogue has no more"
-                self._say(Kind.SET_ASIDE, self._paths.asides(digest)[0], problem)
+            for digest, path in sorted(self._paths.damaged_files().items()):
+                if digest not in rows and digest not in files:
+                    problem = "has other bytes than a module had which the catalogue has no more"
+                    self._say(Kind.SET_ASIDE, path, problem)
             for digest in sorted(files - rows):
                 self._say(Kind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
             for digest, version in sorted(tree.indexes):

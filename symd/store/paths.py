@@ -69,6 +69,14 @@ class StorePaths:
         """The digests of which something was set aside."""
         return {name for entry in _entries(self.damaged) if is_digest(name := entry.name[:64])}
 
+    def damaged_files(self) -> dict[Digest, Path]:
+        """A file that was set aside for each such digest; a folder, a link or a pipe that stood in a module's place never was a module."""
+        return {
+            name: Path(entry)
+            for entry in _entries(self.damaged)
+            if entry.is_file(follow_symlinks=False) and is_digest(name := entry.name[:64])
+        }
+
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """What is in a folder; nothing where there is none."""
