@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -201,15 +202,22 @@ def _module_first(rest: str) -> tuple[str, str]:
     return (name, after.lstrip(_SPACE)) if after.strip() else ("", "")
 
 
+_PLAIN_QUESTION = re.compile(r"""(?:(?:CODE|DATA|FRAME) )?(?:"[^"\0]+"|[^\s"'\0]+) (?P<number>\S+)""", re.ASCII)
+"""What every version of LLVM's tool reads: an address, behind a module's name."""
+_LONGEST_LINE = 1000
+
+
 def _number(text: str) -> int | None:
     """As LLVM's StringRef::getAsInteger reads it with radix 0; None for what is no number of 64 bits."""
+    if not (text.isascii() and text.isalnum()):  # Python takes signs, and digits of other scripts
+        return None
     try:
         lower = text.lower()
         octal = len(lower) > 1 and lower[0] == "0" and lower[1:].isdigit()
         value = int(lower, 8) if octal else int(lower, 0)
     except ValueError:
         return None
-    return value if 0 <= value < 1 << 64 and "_" not in text else None
+    return value if value < 1 << 64 else None
 
 
 class Answering:
@@ -304,7 +312,7 @@ class Answering:
     def _theirs(self, question: Question) -> str:
         """What LLVM's tool says."""
         named = question.text if not self._line.module else f'{question.kind} "{question.module}" {question.place}'
-        if self._line.style == "GNU":  # whose answers have no end that could be seen
+        if self._line.style == "GNU" or not _ends_visibly(named):
             return answer_of(self._command, named)
         if self._dialogue is None:
             self._dialogue = Dialogue(self._command)
@@ -321,6 +329,17 @@ class Answering:
     def __exit__(self, *_: object) -> None:
         if self._dialogue is not None:
             self._dialogue.__exit__(None, None, None)
+
+
+def _ends_visibly(line: str) -> bool:
+    """Whether the tool's answer to ``line`` has an end that can be seen. LLVM before 19 says a line that it cannot read once more and nothing
+    behind it, and reads 1,023 bytes as a line; GNU's style has no ends at all."""
+    plain = _PLAIN_QUESTION.fullmatch(line)
+    return (
+        plain is not None
+        and _number(plain["number"]) is not None
+        and len(line.encode(errors="surrogateescape")) < _LONGEST_LINE
+    )
 
 
 def _ends_text(line: bytes) -> bool:

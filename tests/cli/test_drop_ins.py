@@ -202,6 +202,32 @@ def test_lines_name_their_modules(native: tuple[str, list[str]], tmp_path: Path)
             assert both[0] == both[1]
 
 
+@pytest.mark.parametrize("version", [14, 22])
+@pytest.mark.parametrize("style", ["LLVM", "GNU", "JSON"])
+def test_lines_that_the_tool_cannot_read_are_its_own(
+    version: int, style: str, native: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    """LLVM 14 says such a line once more, without the empty line that ends an answer: symd waited for that without end."""
+    tool = require(f"llvm-symbolizer-{version}")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "llvm-symbolizer").symlink_to(tool)
+    program, asked = native
+    odd = (
+        f"{program} zork",
+        f"{program} +5",
+        f"{program} \N{ARABIC-INDIC DIGIT FIVE}",
+        f"SYMBOL {program} 0x10",
+        f"DATA {program} 0x10",
+        f"{program} \t0x10",
+        f"{program} 0x{'1' * 2000}",
+    )
+    lines = "".join(f"{line}\n{program} {asked[0]}\n" for line in odd)
+    options = [f"--output-style={style}"]
+    theirs = said([tool, *options], lines)
+    assert said([*SYMD, "llvm-symbolizer", *options], lines, SYMD_TOOLS=str(tools)) == theirs
+
+
 def test_each_line_is_answered_before_the_next_is_asked() -> None:
     command = [*SYMD, "llvm-symbolizer", "-e", str(BIN / "v4-gfx900.co")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
