@@ -5,6 +5,7 @@ A verb's module is imported when the verb is used, so that help and completion c
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shlex
@@ -196,12 +197,12 @@ def main() -> NoReturn:
 def invoke(arguments: Sequence[str]) -> int:
     """Do what the command line says and return the exit code: 0 answered, 1 the answer is no, 2 wrong input or call,
     3 an outside part failed (or symd itself, then with a traceback)."""
-    return ended(partial(_invoke, arguments))
+    return ended(partial(_invoke, arguments), is_daemon=arguments[:1] == ["serve"])
 
 
-def ended(work: Callable[[], int]) -> int:
+def ended(work: Callable[[], int], *, is_daemon: bool = False) -> int:
     """Do some work of the command, and give its exit code, or that of the error it raises, once that is explained."""
-    _open_closed_streams()
+    _open_closed_streams(is_daemon=is_daemon)
     _speak_utf8(sys.stdout)
     _speak_utf8(sys.stderr)
     try:
@@ -217,13 +218,15 @@ def ended(work: Callable[[], int]) -> int:
     return code
 
 
-def _open_closed_streams() -> None:
-    """Who starts symd with a closed standard output or error wants nothing written there, and with a closed standard input says nothing; Python
-    has None for such a stream. The descriptors are closed in programs that symd runs, as they were."""
+def _open_closed_streams(*, is_daemon: bool) -> None:
+    """Python has None for a stream that was closed when symd was started. An answer that cannot be written is an error, as for other programs
+    (write(2): EBADF), so that what is written to such a standard output fails as it is flushed; a daemon, of which nobody waits for an answer,
+    goes on. Nobody wants errors told where standard error is closed, and a closed standard input says nothing. The descriptors are closed in
+    programs that symd runs, as they were."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - as long as the process
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - as long as the process
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY if is_daemon else os.O_RDONLY), "w")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - likewise
 
@@ -252,9 +255,15 @@ def _explained(work: Callable[[], int]) -> int:
 
 
 def _is_of_standard_output(error: Exception) -> bool:
-    """Whether a write to standard output failed: nobody reads, or there is no room. The error of a file that was opened has
-    its name."""
-    return isinstance(error, OSError) and error.errno in _WRITE_FAILURES and error.filename is None
+    """Whether a write to standard output failed: nobody reads, there is no room, or it is not open for that. The error of a file that was
+    opened has its name."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    return error.errno in _WRITE_FAILURES or (error.errno == errno.EBADF and _takes_nothing(sys.stdout))
+
+
+def _takes_nothing(stream: TextIO) -> bool:
+    return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
 
 
 def _explain(error: SymdError | click.ClickException) -> int:

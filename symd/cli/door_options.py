@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,19 @@ def _rights(text: str) -> Rights:
         raise click.BadParameter(str(error)) from None
 
 
+def there(_context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """A file that is there: the call is wrong where none is. What stands in it, and who may read it, the daemon judges."""
+    try:
+        if path is not None:
+            path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        token = f"; symd token NAME --access {shlex.quote(str(path))} makes one" if parameter.name == "access" else ""
+        raise click.BadParameter(f"{path}: {error.strerror}{token}") from None
+    except OSError:
+        pass  # the daemon says why it may not be read
+    return path
+
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option(
@@ -53,6 +67,7 @@ _OPTIONS = (
     click.option(
         "--access",
         type=_FILE,
+        callback=there,
         metavar="FILE",
         help="Clients and their bearer tokens (symd token), for TCP; read again when it changes.",
     ),
@@ -60,18 +75,21 @@ _OPTIONS = (
         "--tls-cert",
         "tls_certificate",
         type=_FILE,
+        callback=there,
         metavar="PEM",
         help="The daemon's certificate, and those between it and the authority: TCP is TLS then.",
     ),
     click.option(
         "--tls-key",
         type=_FILE,
+        callback=there,
         metavar="PEM",
         help="The key of --tls-cert, without a password, which others may not read.",
     ),
     click.option(
         "--tls-client-ca",
         type=_FILE,
+        callback=there,
         metavar="PEM",
         help="The certificates of the authorities that sign clients' certificates. Only a client that shows one of theirs gets in.",
     ),
@@ -104,13 +122,25 @@ _OPTIONS = (
 )
 
 
+def _check_certificate(doors: Doors) -> None:
+    """Raises UsageError where half of what TLS takes is given."""
+    missing = [
+        option for option, path in (("--tls-cert", doors.tls_certificate), ("--tls-key", doors.tls_key)) if path is None
+    ]
+    if len(missing) == 1:
+        raise click.UsageError(f"TLS takes a certificate and its key: give {missing[0]} too")
+    if missing and doors.tls_client_ca is not None:
+        raise click.UsageError("clients show certificates over TLS only: give --tls-cert and --tls-key too")
+
+
 def door_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command these options; it takes them as ``doors``."""
 
     @functools.wraps(command)
     def with_doors(**values: Any) -> Any:
         names = Doors.__dataclass_fields__
-        chosen = {name: values.pop(name) for name in names}
-        return command(**values, doors=Doors(**chosen))
+        doors = Doors(**{name: values.pop(name) for name in names})
+        _check_certificate(doors)
+        return command(**values, doors=doors)
 
     return functools.reduce(lambda verb, option: option(verb), reversed(_OPTIONS), with_doors)

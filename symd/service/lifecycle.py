@@ -228,15 +228,16 @@ def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
 
 
 def _announce(address: str, doors: Doors, ready: Ready | None) -> None:
-    log.info("serving at %s", address)
+    """Say once where the daemon listens: to ``ready``, who tells it, or else in the log."""
     if not address.startswith(UNIX) and doors.anonymous_rights:
         log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))
     if ready is not None:
         ready(address)
+    else:
+        log.info("serving at %s", address)
 
 
 def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
-    log.info("serving the page at %s", page.address)
     if page.is_open and config.doors.anonymous_rights:
         log.warning(
             "whoever reaches %s may %s, and is asked for nothing",
@@ -245,3 +246,5 @@ def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
         )
     if ready is not None:
         ready(page.url)
+    else:
+        log.info("serving the page at %s", page.address)

@@ -4,12 +4,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from symd.cli import SECTIONS, VERBS
+from symd.client import Client
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
 from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer
@@ -199,14 +201,48 @@ def test_ctrl_c_ends_quietly_with_130(sample: Path):
         assert child.stderr.read() == b""
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("run", "--help"), ("info", "samples/amdgpu/bin/v4-gfx900.co")])
-@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
-def test_closed_streams_are_written_nothing(arguments: tuple[str, ...], closed: str) -> None:
-    command = [*SYMD, *arguments]
+CLOSED = "symd: standard output: cannot write: bad file descriptor\n"
+"""What coreutils say, in symd's words."""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("run", "--help"),
+        ("info", "samples/amdgpu/bin/v4-gfx900.co"),
+        ("symbolize", "samples/amdgpu/bin/v4-gfx900.co", "0x1978"),
+    ],
+)
+@pytest.mark.parametrize(("closed", "said"), [(">&-", CLOSED), (">&- 2>&-", ""), ("1</dev/null", CLOSED)])
+def test_an_answer_to_a_closed_standard_output_is_lost_and_that_is_said(
+    arguments: tuple[str, ...], closed: str, said: str
+) -> None:
+    assert _with_streams(closed, *arguments) == (3, "", said)
+
+
+def test_what_says_nothing_needs_no_standard_output() -> None:
+    assert _with_streams(">&-", "run", "--", "true")[:2] == (0, "")
+    assert _with_streams("2>&-", "--version")[0] == 0
+
+
+def test_a_daemon_goes_on_where_its_standard_output_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "symd.sock"
+    options = ["--address", f"unix:{path}", "--store", str(tmp_path / "store")]
+    with subprocess.Popen(["sh", "-c", 'exec "$@" >&-', "sh", *SYMD, "serve", *options]) as daemon:
+        while daemon.poll() is None and not path.is_socket():
+            time.sleep(0.1)
+        with Client(f"unix:{path}") as client:
+            assert client.server_info().version
+        daemon.terminate()
+        assert daemon.wait(60) == 0
+
+
+def _with_streams(closed: str, *arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        ["sh", "-c", f'"$@" {closed}', "sh", *command], cwd=ROOT, capture_output=True, text=True, check=False
+        ["sh", "-c", f'"$@" {closed}', "sh", *SYMD, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("verb", [("batch",), ("serve",), ("store", "check")])

@@ -3,12 +3,14 @@
 import hashlib
 import os
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from symd.cli.serve import GROUPS, command
-from tests.cli.conftest import Run
+from tests.cli.conftest import SYMD, Run
 from tests.daemon.processes import serving
 from tests.service.authority import Authority
 
@@ -150,19 +152,21 @@ def test_every_option_of_the_help_stands_under_one_heading(run: Run):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "said"),
     [
-        (None, "--tls-client-ca: it cannot be read"),
-        ("junk", "--tls-client-ca: no certificate in PEM stands there"),
+        (None, 2, "'--tls-client-ca': "),
+        ("junk", 3, "--tls-client-ca: no certificate in PEM stands there"),
     ],
 )
-def test_a_bad_authority_of_clients_is_named_by_its_option(symd: Run, tmp_path: Path, content: str | None, said: str):
+def test_a_bad_authority_of_clients_is_named_by_its_option(
+    symd: Run, tmp_path: Path, content: str | None, code: int, said: str
+):
     certificate, key = Authority(tmp_path / "authority").issue("localhost")
     if content:
         (tmp_path / "ca").write_text(content)
     options = ["--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", tmp_path / "ca"]
     outcome = symd("serve", "--address", "127.0.0.1:0", "--store", tmp_path / "store", *options)
-    assert (outcome.code, outcome.err.count("\n")) == (3, 1)
+    assert (outcome.code, outcome.err.count("\n")) == (code, 1)
     assert said in outcome.err
 
 
@@ -171,3 +175,18 @@ def test_a_collector_that_is_no_url_is_refused(symd: Run, tmp_path: Path, url: s
     outcome = symd("serve", "--store", tmp_path / "store", "--address", f"unix:{tmp_path}/s.sock", "--otlp", url)
     assert outcome.code == 2
     assert f"--otlp {url}: not the URL of a collector" in outcome.err
+
+
+def test_each_address_is_told_once(tmp_path: Path):
+    options = ["--address", f"unix:{tmp_path}/s.sock", "--store", tmp_path / "store", "--http", "127.0.0.1:0"]
+    command = [*SYMD, "serve", "-v", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as daemon:
+        assert daemon.stdout
+        said = [daemon.stdout.readline()]
+        while "http://" not in said[-1]:
+            said.append(daemon.stdout.readline())
+            assert said[-1]
+        daemon.send_signal(signal.SIGTERM)
+        said += daemon.stdout.read().splitlines()
+    assert "".join(said).count(f"unix:{tmp_path}/s.sock") == 1
+    assert "".join(said).count("127.0.0.1:") == 1
