@@ -39,10 +39,11 @@ class EvictionLog:
 
     def write(self, evicted: Evicted) -> None:
         """Log what went, and why; call every listener."""
+        coming = f"{evicted.needed} bytes were to come in, and " if evicted.needed else ""
         for each in evicted.evictions:
             log.warning(
-                "evicted modules/%s: %d bytes, used last at %s; %d bytes were to come in, and store_size is %d",
-                each.digest, each.size, moment(each.used), evicted.needed, self._limits.store_size,
+                "evicted modules/%s: %d bytes, used last at %s; %sstore_size is %d",
+                each.digest, each.size, moment(each.used), coming, self._limits.store_size,
             )  # fmt: skip
             self.sums = Sums(self.sums.modules + 1, self.sums.bytes + each.size)
             for listener in self._listeners:

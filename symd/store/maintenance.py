@@ -16,7 +16,7 @@ from symd.store.files import disk, remove, sweep
 from symd.store.inspection import Finding, Kind, Progress, inspect
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
-from symd.store.rebuild import Rebuilt, rebuild
+from symd.store.rebuild import Rebuilt, replaced_catalogue
 from symd.store.store import Store
 from symd.store.tree import look
 
@@ -51,14 +51,16 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
     paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, None
     faults = [finding.problem for finding in before if finding.kind is Kind.CATALOGUE]
     if faults:
-        rebuilt = rebuild(paths, newest(root), faults[0])
-    with Store(root, limits._replace(store_size=UNBOUNDED_STORE)) as store:  # what is mended makes nothing else go
+        rebuilt = replaced_catalogue(paths, newest(root), faults[0])
+    unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # what is mended makes nothing else go
+    with Store(root, unbounded, adopt_later=True) as store:  # which would log what is told as a finding
         store.check_writable()
         for finding in before:
-            name = Path(finding.subject).name
             if finding.kind is Kind.MODULE:
-                store.set_aside(name)
-            elif finding.kind is Kind.INDEX:
+                store.set_aside(Path(finding.subject).name)
+        store.adopt()
+        for finding in before:
+            if finding.kind is Kind.INDEX:
                 _, version, _, name = Path(finding.subject).parts
                 store.drop_index(name.removesuffix(".idx"), int(version))
     return Repaired(before, inspect(root, limits, progress).findings, rebuilt)

@@ -42,7 +42,18 @@ class Rebuilt:
 def rebuild(
     paths: StorePaths, damaged: Path, fault: str, *, durable: bool = True, lock_seconds: float | None = None
 ) -> Rebuilt | None:
-    """Replace the catalogue ``damaged``, which has that fault; None where another process has done so. Raises ``StoreUnavailable``."""
+    """Replace the catalogue ``damaged``, which has that fault, and log that; None where another process has done so. Raises
+    ``StoreUnavailable``."""
+    rebuilt = replaced_catalogue(paths, damaged, fault, durable=durable, lock_seconds=lock_seconds)
+    if rebuilt is not None:
+        log.error("%s", rebuilt)
+    return rebuilt
+
+
+def replaced_catalogue(
+    paths: StorePaths, damaged: Path, fault: str, *, durable: bool = True, lock_seconds: float | None = None
+) -> Rebuilt | None:
+    """``rebuild`` for whoever tells of it in other ways than the log."""
     with disk(paths.root), locked(paths.root / LOCK, seconds=lock_seconds):
         if newest(paths.root) != damaged:
             return None
@@ -55,9 +66,7 @@ def rebuild(
         fresh.rename(successor(damaged))
         if durable:
             sync_folder(paths.root)
-        rebuilt = Rebuilt(_moved_aside(damaged, paths), fault, found)
-    log.error("%s", rebuilt)
-    return rebuilt
+        return Rebuilt(_moved_aside(damaged, paths), fault, found)
 
 
 def rescue(damaged: Path, to: Path) -> None:

@@ -133,6 +133,24 @@ def test_a_catalogue_that_is_made_again_is_said(run, root: Path) -> None:
     assert "the catalogue was damaged (file is not a database), and is " in outcome.out
 
 
+def test_what_repair_mends_is_told_once(run, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log of a command comes to standard error, beside what it prints."""
+    digest = damage(root)
+    (root / "catalogue.sqlite").write_bytes(b"no database" * 1000)
+    outcome = run("store", "repair", "--store", str(root))
+    assert outcome.out.count("the catalogue was damaged") == 1
+    assert outcome.out.count(digest) == 1
+    assert caplog.text == ""
+
+
+def test_gc_says_of_what_went_nothing_about_bytes_that_come_in(
+    run, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run("store", "gc", "--store", str(root), "--limit", "store_size=16")
+    assert "; store_size is 16" in caplog.text
+    assert "come in" not in caplog.text
+
+
 def test_a_folder_without_a_store_is_named(run, tmp_path: Path) -> None:
     outcome = run("store", "check", "--store", str(tmp_path))
     assert outcome.code == 2
