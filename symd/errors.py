@@ -40,7 +40,7 @@ SymdError                   INTERNAL             a defect of symd itself
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 __all__ = (
@@ -191,13 +191,25 @@ class ModuleNotFound(NotFound):
     reason = "UNKNOWN_MODULE"
 
 
+_SHOWN_PATHS: Final = 4
+"""Paths of code objects that an error names."""
+
+
 class ObjectNotFound(NotFound):
     reason = "UNKNOWN_OBJECT"
 
     @classmethod
-    def at(cls, path: str, where: str = "") -> ObjectNotFound:
-        """The error for a path at which the module has no code object."""
+    def at(cls, path: str, there: Iterable[str] = (), where: str = "") -> ObjectNotFound:
+        """The error for a path at which the module has no code object; ``there`` are the paths at which it has some, where they are known."""
+        paths = sorted(
+            set(there), key=lambda each: path not in each
+        )  # whoever names an architecture means one of these
         hint = "symd info FILE lists them"
+        if paths == [""]:
+            hint = "the module is one itself: leave the path out"
+        elif paths:
+            more = ", …: symd info FILE lists them" if len(paths) > _SHOWN_PATHS else ""
+            hint = f"there are {', '.join(repr(each[:200]) for each in paths[:_SHOWN_PATHS])}{more}"
         return cls(f"there is no code object {path[:200]!r}", where=where, hint=hint, metadata={"path": path[:200]})
 
 

@@ -12,6 +12,7 @@ from symd.api import Symbolizer
 from symd.budget import Budget
 from symd.cli.debug_file import with_debug_file
 from symd.cli.dwo_files import with_dwo_files
+from symd.cli.file_hints import hints_name
 from symd.cli.input import check_no_bare_digest, module_beginning, module_digest, read_input
 from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.module_name import chosen_module
@@ -49,7 +50,7 @@ def open_module(
     where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, or a folder of
     these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
     is read here nothing else is decoded."""
-    with open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
+    with hints_name(file), open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
 
 
@@ -108,6 +109,8 @@ def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | No
         return digest
     try:
         return symbolizer.add(data, file_label(label)).sha256
+    except ObjectNotFound:
+        raise  # about what is asked, and not about the bytes
     except SymdError as error:
         raise error.prefix_where("standard input" if label == "stdin" else label) from None
 

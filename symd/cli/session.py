@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
+from symd.cli.file_hints import WHERE_CUT_OFF
 from symd.cli.garbage import gc_paused
 from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
@@ -16,6 +17,7 @@ from symd.model.addresses import ByKernel, Query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
 from symd.model.query_syntax import as_hexadecimal, has_decimal, parse_query
+from symd.model.summaries import NO_SECTIONS
 from symd.model.written_answers import WrittenAnswers, encoded
 from symd.model.written_locations import unusual
 
@@ -38,6 +40,8 @@ class AskedKernels(Protocol):
 
 Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
 """Asks a module: queries, or a column of object addresses."""
+_UNREAD = (Reason.MALFORMED, Reason.NO_DEBUG_INFO)
+"""Reasons of which the module may say more."""
 SINGLE_LINES = 64
 """So many new lines are read one by one: a column does not pay."""
 _SAMPLE = 2048
@@ -63,7 +67,7 @@ class Session:
         """The first query that asked for a name where nothing has one like it."""
         self._outside: list[str] = []
         self._beyond: ByKernel | None = None
-        self._malformed: str | None = None
+        self._unread: str | None = None
         self._asked_without_object = False
         self._ask = ask
         self._lines = lines
@@ -115,8 +119,9 @@ class Session:
             click.echo(printable(f"symd: {hint}"), err=True)
 
     def _unread_hint(self, kernels: AskedKernels) -> str:
-        if self._malformed is not None:
-            return kernels.unread(self._malformed)
+        if self._unread is not None:
+            why = kernels.unread(self._unread)
+            return f"{why}; {WHERE_CUT_OFF}" if why.startswith(NO_SECTIONS) else why
         return kernels.unread(None) if self._asked_without_object else ""
 
     def _unlike_hint(self, file: str, kernels: AskedKernels, path: str | None) -> str:
@@ -252,15 +257,15 @@ class Session:
     def _notice_first(self, answers: Answers) -> None:
         """``_notice`` the first of each reason that the module explains."""
         reasons = answers.locations.reason[answers.location]
-        for reason in (Reason.MALFORMED, Reason.OUTSIDE_TEXT):
+        for reason in (*_UNREAD, Reason.OUTSIDE_TEXT):
             given = reasons == reason
             if given.any():
                 self._notice(answers[int(given.argmax())])
 
     def _notice(self, answer: Answer) -> None:
         self._asked_without_object = self._asked_without_object or answer.path is None
-        if answer.reason is Reason.MALFORMED and self._malformed is None:
-            self._malformed = answer.path
+        if answer.reason in _UNREAD and self._unread is None:
+            self._unread = answer.path
 
     def _readable(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         return self._demangler.answers(answers) if self._demangler else answers

@@ -13,6 +13,7 @@ import click
 
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.asked_file import AskedFile
+from symd.cli.file_hints import hints_name
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
 from symd.cli.options import (
@@ -179,8 +180,9 @@ def _answering(
     """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor two
     files."""
     if server is None and debug is None and module_digest(file) is None:
-        asked = AskedFile(file, limits, store)
-        yield asked.symbolize, asked
+        with hints_name(file):
+            asked = AskedFile(file, limits, store)
+            yield asked.symbolize, asked
         return
     from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 

@@ -46,7 +46,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
     codes = tuple(daemon_objects(file, server, limits)) if of_daemon else _codes(file, limits, debug)
     chosen = [code for code in codes if path is None or code.path == path]
     if path is not None and not chosen:
-        raise ObjectNotFound(f"there is no code object {path!r}", where=file, metadata={"object": path})
+        raise ObjectNotFound.at(path, (code.path for code in codes), file)
     with working(f"reading {printable(file)}"):
         report = verify(chosen)
     for difference in report.differences:

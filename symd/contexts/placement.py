@@ -180,7 +180,7 @@ class _TextSections(NamedTuple):
 
 def _check_object(index: Index, path: str | None) -> None:
     if path is not None and not index.has_object(path):
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, index.objects)
 
 
 def _check_segments(segments: Sequence[Segment], width: int, module: str) -> None:

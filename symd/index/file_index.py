@@ -16,7 +16,7 @@ from symd.index.module import decoded_objects, keep_freed_memory
 from symd.index.module_tables import DecodedObject
 from symd.model.addresses import Query
 from symd.model.code import CodeObject
-from symd.model.summaries import UNREAD, ModuleSummary
+from symd.model.summaries import NO_SECTIONS, UNREAD, ModuleSummary
 
 if TYPE_CHECKING:
     from symd.index.partial import PartialIndex
@@ -66,7 +66,11 @@ class FileIndex:
         """As of ``ModuleSummary``."""
         if path is None:
             return "" if self._objects else self._summary.unread(None)
-        meant = self._complete([each for each in self._objects if each.path == path])
+        there = [each for each in self._objects if each.path == path]
+        lost = next((note for each in there for note in each.warnings if note.startswith(NO_SECTIONS)), "")
+        if lost:
+            return lost
+        meant = self._complete(there)
         decoded = (item.debug for item in decoded_objects(list(meant), self._limits))
         refused = next((f"{UNREAD}{debug}" for debug in decoded if isinstance(debug, SymdError)), "")
         return refused or self._summary.unread(path)

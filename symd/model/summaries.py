@@ -50,6 +50,8 @@ class ObjectSummary(NamedTuple):
 
 UNREAD = "debug data cannot be read: "
 """How the note begins that says why."""
+NO_SECTIONS = "the section table cannot be used"
+"""How the note of a code object begins whose debug data cannot be found, as of a file that was cut off: the table stands at its end."""
 
 
 class ContainerSummary(NamedTuple):
@@ -83,12 +85,12 @@ class ModuleSummary(NamedTuple):
         return next(found, "")
 
     def unread(self, path: str | None) -> str:
-        """Why the debug data of the code object at ``path`` cannot be read, or, without it, why the module has no code object; "" where neither
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, without it, why the module has no code object; "" where neither
         is so."""
         if path is None:
             return "" if self.objects else "; ".join(self.notes)
         notes = (note for each in self.objects if each.path == path for note in each.notes)
-        return next((note for note in notes if note.startswith(UNREAD)), "")
+        return next((note for note in notes if note.startswith((UNREAD, NO_SECTIONS))), "")
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a container; those of which the file says it."""

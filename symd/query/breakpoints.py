@@ -40,7 +40,7 @@ def locate(
     ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound.
     """
     if path is not None and path not in index.objects:
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, index.objects)
     files = _Files(index, path)
     found = matching(files.paths, wanted.file, rules)
     if len(found) != 1:

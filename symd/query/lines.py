@@ -18,7 +18,7 @@ def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
     """A table for each code object that has rows, in module order; only the one at ``path`` when it is given.
     SPIR-V beside machine code has its table only when it is named."""
     if path is not None and path not in index.objects:
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, index.objects)
     ends = np.cumsum(index.columns.object_rows, dtype=np.int64).tolist()
     for number in index.told_objects(path):
         first = ends[number - 1] if number else 0

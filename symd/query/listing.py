@@ -31,7 +31,7 @@ def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = No
     if part.kernel is None or index.kernels_named(part.kernel):
         return part
     if part.path is not None and not index.has_object(part.path):
-        raise ObjectNotFound.at(part.path)
+        raise ObjectNotFound.at(part.path, index.objects)
     effort = effort or Effort()
     places = function_names.starts(index, part.kernel, part.path, effort)
     kernels = {name: place for place in places if (name := index.candidate(*place).kernel)}
@@ -68,7 +68,7 @@ def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
     else:
         found = [code for code in codes if code.path == part.path]
         if not found:
-            raise ObjectNotFound.at(part.path)
+            raise ObjectNotFound.at(part.path, (code.path for code in codes))
     if part.kernel is not None:
         found = [code for code in found if _has(code, part.kernel)]
         if not found:

@@ -35,7 +35,7 @@ def find_names(
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
     if path is not None and path not in index.objects:
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, index.objects)
     search = _Search(index, wanted, path, check_wanted)
     return _Found(index, [entry for kind in NameKind for entry in search.entries(kind)])
 

@@ -21,7 +21,7 @@ def ptx_tables(objects: Sequence[CodeObject], path: str | None) -> Iterator[Line
     """The tables of all ``objects`` that have this level, or of the one at ``path``. Raises ``ObjectNotFound``."""
     chosen = [code for code in objects if path in (None, code.path)]
     if path is not None and not chosen:
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, (code.path for code in objects))
     return (table for table in map(ptx_table, chosen) if table is not None)
 
 

@@ -35,7 +35,7 @@ Reader = Callable[[str, str], bytes | None]
 def from_module(codes: Sequence[CodeObject], files: Iterable[str], path: str | None = None) -> list[SourceText]:
     """What the module, or its code object at ``path``, carries of each file. Raises ObjectNotFound."""
     if path is not None and not any(code.path == path for code in codes):
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, (code.path for code in codes))
     wanted = set(files)
     known: dict[str, EmbeddedSource] = {}
     for code in codes:

@@ -127,7 +127,7 @@ def _value(query: Query) -> int:
 
 def _check_object(index: Index, path: str | None) -> None:
     if path is not None and not index.has_object(path):
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, index.objects)
 
 
 class _Batch:

@@ -74,5 +74,5 @@ def first_at(codes: Iterable[CodeObject], path: str) -> CodeObject:
     """The first code object at ``path``. Raises ObjectNotFound."""
     code = next((code for code in codes if code.path == path), None)
     if code is None:
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path)  # of a large module not all are known
     return code

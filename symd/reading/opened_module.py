@@ -46,7 +46,10 @@ class OpenedModule:
 
     @cached_property
     def unpacked(self) -> containers.OpenedModule:
-        return containers.unpack(self.data, self.limits, self._only)
+        found = containers.unpack(self.data, self.limits, self._only)
+        if self._only is not None and not found.objects:
+            raise ObjectNotFound.at(self._only, (code.path for code in containers.Opening(self.data, self.limits)))
+        return found
 
     @property
     def objects(self) -> Sequence[CodeObject]:
@@ -62,7 +65,7 @@ class OpenedModule:
         """The code object at ``path``. Raises ``ObjectNotFound``."""
         code = self._by_path.get(path)
         if code is None:
-            raise ObjectNotFound.at(path, self.digest)
+            raise ObjectNotFound.at(path, self._by_path, self.digest)
         return code
 
     @cached_property

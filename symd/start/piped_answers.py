@@ -41,14 +41,16 @@ def _followed(file: str) -> int:
     gc.disable()  # modules are imported and the file is opened, and nothing of it is given up again
     from symd.cli.answer_lines import TextLines  # noqa: PLC0415 - NumPy is slow to import
     from symd.cli.asked_file import AskedFile  # noqa: PLC0415 - likewise
+    from symd.cli.file_hints import hints_name  # noqa: PLC0415 - likewise
     from symd.cli.question_lines import arriving_pieces  # noqa: PLC0415 - likewise
     from symd.cli.session import Session  # noqa: PLC0415 - likewise
     from symd.config import DEFAULT_LIMITS  # noqa: PLC0415 - likewise
 
-    asked = AskedFile(file, DEFAULT_LIMITS)
-    gc.freeze()
-    gc.enable()
-    session = Session(asked.symbolize, TextLines(), None)
-    session.follow(arriving_pieces(sys.stdin.fileno()))
-    session.say_what_was_meant(file, asked)
-    return session.finish()
+    with hints_name(file):
+        asked = AskedFile(file, DEFAULT_LIMITS)
+        gc.freeze()
+        gc.enable()
+        session = Session(asked.symbolize, TextLines(), None)
+        session.follow(arriving_pieces(sys.stdin.fileno()))
+        session.say_what_was_meant(file, asked)
+        return session.finish()

@@ -113,3 +113,51 @@ def test_lines_of_cubins_without_any_say_how_nvcc_writes_them(run: Run, module: 
 def test_locate_in_a_cubin_without_lines_says_how_nvcc_writes_them(run: Run) -> None:
     done = run("locate", ROOT / "samples" / "cuda" / "bin" / "saxpy.sm_90.none.cubin", "saxpy.cu:3")
     assert done.err.endswith("compile with -lineinfo or -G\n"), done.err
+
+
+def test_hints_name_the_file_that_was_asked(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "my kernels.zebin"
+    file.write_bytes(PAGES.read_bytes())
+    for verb in (["report", "--kernel", "nope", "-o", "-"], ["lines", "--kernel", "nope"]):
+        done = run(verb[0], file, *verb[1:])
+        assert done.code == 1
+        assert done.err.endswith(f"(symd names '{file}' --kind kernel '*' lists them)\n"), done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "says"),
+    [
+        ("cuda/bin/tonemap.default.fatbin", "sm_90", "there are 'sm_90a', 'sm_80'"),
+        ("amdgpu/bin/aligned.bundle", "gfx900", "there are 'hipv4-amdgcn-amd-amdhsa--gfx900', "),
+        ("amdgpu/bin/v4-gfx900.co", "gfx900", "the module is one itself: leave the path out"),
+    ],
+)
+@pytest.mark.parametrize("verb", [["symbolize", "0x10"], ["lines"], ["variables", "0x10"], ["verify"]])
+def test_a_code_object_that_is_none_is_told_which_there_are(
+    run: Run, verb: list[str], file: str, path: str, says: str
+) -> None:
+    done = run(verb[0], "--object", path, ROOT / "samples" / file, *verb[1:])
+    assert (done.code, f"there is no code object '{path}' ({says}" in done.err) == (1, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "size"),
+    [
+        ("kernels/bin/filters/igc2-dg2-opt.zebin", 3000),
+        ("cuda/bin/tonemap.default.fatbin", 3000),
+        ("amdgpu/bin/aligned.bundle", 3000),
+        ("kernels/bin/vadd/dg2-opt.dbg", 40),
+        ("amdgpu/bin/v4-gfx900.co", 40),
+        ("amdgpu/bin/v4-gfx900.co", 3000),
+    ],
+)
+@pytest.mark.parametrize("verb", [["symbolize", "0x1978"], ["info"]])
+def test_a_file_that_was_cut_off_is_told_to_be_copied_again(
+    run: Run, tmp_path: Path, verb: list[str], file: str, size: int
+) -> None:
+    (tmp_path / "cut").write_bytes((ROOT / "samples" / file).read_bytes()[:size])
+    done = run(verb[0], tmp_path / "cut", *verb[1:])
+    if done.code == 0 and verb == ["info"]:
+        assert "note  the section table cannot be used" in done.out
+    else:
+        assert "was the file cut off on its way? Copy or build it again" in done.err, done.err

@@ -32,6 +32,7 @@ from symd.elf.constants import (
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 from symd.model.identities import ObjectPath
+from symd.model.summaries import NO_SECTIONS
 
 NAME = "amdgpu"
 _NOTHING_SAID: dict[str, Any] = {}
@@ -79,7 +80,7 @@ def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
         if data[4:6] != bytes((ELFCLASS64, ELFDATA2LSB)):
             raise
         image = elf.parse(data, budget, section_table=False)
-        lost = f"the section table cannot be used ({error})"
+        lost = f"{NO_SECTIONS} ({error})"
     else:
         lost = "there is no section table"
         if image.sections:

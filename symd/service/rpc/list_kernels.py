@@ -32,7 +32,7 @@ def handle(service: ServiceContext, request: ListKernelsRequest, _call: Call) ->
 def _kernels(module: ModuleSummary, path: str | None) -> _Kernels:
     objects = [each for each in module.objects if path in (None, each.path)]
     if path is not None and not objects:
-        raise ObjectNotFound.at(path)
+        raise ObjectNotFound.at(path, (each.path for each in module.objects))
     return _Kernels(objects)
 
 
