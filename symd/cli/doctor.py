@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.formatting import wrap_text
 from rich.table import Table
 from rich.text import Text
 
@@ -162,19 +163,30 @@ def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon:
     write_line(f"symd {__version__}, Python {platform.python_version()}")
     write_line(f"daemon at {daemon['address']}: {daemon['says']}")
     write_line()
-    write_rich(
-        _table(("driver interface", "hardware or simulated", "driver", "devices"), [_driver_row(d) for d in drivers])
-    )
-    write_line()
-    write_rich(_table(("tool", "here", "for"), [_tool_row(tool) for tool in tools]))
+    columns = (
+        shutil.get_terminal_size().columns
+    )  # those of $COLUMNS, or 80, where it is no terminal: this is for people, --json for programs
+    answering = [_driver_row(each) for each in drivers if not each.problem]
+    if answering:
+        write_rich(_table(("driver interface", "hardware or simulated", "driver", "devices"), answering), columns)
+        write_line()
+    for report in drivers:
+        if report.problem:
+            for line in _problem(report, columns):
+                write_line(line)
+            write_line()
+    write_rich(_table(("tool", "here", "for"), [_tool_row(tool) for tool in tools]), columns)
 
 
 def _driver_row(report: DriverReport) -> tuple[str, str, str, str]:
-    if report.problem:
-        outcome = f"{report.problem}; {report.hint}" if report.hint else report.problem
-    else:
-        outcome = ", ".join(report.devices)
-    return report.api, report.simulate or "hardware", report.driver or "-", outcome
+    return report.api, report.simulate or "hardware", report.driver or "-", ", ".join(report.devices)
+
+
+def _problem(report: DriverReport, columns: int) -> list[str]:
+    """What is in the way of a driver, and what to do, in lines that fit."""
+    said = f"{report.problem}; {report.hint}" if report.hint else report.problem
+    where = f"{report.api}, {report.simulate or 'hardware'}: "
+    return wrap_text(printable(where + said), columns, subsequent_indent="  ").split("\n")
 
 
 def _tool_row(tool: ToolReport) -> tuple[str, str, str]:

@@ -60,14 +60,14 @@ def is_coloured(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def write_rich(what: RenderableType) -> None:
-    """A tree or a table: coloured and folded on a terminal; elsewhere plain, one line each, however long."""
+def write_rich(what: RenderableType, columns: int = PLAIN_COLUMNS) -> None:
+    """A tree or a table: coloured and folded on a terminal; elsewhere plain, folded at ``columns``, by default one line each, however long."""
     from rich.console import Console  # noqa: PLC0415 - slow to import, and most verbs write lines
 
     coloured = is_coloured(sys.stdout)
     console = Console(
         file=sys.stdout,
-        width=None if sys.stdout.isatty() else PLAIN_COLUMNS,
+        width=None if sys.stdout.isatty() else columns,
         force_terminal=coloured,
         no_color=not coloured,
         color_system="standard" if coloured else None,  # whatever $TERM says: who asks for colours gets them

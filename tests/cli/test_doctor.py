@@ -31,6 +31,21 @@ def test_text_says_what_is_here_and_what_to_install(run: Run, drivers: list[Driv
         assert words in outcome.out
 
 
+@pytest.mark.parametrize("columns", ["", "120"])
+def test_no_line_is_wider_than_a_terminal(
+    run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch, columns: str
+):
+    drivers.append(
+        DriverReport("opencl", None, problem="a long sentence " * 20, hint="another one, with what to do " * 9)
+    )
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("SYMD_SERVER", "unix:/nowhere")
+    said = run("doctor").out
+    assert "opencl, hardware: a long sentence" in said
+    assert max(map(len, said.splitlines())) <= int(columns or 80)
+
+
 def test_json_has_drivers_and_tools(run: Run, drivers: list[DriverReport]):
     [report] = run("doctor", "--json").json
     assert list(report) == ["symd", "python", "packages", "drivers", "tools", "daemon"]
