@@ -22,7 +22,7 @@ from symd.model.reasons import ANSWERED, Reason
 from symd.model.variables import InScope
 
 _ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
-"""Reasons that say where the address is, and not why no variables are there."""
+"""Reasons with which no variables is an answer."""
 _DESCRIBES_NONE = frozenset({DebugScheme.NONE, DebugScheme.LINE_ONLY, DebugScheme.SPIRV})
 """Debug data that says nothing of variables, or nothing that is read."""
 
@@ -49,8 +49,8 @@ def command(
 
     QUERY is ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. A register's bits are given as r29[0:32], the
     last bit excluded; "per lane" means those of lane 0, and each further lane has the bits that follow. Exit code 1:
-    no variables are known there, for the reason that is given, such as OUTSIDE_TEXT or AMBIGUOUS; with EXACT the debug data
-    has none in scope.
+    no variables are known there, for the reason that is given, such as OUTSIDE_TEXT or AMBIGUOUS. Where the debug data is
+    read and nothing is in scope, that is an answer: "no variables" (nothing with --json), exit code 0.
     """
     asked = parse_query(query)
     with open_module(file, server, limits, debug, path) as module:
@@ -59,7 +59,7 @@ def command(
             objects = module.symbolizer.module(module.digest).objects
             if any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects):
                 found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
-    if not found.visible.variables:
+    if not found.visible.variables and found.at.reason not in _ANSWERED:
         _refuse(query, found, as_json=as_json)
         return NO
     if as_json:
@@ -75,8 +75,6 @@ def command(
 def _refuse(query: str, found: InScope, *, as_json: bool) -> None:
     if as_json:
         write_json(unanswered_json(query, found.at))
-    elif found.at.reason in _ANSWERED:
-        write_line(f"{query}: no variables [{found.at.reason.name}]")
     else:
         click.echo(answer_text(query, found.at), nl=False)
     _complain(found.visible)
@@ -89,8 +87,11 @@ def _complain(visible: Visible) -> None:
 
 def text_lines(found: InScope) -> Iterator[str]:
     """A heading for each function, its variables in columns below."""
+    shown = found.visible.variables
+    if not shown:
+        yield "no variables"
     lanes = f", SIMD{found.visible.simd_width}" if found.visible.simd_width else ""
-    for (kind, function, inlined), group in groupby(found.visible.variables, _owner):
+    for (kind, function, inlined), group in groupby(shown, _owner):
         variables = list(group)
         title = "globals" if kind == "global" else function or "(unnamed)"
         yield title + (" (inlined)" if inlined else "") + (lanes if kind != "global" else "")
