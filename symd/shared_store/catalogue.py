@@ -6,7 +6,7 @@ the log of modules has the order in which things were committed. Readers never w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -71,11 +71,9 @@ class PostgresCatalogue(CatalogueQueries):
             yield connection
 
     @contextmanager
-    def writing(
-        self, *, survives_power_cut: bool = True, undo: Callable[[], object] | None = None
-    ) -> Iterator[Connection]:
+    def writing(self, *, survives_power_cut: bool = True) -> Iterator[Connection]:
         relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
-        with self._transaction(f"{_BEGIN.format(WRITING)}{relaxed}", undo) as connection:
+        with self._transaction(f"{_BEGIN.format(WRITING)}{relaxed}") as connection:
             yield connection
 
     def section(self, named: str | int | None) -> str | int | None:
@@ -141,15 +139,13 @@ class PostgresCatalogue(CatalogueQueries):
             connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
 
     @contextmanager
-    def _transaction(self, begin: str, undo: Callable[[], object] | None = None) -> Iterator[Connection]:
+    def _transaction(self, begin: str) -> Iterator[Connection]:
         with self._server.connection() as connection:
             try:
                 connection.execute(begin)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                if undo is not None:
-                    undo()
                 self._roll_back(connection)
                 raise
 

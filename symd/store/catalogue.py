@@ -417,10 +417,7 @@ class Catalogue(CatalogueQueries):
             yield connection
 
     @contextmanager
-    def writing(
-        self, *, survives_power_cut: bool = True, undo: Callable[[], object] | None = None
-    ) -> Iterator[sqlite3.Connection]:
-        """As ``CatalogueQueries.writing``. Where the disk refuses a COMMIT, SQLite may have rolled it back before ``undo`` is called."""
+    def writing(self, *, survives_power_cut: bool = True) -> Iterator[sqlite3.Connection]:
         waiting = ("FULL" if survives_power_cut else "NORMAL") if self._durable else "OFF"
         with self._turn_to_write() as end, self._not_replaced(), self.translated(), self._borrowed() as connection:
             connection.execute(f"PRAGMA synchronous={waiting}")
@@ -432,8 +429,6 @@ class Catalogue(CatalogueQueries):
                 self.check_in_place()
             except BaseException as error:
                 self.is_recovered = self.is_recovered and not isinstance(error, sqlite3.OperationalError)
-                if undo is not None:
-                    undo()
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -49,12 +49,9 @@ class CatalogueQueries(ABC):
         """One state of the catalogue for several queries."""
 
     @abstractmethod
-    def writing(
-        self, *, survives_power_cut: bool = True, undo: Callable[[], object] | None = None
-    ) -> AbstractContextManager[Connection]:
+    def writing(self, *, survives_power_cut: bool = True) -> AbstractContextManager[Connection]:
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
-        need not survive a power cut, only the end of this process, does not wait for the disk. ``undo`` is called before it
-        is rolled back, while still nobody else writes."""
+        need not survive a power cut, only the end of this process, does not wait for the disk."""
 
     def section(self, named: str | int | None) -> str | int | None:
         """A section's name or number as it is written into a column that takes either."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -241,7 +241,7 @@ class CataloguedModules(ABC):
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
-        with removing(self._incoming_folder) as removed, self._changing(digest, removed.put_back) as connection:
+        with removing(self._incoming_folder) as removed, self._changing(digest) as connection:
             self._take_out(connection, checked_digest(digest), removed.remove)
         self._notify_removed([digest])
         self.remember_failure(digest, version, error)
@@ -255,7 +255,7 @@ class CataloguedModules(ABC):
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
         Raises ``ModuleNotFound`` where nothing is known of it. Where the disk refuses that, all of it stays."""
-        with removing(self._incoming_folder) as removed, self._catalogue.writing(undo=removed.put_back) as connection:
+        with removing(self._incoming_folder) as removed, self._catalogue.writing() as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
@@ -284,10 +284,10 @@ class CataloguedModules(ABC):
         return _absent(digest, self._catalogue.eviction(digest))
 
     @contextmanager
-    def _changing(self, digest: str, undo: Callable[[], object] | None = None) -> Iterator[Connection]:
+    def _changing(self, digest: str) -> Iterator[Connection]:
         """A transaction about one module, which must be there."""
         checked_digest(digest)
-        with self._catalogue.writing(undo=undo) as connection:
+        with self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
             yield connection

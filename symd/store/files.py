@@ -14,7 +14,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -188,7 +188,12 @@ def incoming_name() -> str:
 
 def sweep(folder: Path) -> int:
     """Remove what dead writers left in ``folder``; returns how many files went."""
-    return sum(_if_abandoned(path, Path.unlink) for path in list(folder.iterdir()) if path.name.startswith(_PREFIX))
+    return remove_abandoned(list(folder.iterdir()))
+
+
+def remove_abandoned(found: Iterable[Path]) -> int:
+    """The same of files that were found in a folder."""
+    return sum(_if_abandoned(path, Path.unlink) for path in found if path.name.startswith(_PREFIX))
 
 
 @contextmanager
@@ -208,7 +213,7 @@ def turn(
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 waited = True
-                if not _locked_until(handle, until):
+                if not _locked_until(handle, fcntl.LOCK_EX, until):
                     if late is not None:
                         raise late(_holder(handle)) from None
                     yield waited
@@ -237,17 +242,18 @@ def _holder(handle: int) -> str:
     return text.decode() if text.isdigit() else ""
 
 
-def _locked_until(handle: int, until: float | None) -> bool:
+def _locked_until(handle: int, how: int, until: float | None) -> bool:
     """Whether the lock was got before that time; None waits for as long as it takes."""
     if until is None:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, how)
         return True
-    while time.monotonic() < until:
-        time.sleep(_LOCK_POLL)
+    while True:
         with suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
             return True
-    return False
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_LOCK_POLL)
 
 
 def abandoned(path: Path) -> bool:
@@ -278,6 +284,21 @@ def locked(path: Path, *, shared: bool = False, seconds: float | None = None) ->
         yield
     finally:
         os.close(handle)
+
+
+def lock_folder(path: Path, seconds: float, *, shared: bool = False) -> int | None:
+    """A descriptor that holds the lock of a folder itself, which takes no room on its disk and may be had where nothing may be written; None where
+    others have held it for so many seconds. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        is_locked = _locked_until(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, time.monotonic() + seconds)
+    except BaseException:
+        os.close(handle)
+        raise
+    if not is_locked:
+        os.close(handle)
+        return None
+    return handle
 
 
 def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:

@@ -34,6 +34,7 @@ from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults
+from symd.store.removed_files import all_in_place
 from symd.store.tree import look
 
 
@@ -171,6 +172,8 @@ class _Inspector:
         self._progress = progress
         self._found = Inspection(older_schema=catalogue.older_schema)
         self._tree = look(paths)
+        incoming = set(paths.incoming.glob("incoming-*"))
+        self._incoming = incoming if all_in_place(paths.incoming) else set()
         self._done, self._all = 0, sum(self._tree.modules.values()) + sum(self._tree.indexes.values())
 
     def inspected(self) -> Inspection:
@@ -192,7 +195,7 @@ class _Inspector:
 
     def _leftovers(self) -> None:
         misplaced = {path for path, *_ in self._tree.misplaced}
-        for path in sorted(set(self._paths.incoming.glob("incoming-*")) - misplaced):
+        for path in sorted(self._incoming - misplaced):
             if abandoned(path):
                 self._say(Kind.LEFTOVER, path, "is no upload of a process that runs")
 
@@ -260,7 +263,7 @@ class _Inspector:
             rows = {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
             tree = look(self._paths)
             files = tree.modules.keys()
-            for digest in sorted(rows - files):
+            for digest in sorted(rows - files) if all_in_place(self._paths.incoming) else ():
                 aside = self._paths.asides(digest)
                 if aside:
                     self._say(Kind.SET_ASIDE, aside[0], "has other bytes than the module had")

@@ -12,11 +12,12 @@ from symd.config import UNBOUNDED_STORE, Limits
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import newest
-from symd.store.files import disk, remove, sweep
+from symd.store.files import disk, remove
 from symd.store.inspection import Finding, Kind, Progress, inspect
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, replaced_catalogue
+from symd.store.removed_files import sweep_leftovers
 from symd.store.store import Store
 from symd.store.tree import look
 
@@ -89,7 +90,7 @@ def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
     until it can. How many leftovers went, and which indexes. A start notes which are gone; they are made again when they are needed. Raises OSError."""
     if _free(paths) >= _OPENING:
         return 0, ()
-    swept = sweep(paths.incoming) if paths.incoming.is_dir() else 0
+    swept = (sweep_leftovers(paths.incoming) or 0) if paths.incoming.is_dir() else 0
     gone = []
     sizes = look(paths).indexes
     for digest, version in sorted(sizes, key=lambda each: (each[1] == VERSION, -sizes[each])):

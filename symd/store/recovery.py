@@ -21,6 +21,7 @@ from symd.store.catalogue import Catalogue, newest
 from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
+from symd.store.removed_files import all_in_place, sweep_leftovers
 from symd.store.tree import Tree, check_links, check_no_others, look
 
 log = logging.getLogger("symd.store")
@@ -88,9 +89,13 @@ def put_right(tree: Tree, paths: StorePaths) -> bool:
 
 
 def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree) -> Recovery:
-    """Drop rows without a file, remove indexes of nothing, forget attempts to index what is gone, and name the files
+    """Remove leftovers, drop rows without a file, remove indexes of nothing, forget attempts to index what is gone, and name the files
     that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
-    stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened."""
+    stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened. What has to wait for a removal that has
+    not ended is left, and ``catalogue.is_recovered`` is False then."""
+    leftovers = sweep_leftovers(paths.incoming)
+    if leftovers is None:
+        catalogue.is_recovered = False
     known = catalogue.all_sizes()
     uncatalogued = set(found_by_files(known, tree))
     gone = known.keys() - tree.modules.keys() - paths.all_damaged()
@@ -100,7 +105,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
     _reconcile_indexes(paths, catalogue, limits, tree, uncatalogued, known.keys() - gone)
     with catalogue.writing(survives_power_cut=False) as connection:
         rows.forget_attempts_of_nothing(connection)
-    return Recovery(dropped=dropped, uncatalogued=tuple(sorted(uncatalogued)))
+    return Recovery(leftovers or 0, dropped, uncatalogued=tuple(sorted(uncatalogued)))
 
 
 def adopt(
@@ -182,6 +187,8 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
     if not digests:
         return 0
     with catalogue.writing() as connection:
+        if not _all_in_place(paths, catalogue):
+            return 0
         gone = [digest for digest in digests if size_of(paths.module(digest)) is None]
         rows.delete(connection, gone)
     return len(gone)
@@ -206,6 +213,8 @@ def _reconcile_indexes(
     if files == noted and all(digest in known for digest, _ in files):
         return
     with catalogue.writing() as connection:
+        if not _all_in_place(paths, catalogue):
+            return
         for digest, version in sorted(key for key, size in files.items() if noted.get(key) != size):
             path = paths.index(digest, version)
             size = size_of(path)
@@ -217,6 +226,14 @@ def _reconcile_indexes(
             key for key in noted if not _is_unreadable(path := paths.index(*key), tree) and size_of(path) is None
         ]
         rows.forget_indexes(connection, missing)
+
+
+def _all_in_place(paths: StorePaths, catalogue: Catalogue) -> bool:
+    """Within a transaction, whether what has no file is there no more; else it is looked at later."""
+    if all_in_place(paths.incoming):
+        return True
+    catalogue.is_recovered = False
+    return False
 
 
 def _is_unreadable(path: Path, tree: Tree) -> bool:

@@ -33,7 +33,6 @@ from symd.store.files import (
     set_aside,
     sha256_of,
     size_of,
-    sweep,
     turn,
 )
 from symd.store.folder_writability import FolderWritability
@@ -42,7 +41,7 @@ from symd.store.ownership import check_private
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
 from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
-from symd.store.removed_files import removing
+from symd.store.removed_files import removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
 
 log = logging.getLogger("symd.store")
@@ -139,16 +138,22 @@ class Store(CataloguedModules):
 
     def _in_step(self, catalogue: Catalogue, rebuilt: Rebuilt | None = None) -> tuple[Catalogue, Recovery]:
         with disk(self.root):
-            leftovers = self._swept(catalogue)
+            leftovers = 0
             if not catalogue.is_recovered:
+                leftovers = self._swept(catalogue)
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
                     lost = found_by_files(catalogue.all_sizes(), self._tree) if catalogue.rescue is not None else ()
                     return catalogue, Recovery(leftovers, uncatalogued=lost)
             finish_rebuild(self._paths, self._limits.lock_seconds)
-            recovery = recover(self._paths, catalogue, self._limits, self._tree)
             catalogue.is_recovered = True
-            return catalogue, replace(recovery, leftovers=leftovers, rebuilt=rebuilt)
+            recovery = recover(self._paths, catalogue, self._limits, self._tree)
+            if not catalogue.is_recovered:
+                log.warning(
+                    "another process has not put back the files of a refused removal into %s: what was left there is mended when it has",
+                    self.root,
+                )
+            return catalogue, replace(recovery, leftovers=leftovers + recovery.leftovers, rebuilt=rebuilt)
 
     def check_writable(self) -> None:
         """Raises ``StoreUnavailable`` where a copy of the catalogue is read because nothing can be written."""
@@ -159,7 +164,7 @@ class Store(CataloguedModules):
     def _swept(self, catalogue: Catalogue) -> int:
         """How many files that dead writers left are gone. Where nothing can be written they stay. Raises OSError."""
         try:
-            return sweep(self._paths.incoming)
+            return sweep_leftovers(self._paths.incoming) or 0
         except OSError:
             if catalogue.unwritable is None:
                 raise
@@ -330,7 +335,7 @@ class Store(CataloguedModules):
         with (
             disk(self._paths.root),
             removing(self._paths.incoming) as removed,
-            self._catalogue.writing(undo=removed.put_back) as connection,
+            self._catalogue.writing() as connection,
         ):
             return make_room(
                 connection, self._paths, self.usage, self._limits, 0, remove_file=removed.remove, most=most
@@ -414,7 +419,7 @@ class Store(CataloguedModules):
         can be none."""
         with (
             removing(self._paths.incoming) as removed,
-            self._catalogue.writing(survives_power_cut=survives_power_cut, undo=removed.put_back) as connection,
+            self._catalogue.writing(survives_power_cut=survives_power_cut) as connection,
         ):
             evicted = make_room(
                 connection,

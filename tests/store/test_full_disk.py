@@ -1,5 +1,6 @@
 """A disk that refuses: one clear error, and the store as it was."""
 
+import fcntl
 import hashlib
 import os
 import resource
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -20,10 +21,13 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import Malformed, StoreUnavailable
-from symd.store import Store
+from symd.model.contexts import Alias
+from symd.model.identities import Digest
+from symd.store import Store, rows
 from symd.store.catalogue import Catalogue, newest, opens_in_place
-from symd.store.files import sweep
+from symd.store.files import incoming_name
 from symd.store.housekeeping import RECOVERY_PERIOD
+from symd.store.inspection import inspect
 from symd.store.paths import StorePaths
 from symd.store.rebuild import rebuild
 from symd.store.removed_files import RemovedFiles
@@ -31,6 +35,7 @@ from symd.store.soundness import faults
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 
+HARD_FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 LIMITED = """
 import resource, sys
 from pathlib import Path
@@ -434,42 +439,129 @@ def test_a_removal_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: 
         assert (files(store.root), store.records()) == (set(), [])
 
 
-@pytest.mark.parametrize("swept", [False, True])
-def test_nobody_else_takes_the_files_of_a_removal_that_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swept: bool
-):
-    """Neither as leftovers, nor their rows as rows without a file."""
-    noted: list[object] = []
+OPENING = """
+import sys
+from pathlib import Path
+from symd.store import Store
+
+with Store(Path(sys.argv[1])) as store:
+    print(store.recovery.leftovers, store.recovery.dropped, len(store.records()))
+"""
+
+
+def opened_by_another_process(root: Path) -> str:
+    command = [sys.executable, "-c", OPENING, str(root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+
+def beside_the_next_undoing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let ``act`` come between a transaction that was refused and its files' way back."""
     put_back = RemovedFiles.put_back
 
-    def beside(removed: RemovedFiles) -> None:
-        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(newest(store.root), timeout=0)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            noted.append("another process may write")
-        if swept:
-            noted.append(sweep(StorePaths(store.root).incoming))
+    def first(removed: RemovedFiles) -> None:
+        monkeypatch.undo()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, HARD_FILE_SIZE))
+        act()
         put_back(removed)
-        monkeypatch.setattr(RemovedFiles, "put_back", put_back)
+
+    monkeypatch.setattr(RemovedFiles, "put_back", first)
+
+
+def refuse_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file can be written from when the rows are deleted: SQLite keeps the pages in memory until the COMMIT."""
+    delete = rows.delete
+
+    def delete_the_last_that_is_written(connection: sqlite3.Connection, digests: Iterable[Digest]) -> None:
+        delete(connection, digests)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, HARD_FILE_SIZE))
+
+    monkeypatch.setattr(rows, "delete", delete_the_last_that_is_written)
+
+
+def refuse_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_arguments: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorname = "SQLITE_IOERR_WRITE"
+        raise error
+
+    monkeypatch.setattr(rows, "delete", refused)
+
+
+def may_write(root: Path) -> bool:
+    with closing(sqlite3.connect(newest(root), timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        return True
+
+
+@pytest.mark.parametrize("refusal", [refuse_the_commit, refuse_a_statement])
+def test_a_process_that_opens_the_store_takes_nothing_of_a_removal_that_is_being_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[[pytest.MonkeyPatch], None]
+):
+    """Neither files for leftovers nor their rows for rows without a file. The opening goes on, whatever becomes of the removal."""
+    opened: list[object] = []
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old", label="the old one")
+        store.put_index(old, 1, b"index")
+        store.aliases.add([Alias("build-id", "1", old)])
+        before = files(store.root), store.records()
+        refusal(monkeypatch)
+        beside_the_next_undoing(
+            monkeypatch, lambda: opened.extend([may_write(store.root), opened_by_another_process(store.root)])
+        )
+        with pytest.raises(StoreUnavailable, match="disk"):
+            store.remove(old)
+        assert opened == [True, "0 0 1"]
+        assert (files(store.root), store.records()) == before
+        assert (store.data(old), store.index(old, 1)) == (b"old", b"index")
+        assert store.aliases.resolve("build-id", "1") is not None
+        store.remove(old)
+        assert (files(store.root), store.records()) == (set(), [])
+
+
+def test_a_removal_waits_for_one_that_is_being_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What has been removed does not come back."""
+    removals: list[threading.Thread] = []
+
+    def begin_another() -> None:
+        removals.append(threading.Thread(target=store.remove, args=[old]))
+        removals[0].start()
+        removals[0].join(0.3)  # where it did not wait it would be done
 
     with Store(tmp_path / "store") as store:
         old = store.put(b"old")
-        store.put_index(old, 1, b"index")
-        monkeypatch.setattr("symd.store.rows.delete", refuse)
-        monkeypatch.setattr(RemovedFiles, "put_back", beside)
-        with pytest.raises(StoreUnavailable, match="disk is full"):
+        refuse_a_statement(monkeypatch)
+        beside_the_next_undoing(monkeypatch, begin_another)
+        with pytest.raises(StoreUnavailable, match="disk"):
             store.remove(old)
-        assert noted == ([0] if swept else [])
-        assert (store.missing([old]), store.data(old), store.index(old, 1)) == ([], b"old", b"index")
+        removals[0].join()
+        assert (files(store.root), store.records()) == (set(), [])
 
 
-def test_a_removal_of_many_goes_on_where_no_more_files_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("symd.store.removed_files._MOST_LOCKED", 2)
+def test_behind_a_process_that_stands_still_while_it_undoes_a_removal_others_go_on_and_mend_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("symd.store.removed_files._MENDING_SECONDS", 0.05)
+    monkeypatch.setattr("symd.store.removed_files._REMOVAL_SECONDS", 0.05)
     with Store(tmp_path / "store") as store:
-        for number in range(6):
-            store.put(b"%d" % number)
-        with Store(tmp_path / "store", Limits(store_size=1)) as other:
-            assert len(other.collect(1).modules) == 5
-        assert len(files(store.root)) == len(store.records()) == 1
+        lost, kept = store.put(b"lost"), store.put(b"kept")
+        incoming = StorePaths(store.root).incoming
+    leftover = StorePaths(store.root).module(lost).rename(incoming / incoming_name())
+    held = os.open(incoming, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with Store(store.root) as other:
+        assert (other.recovery.leftovers, other.recovery.dropped, len(other.records())) == (0, 0, 2)
+        assert [finding.kind for finding in inspect(store.root).findings] == []
+        new = other.put(b"new")
+        with pytest.raises(StoreUnavailable, match="not put back"):
+            other.remove(kept)
+        assert (other.data(kept), other.data(new), leftover.exists()) == (b"kept", b"new", True)
+        os.close(held)
+        end = time.monotonic() + 20
+        while (leftover.exists() or len(other.records()) > 2) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert {record.sha256 for record in other.records()} == {kept, new}
+        assert not leftover.exists()
+        other.remove(kept)
 
 
 def test_a_store_without_indexes_is_tidied_on_a_disk_that_is_nearly_full(tmp_path: Path):
