@@ -10,7 +10,8 @@ import numpy as np
 from symd.debuginfo.layout import LinearLayout, first_base
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
-from symd.debuginfo.variables.expression import evaluate, is_one_constant
+from symd.debuginfo.variables.evaluations import Evaluations
+from symd.debuginfo.variables.expression import is_one_constant
 from symd.debuginfo.variables.lane_template import OperandNames
 from symd.debuginfo.variables.list_reader import ListReader
 from symd.debuginfo.variables.location_description import Description, describe
@@ -56,8 +57,17 @@ class LocationAt(NamedTuple):
 class Locator:
     """Finds out where variables are, at one linear ``address``, which lies in text section number ``section``."""
 
-    def __init__(self, code: CodeObject, dies: DieReader, layout: LinearLayout, section: int, address: int) -> None:
+    def __init__(
+        self,
+        code: CodeObject,
+        dies: DieReader,
+        layout: LinearLayout,
+        evaluations: Evaluations,
+        section: int,
+        address: int,
+    ) -> None:
         self._code = code
+        self._evaluations = evaluations
         self._dies = dies
         self._layout = layout
         self._address = address
@@ -110,7 +120,7 @@ class Locator:
     def _described(self, unit: Unit, expression: bytes, names: OperandNames) -> Description | None:
         if unit.version < FIRST_WITH_STACK_VALUE and names.memory is None and is_one_constant(expression):
             expression += bytes([Op.DW_OP_stack_value])
-        return describe(evaluate(expression, self._context(unit), self._lanes), names)
+        return describe(self._evaluations.evaluate(expression, self._context(unit), self._lanes), names)
 
     def _context(self, unit: Unit) -> ExpressionContext:
         return ExpressionContext(

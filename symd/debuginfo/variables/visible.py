@@ -12,6 +12,7 @@ from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables.evaluations import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.scopes import AddressRange, Scope, ScopeFinder
 from symd.debuginfo.variables.type_names import TypeNames
@@ -58,6 +59,7 @@ class VariableReader:
         extents = die_extents.read(sections, units)
         self.dies = DieReader(sections, units, extents)
         self.finder = ScopeFinder(self.dies)
+        self.evaluations = Evaluations()
         self.notes = (*units.warnings, *units.missing_files(), *extents.notes)
 
     def at(self, section: int, offset: int) -> Visible:
@@ -84,7 +86,7 @@ class _Question:
         self.section = section
         self.address = address
         self.types = TypeTable(self.dies, self.names, reader.code.vendor)
-        self.locator = Locator(reader.code, self.dies, self.layout, section, address)
+        self.locator = Locator(reader.code, self.dies, self.layout, reader.evaluations, section, address)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)
 
