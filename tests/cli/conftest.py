@@ -1,8 +1,8 @@
 """Verbs run in this process against a made-up engine, or as the real command in a process of its own."""
 
 import json
+import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -16,6 +16,7 @@ from symd import cli
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from tests.cli.fake import FakeSymbolizer
+from tests.cli.forked import Parent
 
 ROOT = Path(__file__).parent.parent.parent
 SYMD = [sys.executable, "-c", "from symd.cli import main; main()"]
@@ -47,13 +48,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def symd() -> Run:
+def symd(parent_of_commands: Parent) -> Run:
     """Run a command line as a process; ``stdin`` is its whole input."""
 
     def call(*arguments: object, stdin: bytes = b"") -> Outcome:
-        command = [*SYMD, *map(str, arguments)]
-        done = subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+        code, out, err = parent_of_commands.run(arguments, stdin, 120)
+        return Outcome(code, out.decode(), err.decode())
 
     return call
 
@@ -94,23 +94,16 @@ def sample() -> Path:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
+def server(tmp_path: Path, parent_of_commands: Parent) -> Iterator[str]:
     """The address of a daemon."""
-    command = [
-        *SYMD,
-        "serve",
-        "--address",
-        f"unix:{tmp_path}/s.sock",
-        "--store",
-        str(tmp_path / "store"),
-        "--grace",
-        "1",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
-        assert daemon.stdout
-        ready = daemon.stdout.readline()
-        assert ready == f"symd serves at unix:{tmp_path}/s.sock\n"
-        yield ready.split()[-1]
+    address = f"unix:{tmp_path}/s.sock"
+    arguments = ["serve", "--address", address, "--store", tmp_path / "store", "--grace", "1"]
+    out, theirs = os.pipe()
+    daemon = parent_of_commands.start(arguments, 0, theirs, 2)
+    os.close(theirs)
+    with os.fdopen(out) as stdout:
+        assert stdout.readline() == f"symd serves at {address}\n"
+        yield address
         daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(30) == 0
-        assert daemon.stdout.read() == ""
+        assert daemon.wait() == 0
+        assert stdout.read() == ""
