@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Where it is set, every start of symd compiles all of its modules again, and the tests start it a thousand times.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders; a program that is
 # captured, and the compiler of the libraries that do it.
@@ -15,7 +17,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql clpeak $(STUB_PACKAGES)
 
-.PHONY: demo python test check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
+.PHONY: demo python test compiled check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -23,8 +25,14 @@ help:  ## what can be made
 demo: drivers venv  ## grab from both real drivers and ask for source lines over gRPC
 	$(BIN)/python samples/clients/demo.py
 
-test: tools venv check  ## linters, types, then every test
-	$(BIN)/python -m pytest -q -n 2
+# Three workers on two processors: a fifth of the time tests wait, for limits of time, disks and daemons that end.
+test: tools venv check compiled  ## linters, types, then every test
+	$(BIN)/python -m pytest -q -n 3
+
+# Written once, and not by each worker of pytest at the same time; meanwhile Debian's packages come (make -j2).
+compiled: venv
+	$(BIN)/python -m compileall -q symd
+	$(BIN)/python -m pytest -q --collect-only >/dev/null || true  # the tests themselves tell what is wrong
 
 check: venv
 	$(BIN)/ruff check .
