@@ -105,5 +105,5 @@ def server(tmp_path: Path, parent_of_commands: Parent) -> Iterator[str]:
         assert stdout.readline() == f"symd serves at {address}\n"
         yield address
         daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait() == 0
+        assert daemon.wait(30) == 0
         assert stdout.read() == ""

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
@@ -33,19 +34,30 @@ class Command:
     """A command that was started; ``told`` is a pipe that gives its process id and, once it has ended, its exit code."""
 
     def __init__(self, told: int) -> None:
-        self._told = os.fdopen(told, encoding="ascii")
-        self._process = int(self._told.readline())
+        self._told = os.fdopen(told, "rb", buffering=0)
+        self._process = self._number(60)
         self._code: int | None = None
 
     def send_signal(self, number: int) -> None:
         os.kill(self._process, number)
 
-    def wait(self) -> int:
+    def wait(self, seconds: float) -> int:
         """The exit code, as subprocess has it."""
         if self._code is None:
-            with self._told:
-                self._code = int(self._told.readline())
+            self._code = self._number(seconds)
+            self._told.close()
         return self._code
+
+    def _number(self, seconds: float) -> int:
+        """The next line of the pipe, which is written at once."""
+        if not select.select([self._told], [], [], seconds)[0]:
+            raise subprocess.TimeoutExpired("symd", seconds)
+        line = b""
+        while not line.endswith(b"\n"):
+            said = self._told.read(1)
+            assert said, "the process that waits for the command has ended"
+            line += said
+        return int(line)
 
 
 class Parent:
@@ -86,7 +98,7 @@ class Parent:
             if wait(said, seconds).not_done:
                 command.send_signal(signal.SIGKILL)
                 raise subprocess.TimeoutExpired([*map(str, arguments)], seconds)
-        return command.wait(), said[0].result(), said[1].result()
+        return command.wait(seconds), said[0].result(), said[1].result()
 
     def close(self) -> None:
         self._socket.close()
