@@ -25,7 +25,7 @@ help:  ## what can be made
 demo: drivers venv  ## grab from both real drivers and ask for source lines over gRPC
 	$(BIN)/python samples/clients/demo.py
 
-# Three workers on two processors: a fifth of the time tests wait, for limits of time, disks and daemons that end.
+# Three workers on two processors: some tests wait for limits of time, disks and daemons that end.
 test: tools venv check compiled  ## linters, types, then every test
 	$(BIN)/python -m pytest -q -n 3
 

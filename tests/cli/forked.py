@@ -25,8 +25,12 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _REQUEST_BYTES = 1 << 20
-_BEFORE_THE_IMPORT = {"OPENBLAS_NUM_THREADS": "1", "GRPC_VERBOSITY": "NONE"}
-"""As ``symd.cli.main`` has them; a thread would not be forked."""
+_BEFORE_THE_IMPORT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "GRPC_VERBOSITY": "NONE",
+    "GRPC_EXPERIMENTS": "-event_engine_listener",
+}
+"""As ``symd.cli.main`` and ``symd serve`` at a Unix socket have them, which gRPC reads as it is imported; a thread would not be forked."""
 _OF_EXTRAS = frozenset({"symd.cli.mcp"})
 
 
