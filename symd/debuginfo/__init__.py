@@ -14,7 +14,7 @@ from symd import dwarf
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.depth import check_depth
-from symd.debuginfo.folded_sequences import of_others
+from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import LinearLayout, assign
@@ -144,15 +144,18 @@ def _decoded(
     lines = dwarf.read_lines(sections, units, limits, budget)
     scopes = dwarf.read_scopes(sections, lines, units, budget)
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
+    functions = function_lines(scopes)
+    folded = find_folded(sections, lines, scopes, units, functions, layout)
     info = DebugInfo(
-        _rows(lines, layout, of_others(lines, scopes, units)),
+        _rows(lines, layout, folded.of_others),
         _scopes(scopes, layout),
         lines.files,
         scopes.names,
         (*lines.warnings, *scopes.warnings, *missing),
-        function_lines(scopes),
+        functions,
         _elsewhere(layout, sections, units),
         stray_ranges(code, sections, units, scopes).spans(layout),
+        folded.doubted,
     )
     return info if len(info.scopes) else _with_inlined_rows(code, info)
 
@@ -164,8 +167,7 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     ranges = dwarf.unit_ranges(sections, replace(units, units=missing)) if missing else None
     if ranges is None:
         return TextSpans.empty()
-    section, offset, found = layout.section_of(ranges.start)
-    return TextSpans(section[found], offset[found], (offset + (ranges.end - ranges.start))[found])
+    return layout.spans(ranges.start, ranges.end)
 
 
 def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:

@@ -31,11 +31,23 @@ def function_lines(scopes: ScopeColumns) -> FunctionLines:
     last, moved = _calls(scopes, group)
     outer = ~_nested(functions, scopes.names)
     declared = distinct(_place(group[outer], functions.line[outer]))
-    after = np.searchsorted(declared, _place(group, last), side="right")
-    following = np.append(declared, np.uint64(0))[after]
-    end = np.where(following >> np.uint64(32) == group, following & np.uint64(0xFFFFFFFF), np.uint64(_NO_END))
+    end = _next_line(declared, group, last)
     end[np.isin(group, moved)] = 0
-    return FunctionLines(functions.unit, functions.file, functions.line, end.astype(np.uint32))
+    return FunctionLines(functions.unit, functions.file, functions.line, end)
+
+
+def lines_to_the_next(functions: FunctionColumns) -> U32:
+    """Where the lines of each function would end if the next declaration in its file and unit ended them, also one inside it: the line of that."""
+    group = _files(functions)
+    return _next_line(distinct(_place(group, functions.line)), group, functions.line)
+
+
+def _next_line(declared: U64, group: U64, line: U32) -> U32:
+    """The next line behind ``line`` that is ``declared`` in the file of that ``group``, or _NO_END."""
+    after = np.searchsorted(declared, _place(group, line), side="right")
+    following = np.append(declared, np.uint64(0))[after]
+    found = np.where(following >> np.uint64(32) == group, following & np.uint64(0xFFFFFFFF), np.uint64(_NO_END))
+    return found.astype(np.uint32)
 
 
 def _files(functions: FunctionColumns) -> U64:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from symd.errors import Malformed
 from symd.model.code import CodeObject
 from symd.model.columns import U32, U64
+from symd.model.debug_info import TextSpans
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
@@ -71,6 +72,11 @@ class LinearLayout(NamedTuple):
         offset = np.where(found, addresses - self.base[slot], np.uint64(0))
         found &= offset <= self.size[slot] + np.uint64(GAP)
         return self.section[slot], offset, found
+
+    def spans(self, start: U64, end: U64) -> TextSpans:
+        """Those of the linear addresses [start, end) that begin in text."""
+        section, offset, found = self.section_of(start)
+        return TextSpans(section[found], offset[found], (offset + (end - start))[found])
 
 
 def first_base(code: CodeObject) -> int:

@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from symd.budget import DebugBudget
 from symd.config import Limits
 from symd.debuginfo.depth import deeper_than
+from symd.debuginfo.folded_sequences import begins_again
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import strays_of, units_of_several
-from symd.dwarf import DebugSections, read_units
+from symd.dwarf import DebugSections, LineColumns, read_units
 from symd.dwarf.small_objects import LARGEST, DecodedObjects, SmallObjects
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, Vendor
-from symd.model.columns import I64, U32, U64
+from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, FunctionLines, LineRows, Scopes, TextSpans
 
 _BATCH_BYTES = 1 << 21
@@ -218,6 +219,8 @@ def _rows(found: DecodedObjects, layouts: _Layouts, count: int) -> Iterator[tupl
     lines = found.lines
     start, number = lines.starts, found.object_of_table[lines.table]
     section, offset, inside = layouts.section_of(start, number)
+    if _are_folded(lines, number, inside):
+        raise Malformed("sequences begin where others do")
     keep = slice(None) if inside.all() else np.flatnonzero(lines.per_row(inside))
     columns = (
         lines.per_row(section)[keep],
@@ -225,6 +228,14 @@ def _rows(found: DecodedObjects, layouts: _Layouts, count: int) -> Iterator[tupl
         *(column[keep] for column in (lines.file, lines.line, lines.column, lines.flags)),
     )
     return _by_object(columns, lines.per_row(number)[keep], count)
+
+
+def _are_folded(lines: LineColumns, number: I64, inside: NDArray[np.bool_]) -> bool:
+    """Whether line sequences of an object begin at the same address ``inside`` text; ``number`` is each one's object."""
+    start = lines.starts
+    addresses = distinct(start)
+    place = number * len(addresses) + np.searchsorted(addresses, start)
+    return bool(begins_again(place, inside & (lines.address[lines.ends - 1] > start)).any())
 
 
 def _less(numbers: U32, first: I64, nothing: int) -> U32:

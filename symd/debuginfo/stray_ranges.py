@@ -26,8 +26,7 @@ class StrayRanges(NamedTuple):
 
     def spans(self, layout: LinearLayout) -> TextSpans:
         """Those in text."""
-        section, offset, found = layout.section_of(self.start)
-        return TextSpans(section[found], offset[found], (offset + (self.end - self.start))[found])
+        return layout.spans(self.start, self.end)
 
 
 def stray_ranges(code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns) -> StrayRanges:

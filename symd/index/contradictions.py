@@ -9,13 +9,14 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
   the function around has exactly one copy of that: INFERRED; where it has none the row is believed;
 * the range of a function in which code of another lies is believed only where a row of its own begins, up to the next
   row and not across that other code;
-* where a linker folded functions of several declarations into the code of one, nobody knows whose it is;
+* where a linker folded functions of several declarations into the code of one, nobody knows whose it is; where only the
+  line tables of several lead to the code of one, and none is known to be its own, its scopes hold and no line;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -72,18 +73,27 @@ NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 def contradictions(module: ModuleTables, text: Text) -> Contradictions:
     """All of a module's."""
-    if not len(module.rows.line) or not len(module.scopes.parent) or not len(text.row):
+    if not len(module.rows.line) or not len(text.row):
         return NOTHING
-    roots = roots_of(module.scopes.parent)
-    claims = _claims(module, text, roots)
-    suspects = _suspects(module, text, claims)
-    folded = _folded_pieces(module.rows.line, text, claims)
-    if not len(suspects) and not len(folded):
+    table = _doubted_pieces(module, text)
+    is_suspected = len(table) > 0
+    if len(module.scopes.parent):
+        roots = roots_of(module.scopes.parent)
+        claims = _claims(module, text, roots)
+        suspects = _suspects(module, text, claims)
+        folded = _folded_pieces(module.rows.line, text, claims)
+        is_suspected |= len(suspects) > 0 or len(folded) > 0
+        table = _overruled(_readings(module, text, roots, claims, suspects), table)
+        table = _overruled(table, folded)
+    if not is_suspected:
         return NOTHING
-    table = _readings(module, text, roots, claims, suspects)
-    table = np.concatenate([table[~np.isin(table[:, 0], folded[:, 0])], folded])
     piece, scope, reason, torn = table[np.argsort(table[:, 0])].T
     return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, suspected=True)
+
+
+def _overruled(table: I64, by: I64) -> I64:
+    """Readings of pieces, but for those of which ``by`` has readings, and these."""
+    return np.concatenate([table[~np.isin(table[:, 0], by[:, 0])], by])
 
 
 def _readings(module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> I64:
@@ -98,12 +108,27 @@ def _readings(module: ModuleTables, text: Text, roots: I64, claims: _Claims, sus
 
 def _folded_pieces(line: Column, text: Text, claims: _Claims) -> I64:
     """The same of the pieces of code that a linker folded; rows have these lines."""
-    if not claims.folded.any():
-        return np.zeros((0, 4), np.int64)
-    piece = np.flatnonzero((claims.folded & text.machine_code)[text.area] & (text.row >= 0))
-    piece = piece[line[text.row[piece]] > 0]
-    nobody, contradictory, torn = (np.full(len(piece), value) for value in (_NOBODY, int(Reason.CONTRADICTORY), 1))
-    return np.stack([piece, nobody, contradictory, torn], axis=1)
+    piece = _pieces_with_lines(line, text, claims.folded)
+    return _contradictory(piece, np.full(len(piece), _NOBODY), torn=True)
+
+
+def _doubted_pieces(module: ModuleTables, text: Text) -> I64:
+    """The same of the pieces of which line tables say several things: the scopes hold, and no line."""
+    piece = _pieces_with_lines(module.rows.line, text, _areas_within(text, module.doubted))
+    return _contradictory(piece, text.scope[text.area[piece]], torn=False)
+
+
+def _pieces_with_lines(line: Column, text: Text, areas: NDArray[np.bool_]) -> I64:
+    """The pieces of machine code in these ``areas`` whose rows have a line."""
+    if not areas.any():
+        return np.zeros(0, np.int64)
+    piece = np.flatnonzero((areas & text.machine_code)[text.area] & (text.row >= 0))
+    return piece[line[text.row[piece]] > 0]
+
+
+def _contradictory(piece: I64, scope: I64, *, torn: bool) -> I64:
+    reason, is_torn = (np.full(len(piece), value) for value in (int(Reason.CONTRADICTORY), int(torn)))
+    return np.stack([piece, scope, reason, is_torn], axis=1)
 
 
 class _Claims(NamedTuple):
@@ -118,30 +143,51 @@ class _Claims(NamedTuple):
 
 
 def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
-    """Of functions with the same range (identical code that a linker folded) the first speaks for all."""
-    ranges, parent, count = module.ranges, module.scopes.parent, len(text.position)
-    own = np.flatnonzero((parent[ranges.scope] == NO_PARENT) & (ranges.start < ranges.stop))
-    same = grouped(ranges.start[own], ranges.stop[own])
-    first = own[same.sample]
-    speaker = np.arange(len(parent))
-    representative = np.full(len(first), len(parent))
-    np.minimum.at(representative, same.number, ranges.scope[own])
-    speaker[ranges.scope[own]] = representative[same.number]
-    begin, stop = (np.searchsorted(text.position, each[first]) for each in (ranges.start, ranges.stop))
-    several = _has_several_declarations(module, ranges.scope[own], same)
-    folded = _summed(begin[several], stop[several], np.ones(int(several.sum()), np.int64), count) > 0
-    held = _summed(begin, stop, np.ones(len(begin), np.int64), count)
-    sole = np.where(held == 1, _summed(begin, stop, representative, count), _NOBODY)
-    of_scope = np.append(speaker[roots], _NOBODY)[text.scope]
-    begins, ends = (np.searchsorted(text.position, each) for each in module.strays)
-    stray = _summed(begins, ends, np.ones(len(begins), np.int64), count) > 0
+    count = len(text.position)
+    functions = _FunctionRanges.of(module, text)
+    held = _summed(functions.begin, functions.stop, np.ones(len(functions.begin), np.int64), count)
+    sole = np.where(held == 1, _summed(functions.begin, functions.stop, functions.first, count), _NOBODY)
+    stray = _areas_within(text, module.strays)
+    of_scope = np.append(functions.speaker[roots], _NOBODY)[text.scope]
     alien = (held > 1) | ((held == 1) & ((of_scope != sole) | stray))
-    if not alien.any():
-        return _Claims(sole, alien, stray, folded)
-    aliens = np.append(0, np.cumsum(alien))
-    doubted = (aliens[stop] - aliens[begin]) > 0
-    torn = _summed(begin[doubted], stop[doubted], np.ones(int(doubted.sum()), np.int64), count) > 0
-    return _Claims(sole, torn, stray, folded)
+    return _Claims(
+        sole, functions.areas_of(functions.have(alien), count), stray, functions.areas_of(functions.several, count)
+    )
+
+
+class _FunctionRanges(NamedTuple):
+    """The ranges of functions, as stretches [begin, stop) of areas, each once: of functions with the same range (identical code that a linker folded)
+    the ``first`` speaks for all. ``several`` says that they are declared at several places; ``speaker`` is for each scope who speaks for
+    it, which is another only for functions."""
+
+    begin: I64
+    stop: I64
+    first: I64
+    several: NDArray[np.bool_]
+    speaker: I64
+
+    @classmethod
+    def of(cls, module: ModuleTables, text: Text) -> _FunctionRanges:
+        ranges, parent = module.ranges, module.scopes.parent
+        own = np.flatnonzero((parent[ranges.scope] == NO_PARENT) & (ranges.start < ranges.stop))
+        scope, same = ranges.scope[own], grouped(ranges.start[own], ranges.stop[own])
+        first = np.full(len(same.first), len(parent))
+        np.minimum.at(first, same.number, scope)
+        speaker = np.arange(len(parent))
+        speaker[scope] = first[same.number]
+        sample = own[same.sample]
+        begin, stop = (np.searchsorted(text.position, each[sample]) for each in (ranges.start, ranges.stop))
+        return cls(begin, stop, first, _has_several_declarations(module, scope, same), speaker)
+
+    def have(self, areas: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the ranges have one of these areas."""
+        before = np.append(0, np.cumsum(areas))
+        found: NDArray[np.bool_] = before[self.stop] > before[self.begin]
+        return found
+
+    def areas_of(self, which: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+        """Which of ``count`` areas lie in these of the ranges."""
+        return _within(self.begin[which], self.stop[which], count)
 
 
 def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups) -> NDArray[np.bool_]:
@@ -156,6 +202,20 @@ def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups)
     np.minimum.at(least, same.number[known], place[function[known]])
     np.maximum.at(most, same.number[known], place[function[known]])
     return most > least
+
+
+def _areas_within(text: Text, spans: Sequence[Column]) -> NDArray[np.bool_]:
+    """Which areas lie in one of these spans, text positions (start, stop)."""
+    begin, stop = (np.searchsorted(text.position, each) for each in spans)
+    return _within(begin, stop, len(text.position))
+
+
+def _within(begin: I64, stop: I64, count: int) -> NDArray[np.bool_]:
+    """Which of ``count`` areas lie in one of these stretches."""
+    found: NDArray[np.bool_] = np.zeros(count, np.bool_)
+    if len(begin):
+        found |= _summed(begin, stop, np.ones(len(begin), np.int64), count) > 0
+    return found
 
 
 def _summed(begin: I64, stop: I64, value: I64, count: int) -> I64:

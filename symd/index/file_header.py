@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 14
+VERSION = 15
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -14,7 +14,8 @@ of assembly inside functions name no frame, and rows end with the functions that
 data contradicts itself are answered otherwise than rows and scopes say; 9, also where only variables and blocks do; 10, ``section_address`` is the
 device address in core dumps of AMD's GPUs; 11, owners that are inlined copies of which nothing says where their code is: they
 decide where a line belongs; 12, the summary has the build IDs of AMD's code objects and of programs; 13, files without a name have no path; 14, a
-checksum for each piece of the columns in place of one over all of them."""
+checksum for each piece of the columns in place of one over all of them, and functions that a linker folded have the lines of the one that stays; 15,
+so have those of one unit, and those of small objects, and code of which nobody knows whose lines it has is CONTRADICTORY."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

@@ -116,7 +116,13 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     covers = (module.ranges, module.symbols, module.kernels, module.strays)
     origin = np.zeros(1, base.dtype)
     own = Points(
-        *(each.start for each in covers), *(each.stop for each in covers), *module.elsewhere, base, end, origin
+        *(each.start for each in covers),
+        *(each.stop for each in covers),
+        *module.elsewhere,
+        *module.doubted,
+        base,
+        end,
+        origin,
     )
     start, row, begin = spread(*within_functions(*_row_spans(module.rows, texts), module), own)
     last = end.max(initial=0)

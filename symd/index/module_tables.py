@@ -124,7 +124,8 @@ class FunctionLineTable(NamedTuple):
 
 class ModuleTables(NamedTuple):
     """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``machine_code`` says
-    that it is not SPIR-V; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``; ``files`` are the (object, string number) of every source file."""
+    that it is not SPIR-V; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
+    ``doubted`` those of ``DebugInfo.doubted``; ``files`` are the (object, string number) of every source file."""
 
     texts: TextSections
     kernels: NamedRanges
@@ -137,6 +138,7 @@ class ModuleTables(NamedTuple):
     no_debug_reason: Column
     machine_code: NDArray[np.bool_]
     elsewhere: tuple[Column, Column]
+    doubted: tuple[Column, Column]
     files: tuple[Column, Column]
 
 
@@ -164,6 +166,7 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
         np.array([_no_debug_reason(item) for item in objects], np.uint8),
         np.array([item.code.debug is not DebugScheme.SPIRV for item in objects], np.bool_),
         _positions([debug.elsewhere for debug in debugs], texts, sections),
+        _positions([debug.doubted for debug in debugs], texts, sections),
         files.distinct(),
     )
 

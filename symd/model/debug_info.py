@@ -120,7 +120,8 @@ class TextSpans(NamedTuple):
 class DebugInfo:
     """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the code
     whose functions and inlined calls are described in files that are not here; ``strays`` is code that something in a
-    function says is its own although the function's ranges do not hold it."""
+    function says is its own although the function's ranges do not hold it; ``doubted`` is code of which line tables say several things, none of
+    which is known to hold."""
 
     rows: LineRows
     scopes: Scopes
@@ -130,3 +131,4 @@ class DebugInfo:
     functions: FunctionLines = field(default_factory=FunctionLines.empty)
     elsewhere: TextSpans = field(default_factory=TextSpans.empty)
     strays: TextSpans = field(default_factory=TextSpans.empty)
+    doubted: TextSpans = field(default_factory=TextSpans.empty)

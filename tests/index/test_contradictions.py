@@ -276,6 +276,33 @@ def test_folded_instances_of_one_declaration_have_its_lines(lines: tuple[int, in
     assert (frame.function in ("other<int>", "other<long>"), frame.line) == (True, 15)
 
 
+def test_where_line_tables_say_several_things_the_scopes_hold_and_no_line() -> None:
+    scopes = [
+        Scope("outer", 0, 0x80, lines=OUTER),
+        Scope("inner", 0x20, 0x40, parent=0, call_line=30, lines=INNER),
+        Scope("other", 0x80, 0x90, lines=OTHER),
+    ]
+    rows = [(0, 21, S), (0x20, 5, S), (0x40, 31, S), (0x60, 0, S), (0x80, 15, S), (0x90, 0, E)]
+    found = index(Object(rows=rows, scopes=scopes, doubted=[(0, 0x80)]))
+    assert said(found, 0) == said(found, 0x5C) == ("CONTRADICTORY", [("outer", 0)])
+    assert said(found, 0x20) == ("CONTRADICTORY", [("inner", 0), ("outer", 30)])
+    assert said(found, 0x60) == ("NO_LINE", [("outer", 0)])
+    assert said(found, 0x80) == ("EXACT", [("other", 15)])
+    assert said(found.read(as_written=True), 0x20) == ("EXACT", [("inner", 5), ("outer", 30)])
+
+
+def test_where_line_tables_say_several_things_and_nothing_says_whose_code_it_is_nobody_is_named() -> None:
+    found = index(Object(rows=[(0, 21, S), (0x40, 31, S), (0x80, 0, E)], doubted=[(0, 0x40)]))
+    assert said(found, 0) == ("CONTRADICTORY", [])
+    assert said(found, 0x40) == ("EXACT", [(None, 31)])
+
+
+def test_whose_code_is_of_several_functions_is_nobodys_also_where_line_tables_say_several_things() -> None:
+    scopes = [Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0, 0x80, lines=OTHER)]
+    found = index(Object(rows=[(0, 15, S), (0x80, 0, E)], scopes=scopes, doubted=[(0, 0x80)]))
+    assert said(found, 0) == ("CONTRADICTORY", [])
+
+
 def test_a_note_names_places_and_how_much() -> None:
     found = torn([(0, 21, S), (0x20, 15, S), (0x60, 16, S)])
     (note,) = found.summary.objects[0].notes

@@ -40,6 +40,7 @@ class Object:
     symbols: list[tuple[str, int, int]] = field(default_factory=list)
     files: tuple[str, ...] = ("", "/src/a.cl")
     strays: list[tuple[int, int]] = field(default_factory=list)
+    doubted: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0x100
 
     def indexed(self) -> DecodedObject:
@@ -52,13 +53,15 @@ class Object:
         unit = np.zeros(len(first), np.uint32)
         functions = FunctionLines(unit, unit + 1, first, end)
         debug = DebugInfo(
-            self._rows(), self._scopes(names), self.files, names, functions=functions, strays=self._strays()
+            self._rows(),
+            self._scopes(names),
+            self.files,
+            names,
+            functions=functions,
+            strays=_spans(self.strays),
+            doubted=_spans(self.doubted),
         )
         return DecodedObject(code, debug)
-
-    def _strays(self) -> TextSpans:
-        start, end = np.array(self.strays, np.uint64).reshape(-1, 2).T
-        return TextSpans(np.ones(len(start), np.uint32), start, end)
 
     def _declared(self) -> list[tuple[tuple[int, int], str]]:
         return sorted({(scope.lines, scope.name) for scope in self.scopes if scope.lines})
@@ -95,6 +98,11 @@ class Object:
                 np.uint32,
             ),
         )
+
+
+def _spans(spans: list[tuple[int, int]]) -> TextSpans:
+    start, end = np.array(spans, np.uint64).reshape(-1, 2).T
+    return TextSpans(np.ones(len(start), np.uint32), start, end)
 
 
 def index(*objects: Object) -> Index:
