@@ -143,6 +143,7 @@ class _Claims(NamedTuple):
 
 
 def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
+    """A range is torn where one of its areas is ``alien``: in the ranges of several functions, or in that of one and in a scope of another, or a stray."""
     count = len(text.position)
     functions = _FunctionRanges.of(module, text)
     held = _summed(functions.begin, functions.stop, np.ones(len(functions.begin), np.int64), count)
@@ -150,9 +151,8 @@ def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
     stray = _areas_within(text, module.strays)
     of_scope = np.append(functions.speaker[roots], _NOBODY)[text.scope]
     alien = (held > 1) | ((held == 1) & ((of_scope != sole) | stray))
-    return _Claims(
-        sole, functions.areas_of(functions.have(alien), count), stray, functions.areas_of(functions.several, count)
-    )
+    torn = functions.areas_of(functions.have(alien), count)
+    return _Claims(sole, torn, stray, folded=functions.areas_of(functions.several, count))
 
 
 class _FunctionRanges(NamedTuple):
