@@ -17,10 +17,10 @@ import grpc
 
 from symd.credential_file import CERTIFICATE, no_password, read_credentials
 from symd.daemon_config import Doors
-from symd.errors import FailedPrecondition
+from symd.errors import FailedPrecondition, Unavailable
 from symd.model.frame_text import printable
 from symd.service.certificate_dates import not_after
-from symd.service.watched_files import WatchedFiles, read_private
+from symd.service.watched_files import WatchedFiles, read_private, unreadable
 
 log = logging.getLogger("symd.service")
 
@@ -44,7 +44,8 @@ class Configuration:
 
 
 class Certificates:
-    """What ``doors`` names. Raises FailedPrecondition where a file cannot be read or does not belong to the others."""
+    """What ``doors`` names. Raises FailedPrecondition where a file cannot be read or does not belong to the others, and Unavailable where the
+    system has no descriptor or memory for that."""
 
     def __init__(self, doors: Doors) -> None:
         if doors.tls_certificate is None or doors.tls_key is None:
@@ -106,12 +107,14 @@ class Certificates:
             )
         key = read_private(self._key, _OTHERS)
         authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
+        where = f"{self._certificate}, {self._key}"
         try:
             context = _context(chain, key)
-        except (OSError, ValueError) as error:
-            where = f"{self._certificate}, {self._key}"
+        except (ssl.SSLError, ValueError) as error:
             hint = "give a chain in PEM and the key of its first certificate, without a password"
             raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
+        except OSError as error:  # ssl.SSLError is one too
+            raise Unavailable(f"they cannot be handed to OpenSSL: {error.strerror}", where=where) from error
         if authorities is not None:
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
@@ -134,7 +137,7 @@ def certified_name(names: Iterable[str]) -> str | None:
 
 def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
     """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been replaced since they were read. So
-    they lie in memory as a file without a name (memfd_create(2)). Raises OSError and ValueError."""
+    they lie in memory as a file without a name (memfd_create(2)). Raises ssl.SSLError and ValueError for what they say, and OSError for the rest."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with open(os.memfd_create("symd-tls"), "wb") as both:  # noqa: PTH123 - of a descriptor
         both.write(chain + b"\n" + key)
@@ -151,4 +154,4 @@ def _read(path: Path, option: str) -> bytes:
     try:
         return read_credentials(path)[0]
     except OSError as error:
-        raise FailedPrecondition(f"{option}: it cannot be read: {error.strerror}", where=str(path)) from error
+        raise unreadable(path, error, option=option) from error

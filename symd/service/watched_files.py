@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from symd.credential_file import read_credentials
-from symd.errors import FailedPrecondition, SymdError
+from symd.errors import FailedPrecondition, SymdError, Unavailable
 
 log = logging.getLogger("symd.service")
 
 Value = TypeVar("Value")
-_Version = tuple[tuple[int, int, int], ...]
+_FileVersion = tuple[int, int, int, int]
+_Version = tuple[_FileVersion, ...]
+
+_OF_THE_FILE: Final = frozenset(
+    (
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.EFBIG,
+        errno.ENXIO,
+    )
+)
+"""What the system says of a path, its rights or what lies there, and ``read_credentials`` of what no file of credentials is. Anything else may pass by itself:
+no descriptor or memory that is free, a network's disk that does not answer."""
 
 
 class WatchedFiles(Generic[Value]):
-    """What ``read`` makes of ``paths``, read again when one of them is another file, of another size or time, than before.
+    """What ``read`` makes of ``paths``, read again when one of them is another file, of another size, time or mode, than before.
 
     ``read`` raises SymdError for what it cannot use: at the beginning whoever makes this hears it, later it is logged and what
-    was read before stays. Safe to use from several threads.
+    was read before stays. After Unavailable the files are read again the next time too, changed or not: what they say may be that somebody is
+    let in no longer. Safe to use from several threads.
     """
 
     def __init__(self, paths: Sequence[Path], read: Callable[[], Value]) -> None:
@@ -31,6 +51,9 @@ class WatchedFiles(Generic[Value]):
         self._read = read
         self._lock = threading.Lock()
         self._version = self._look()
+        """What was read, or refused for what it says."""
+        self._told = ""
+        """Why the last attempt failed, where it did."""
         self._value = read()
 
     def value(self) -> Value:
@@ -43,13 +66,22 @@ class WatchedFiles(Generic[Value]):
     def read_again(self, version: _Version | None = None) -> None:
         """Read the files, changed or not."""
         with self._lock:
-            self._version = version or self._look()
+            version = version or self._look()
             try:
                 self._value = self._read()
+            except Unavailable as error:
+                if str(error) != self._told:  # each call tries it again
+                    self._tell(error)
             except SymdError as error:
-                log.error("%s; what was read before stays in force", error)  # noqa: TRY400 - the operator's, no defect
+                self._version = version
+                self._tell(error)
             else:
+                self._version, self._told = version, ""
                 log.info("read %s again", " and ".join(map(str, self._paths)))
+
+    def _tell(self, error: SymdError) -> None:
+        self._told = str(error)
+        log.error("%s; what was read before stays in force", error)
 
     def _look(self) -> _Version:
         return tuple(_version(path) for path in self._paths)
@@ -58,14 +90,14 @@ class WatchedFiles(Generic[Value]):
 def read_private(path: Path, others: int, *, missing: str = "") -> bytes:
     """The content of a file that others may do nothing with of the mode bits ``others``.
 
-    Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so. ``missing`` is what to do where it is
-    not there.
+    Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so, and Unavailable where it may be
+    read later as it is. ``missing`` is what to do where it is not there.
     """
     try:
         data, status = read_credentials(path)
     except OSError as error:
         hint = missing if isinstance(error, FileNotFoundError) else ""
-        raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+        raise unreadable(path, error, hint=hint) from error
     if status.st_uid not in (0, os.geteuid()):
         hint = f"chown {os.geteuid()} {path}" if os.geteuid() else f"run this as its owner, user {status.st_uid}"
         raise FailedPrecondition("it belongs to another user", where=str(path), hint=hint)
@@ -78,9 +110,18 @@ def read_private(path: Path, others: int, *, missing: str = "") -> bytes:
     return data
 
 
-def _version(path: Path) -> tuple[int, int, int]:
+def unreadable(path: Path, error: OSError, *, option: str = "", hint: str = "") -> SymdError:
+    """The error for a file that cannot be read: FailedPrecondition where that lasts until somebody changes it, else Unavailable. ``option`` is
+    the one that names it, where that has to be said."""
+    kind = FailedPrecondition if error.errno in _OF_THE_FILE else Unavailable
+    message = f"it cannot be read: {error.strerror}"
+    return kind(f"{option}: {message}" if option else message, where=str(path), hint=hint)
+
+
+def _version(path: Path) -> _FileVersion:
+    """The time of the last change of its mode or owner counts too (st_ctime): others' rights are why a file is refused, and taking them away mends it."""
     try:
         status = path.stat()
     except OSError:
-        return (0, 0, 0)
-    return status.st_mtime_ns, status.st_ino, status.st_size
+        return (0, 0, 0, 0)
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import ssl
 import subprocess
 from datetime import UTC, datetime
@@ -14,7 +16,7 @@ import pytest
 from symd.channel import Credentials
 from symd.client import Client
 from symd.daemon_config import Config, Doors
-from symd.errors import PermissionDenied
+from symd.errors import FailedPrecondition, PermissionDenied
 from symd.model.rights import NO_RIGHTS
 from symd.service import certificates
 from symd.service.addresses import listening
@@ -113,6 +115,33 @@ def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path
         assert "evil\\n" in text
         assert "evil\n" not in text
         assert "\x1b" not in text
+
+
+def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_later(authority, monkeypatch, caplog):
+    certificate, key = authority.issue("renewed")
+    keeper = Certificates(Doors(tls_certificate=certificate, tls_key=key))
+    before = keeper.files.value().chain
+    authority.issue("renewed", days=900)
+
+    def refuse(_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.service"):
+        patched.setattr(os, "memfd_create", refuse)
+        assert keeper.files.value().chain == before
+    assert "Too many open files" in caplog.text
+    assert "not a certificate" not in caplog.text
+    assert keeper.files.value().chain == certificate.read_bytes() != before
+
+
+def test_what_is_no_certificate_is_said_to_be_none(authority):
+    certificate, key = authority.issue("whole")
+    for file, text in ((certificate, "no certificate"), (key, "no key")):
+        kept = file.read_text()
+        file.write_text(text)
+        with pytest.raises(FailedPrecondition, match="not a certificate and its key"):
+            Certificates(Doors(tls_certificate=certificate, tls_key=key))
+        file.write_text(kept)
 
 
 def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(authority, monkeypatch):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from symd.credential_file import LARGEST, read_credentials
 from symd.errors import SymdError
+from symd.service import watched_files
 from symd.service.access_editing import edit
-from symd.service.access_file import read_access
+from symd.service.access_file import Access, read_access
 from symd.service.watched_files import WatchedFiles
 from tests.service.authority import Authority
 
@@ -57,6 +61,62 @@ def test_what_was_read_before_stays_where_a_fifo_takes_the_file_s_place(tmp_path
     path.unlink()
     os.mkfifo(path, 0o600)
     assert [line.name for line in watched.value().lines] == ["host"]
+
+
+def refuse(number: int) -> Callable[..., None]:
+    """What the system does while it has nothing free."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refused
+
+
+def access_of(path: Path, name: str) -> None:
+    path.write_text(f"{name} read certificate\n")
+    path.chmod(0o600)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE])
+def test_what_could_not_be_read_for_a_while_is_read_when_that_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    path = tmp_path / "access"
+    access_of(path, "revoked")
+    watched = WatchedFiles([path], lambda: read_access(path))
+    access_of(path, "other")
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.service"):
+        patched.setattr(watched_files, "read_credentials", refuse(number))
+        for _ in range(3):
+            assert [line.name for line in watched.value().lines] == ["revoked"]
+    assert caplog.text.count(os.strerror(number)) == 1, "it is said once, however many calls ask"
+    assert [line.name for line in watched.value().lines] == ["other"]
+
+
+def test_what_the_file_itself_says_wrong_is_read_once(tmp_path: Path) -> None:
+    path, reads = tmp_path / "access", []
+    access_of(path, "kept")
+
+    def read() -> Access:
+        reads.append(path)
+        return read_access(path)
+
+    watched = WatchedFiles([path], read)
+    path.write_text("no line of such a file\n")
+    for _ in range(3):
+        assert [line.name for line in watched.value().lines] == ["kept"]
+    assert len(reads) == 2
+
+
+def test_an_access_file_whose_mode_is_mended_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "access"
+    access_of(path, "revoked")
+    watched = WatchedFiles([path], lambda: read_access(path))
+    path.write_text("other read certificate\n")
+    path.chmod(0o644)
+    assert [line.name for line in watched.value().lines] == ["revoked"]
+    path.chmod(0o600)
+    assert [line.name for line in watched.value().lines] == ["other"]
 
 
 @pytest.mark.parametrize("arguments", [["ci"], ["--list"], ["ci", "--revoke"], ["ci", "--rotate"]], ids=" ".join)
