@@ -12,7 +12,9 @@ from symd.cli.question_lines import arriving_pieces, line_text
 _KEPT_LINES = 1 << 17
 """Lines whose answers are kept."""
 _KEPT_CHARACTERS = 1 << 26
-"""Characters of answers that are kept, about."""
+"""Characters of such lines and their answers, about."""
+_LONGEST_KEPT = 1 << 12
+"""Bytes of a line that is kept: an address behind a path is no longer, and what is longer does not come again."""
 _WRITTEN_AT_ONCE = 1 << 11
 """Answers that are put together before they are written: their text fits the processor's caches."""
 
@@ -34,6 +36,9 @@ class RepeatedLines:
         self._ask_anew = ask_anew
         self._known: dict[bytes, str | None] = {}
         self._characters = 0
+        """Of the lines and the answers in ``_known``."""
+        self._long: list[bytes] = []
+        """Lines in ``_known`` that are not kept for another piece."""
         self._others = False
         """Whether there was a line that somebody else is asked."""
 
@@ -46,7 +51,7 @@ class RepeatedLines:
 
     def _write(self, lines: Sequence[bytes]) -> None:
         """All are answered before the first is written, so that a tool that is missing is missed before it."""
-        lines = lines[:]
+        lines = lines[:]  # of a long text, whose lines are made when they are looked at: each is looked at twice
         found = self.answers(lines)
         for start in range(0, len(found), _WRITTEN_AT_ONCE):
             sys.stdout.write("".join(found[start : start + _WRITTEN_AT_ONCE]))
@@ -54,7 +59,9 @@ class RepeatedLines:
     def answers(self, lines: Sequence[bytes]) -> list[str]:
         """The answer to each line."""
         self._learn(lines)
-        return list(self._again(lines)) if self._others else [self._known[line] or "" for line in lines]
+        found = list(self._again(lines)) if self._others else [self._known[line] or "" for line in lines]
+        self._forget()
+        return found
 
     def _again(self, lines: Sequence[bytes]) -> Iterator[str]:
         for line in lines:
@@ -62,15 +69,21 @@ class RepeatedLines:
             yield self._ask_anew(line_text(line)) if answer is None else answer
 
     def _learn(self, lines: Sequence[bytes]) -> None:
-        different = dict.fromkeys(lines)
-        new = [line for line in different if line not in self._known]
+        new = [line for line in dict.fromkeys(lines) if line not in self._known]
         if not new:
             return
+        answered = self._answer_each([line_text(line) for line in new])
+        self._known.update(zip(new, answered, strict=True))
+        self._characters += sum(map(len, new)) + sum(len(answer) for answer in answered if answer)
+        self._long += [line for line in new if len(line) > _LONGEST_KEPT]
+        self._others = self._others or None in answered
+
+    def _forget(self) -> None:
+        """What need not be kept, or is too much."""
+        for line in self._long:
+            answer = self._known.pop(line)
+            self._characters -= len(line) + len(answer or "")
+        self._long.clear()
         if len(self._known) > _KEPT_LINES or self._characters > _KEPT_CHARACTERS:
             self._known.clear()
             self._characters = 0
-            new = list(different)
-        answered = self._answer_each([line_text(line) for line in new])
-        self._known.update(zip(new, answered, strict=True))
-        self._characters += sum(len(answer) for answer in answered if answer)
-        self._others = self._others or None in answered

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import subprocess
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from symd.cli.llvm_symbolizer import Question, parse, read_question
-from symd.cli.repeated_lines import RepeatedLines
+from symd.cli.repeated_lines import _LONGEST_KEPT, RepeatedLines
 from symd.cli.symbolizer_styles import FunctionNames, source_lines
 from tests.cli.conftest import SYMD, Run
 from tests.tools import require
@@ -263,6 +264,48 @@ def test_lines_that_come_again_are_answered_once(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "<a><b><a><>anewanew<b><a><c>"
     assert asked == ["a", "b", "a", "", "theirs", "c"]
     assert anew == ["theirs", "theirs"]
+
+
+def asked_in_turn(pieces: Sequence[Sequence[bytes]], answer: str = "") -> list[str]:
+    """What is asked where lines come in these pieces; each is answered right."""
+    asked: list[str] = []
+
+    def answers(texts: Sequence[str]) -> list[str]:
+        asked.extend(texts)
+        return [f"{text[:20]}{answer}" for text in texts]
+
+    lines = RepeatedLines(answers)
+    for piece in pieces:
+        assert lines.answers(piece) == [f"{line.decode()[:20]}{answer}" for line in piece]
+    return asked
+
+
+def test_no_more_lines_are_kept_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.cli.repeated_lines._KEPT_LINES", 3)
+    assert asked_in_turn([[b"a"], [b"b"], [b"c", b"a"], [b"d"], [b"a", b"d"], [b"a"]]) == [*"abcd", *"ad"]
+
+
+@pytest.mark.parametrize("answer", ["", "!" * 30])
+def test_characters_of_lines_and_of_answers_count(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr("symd.cli.repeated_lines._KEPT_CHARACTERS", 100)
+    first, second, third = (letter * (25 if not answer else 5) for letter in (b"a", b"b", b"c"))
+    said = [line.decode() for line in (first, second, third, first)]
+    assert asked_in_turn([[first, first], [second], [second], [third], [first]], answer) == said
+
+
+def test_a_long_line_is_answered_and_not_kept() -> None:
+    kept, long = b"k" * _LONGEST_KEPT, b"l" * (_LONGEST_KEPT + 1)
+    assert asked_in_turn([[long, kept, long], [kept], [long, kept]]) == [long.decode(), kept.decode(), long.decode()]
+
+
+def test_memory_does_not_grow_with_long_lines() -> None:
+    lines = RepeatedLines(lambda texts: ["??:0\n"] * len(texts))
+    tracemalloc.start()
+    for number in range(1000):
+        lines.answers([b"%x %s" % (number, b"x" * 60_000)])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2 << 20
 
 
 @pytest.mark.parametrize("options", [[], ["-p"], ["-a"], ["--output-style=GNU"]])
