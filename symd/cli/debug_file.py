@@ -24,16 +24,19 @@ SLIM_SUFFIX = ".debug"
 
 def with_debug_file(data: bytes, file: str, limits: Limits) -> bytes:
     """The code object ``data``, the content of ``file``, joined with its debug file where that lies in the same folder, or in
-    ``.debug`` there under the link's name; ``data`` itself where it needs none or none of its build is there. One
-    that cannot be used is told on stderr, for nobody named it."""
+    ``.debug`` there under the link's name; ``data`` itself where it needs none or none of its build is there. Those
+    that cannot be used are told on stderr then, for nobody named them."""
+    unusable: list[SymdError] = []
     for path, checksum in debug_files(data, file, limits):
         try:
             joined = _joined(data, path, checksum, limits)
         except SymdError as error:
-            complain(f"answered without a debug file: {error}")
+            unusable.append(error)
             continue
         if joined is not None:
             return joined
+    for each in unusable:
+        complain(f"answered without a debug file: {each}")
     return data
 
 

@@ -141,6 +141,24 @@ def test_the_file_that_the_object_links_to_is_found(run: Run, linked: Path, fold
     assert symbolized(run, linked) == LINED
 
 
+def test_one_that_cannot_be_used_is_not_told_where_another_is(run: Run, linked: Path):
+    kept = linked.with_name("kept.debug")
+    (linked.parent / ".debug").mkdir()
+    shutil.copy(kept, linked.parent / ".debug")
+    with kept.open("ab") as file:
+        file.truncate(1 << 33)
+    assert symbolized(run, linked) == LINED
+
+
+def test_each_that_cannot_be_used_is_told_where_none_is(run: Run, linked: Path):
+    (linked.parent / ".debug").mkdir()
+    for folder in (linked.parent, linked.parent / ".debug"):
+        with (folder / "kept.debug").open("ab") as file:
+            file.truncate(1 << 33)
+    outcome = run("symbolize", linked, "shade+0x80")
+    assert (outcome.code, outcome.out, outcome.err.count("answered without a debug file")) == (0, UNLINED, 2)
+
+
 def test_llvm_symbolizer_follows_the_link_to_the_same_lines(run: Run, linked: Path):
     text = elf.parse(SHADE.read_bytes(), Budget(Limits())).by_name[".text"]
     addresses = [hex(address) for address in range(text.address, text.address + text.size, 4)]
