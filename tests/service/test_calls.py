@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -18,10 +19,14 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from symd import __version__
+from symd.engine import Engine
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
+from symd.model.summaries import ModuleRecord
 from symd.service.lanes import Work
-from symd.service.paging import PAGE_BYTES, slice_page, to_token
+from symd.service.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token
+from symd.service.rpc import list_modules
+from symd.store import Store, rows
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
@@ -187,7 +192,29 @@ def test_a_page_of_modules_is_read_from_where_the_last_one_ended(modules, runnin
     first = modules.ListModules(m.ListModulesRequest(page_size=2))
     modules.ListModules(m.ListModulesRequest(page_token=first.next_page_token))
     last = list(running.engine.modules())[1]
-    assert asked == [((float("-inf"), ""), 3), ((last.create_time, last.sha256), 1000)]
+    assert asked == [((float("-inf"), ""), 3), ((last.create_time, last.sha256), DEFAULT_SIZE + 1)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "read"),
+    [(0, 1000, [1001]), (1, 1, [2]), (999, 999, [1000]), (1000, 1000, [1001]), (1001, 1001, [1001, 1001])],
+)
+def test_a_page_of_modules_reads_one_row_more_than_it_answers(tmp_path, monkeypatch, asked, answered, read):
+    with Engine(Store(tmp_path / "store")) as engine:
+        with engine.store._catalogue.writing() as connection:
+            for number in range(2100):
+                rows.insert(connection, ModuleRecord(f"{number:064x}", 1, "", "", float(number)))
+        records, counted = engine.store.records, []
+
+        def noted(after, limit):
+            found = records(after, limit)
+            counted.append(len(found))
+            return found
+
+        monkeypatch.setattr(engine.store, "records", noted)
+        page = list_modules.handle(SimpleNamespace(engine=engine), m.ListModulesRequest(page_size=asked), None)
+    assert (len(page.modules), counted) == (answered, read)
+    assert page.next_page_token
 
 
 def test_a_module_gets_another_label_and_nothing_else_of_it_can_be_changed(modules, running):

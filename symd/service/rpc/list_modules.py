@@ -17,7 +17,7 @@ _BEFORE_ALL = float("-inf"), ""
 
 
 def handle(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
-    at_once = min(page_size(request.page_size) + 1, DEFAULT_SIZE)  # one more tells whether there is another page
+    at_once = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
     rest = service.engine.records(_seen(request.page_token), at_once)
     page = filled(rest, request.page_size, to_module)
     return ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
