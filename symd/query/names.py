@@ -25,8 +25,9 @@ MAX_MATCHED = 10_000
 def find_names(
     index: Index, wanted: NameQuery, path: str | None = None, check_wanted: Callable[[], None] = always
 ) -> Sequence[NamedItem]:
-    """Kernels, then functions, then files, each in the order of the module; a function that is a kernel is given as
-    one.
+    """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions with code of their own
+    come first, in the order of its debug data and then of its symbols; those that only stand inlined and files come by name: numbers of strings, by which an index has
+    these, depend on what other objects say. A function that is a kernel is given as one.
 
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
     pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_wanted`` is called before each name
@@ -95,17 +96,33 @@ class _Search:
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
         strings = self.index.strings
         fit = np.array([self.fits(strings[name], strings[linkage]) for name, linkage in distinct.tolist()], np.bool_)
-        for row in rows[fit[which]].tolist() if len(rows) else ():
+        for row in self._in_order(rows[fit[which]].tolist()) if len(rows) else ():
             yield NameKind.FUNCTION, int(functions.object[row]), row
+
+    def _in_order(self, rows: list[int]) -> list[int]:
+        """Functions, those of an object that only stand inlined by their names: in the index they stand behind its others."""
+        functions, strings = self.index.functions, self.index.strings
+
+        def place(row: int) -> tuple[int, bool, str, str]:
+            code_object = int(functions.object[row])
+            if functions.owner[row]:
+                return code_object, False, "", ""
+            return code_object, True, strings[functions.name[row]], strings[functions.linkage_name[row]]
+
+        return sorted(rows, key=place)
 
     def _files(self) -> Iterator[_Entry]:
         columns = self.index.columns
         objects, names = columns.file_object.tolist(), columns.file_name.tolist()
         fit = {name: self.fits_file(self.index.strings[name]) for name in set(names)}
         chosen = set(self.objects)
-        for row, (code_object, name) in enumerate(zip(objects, names, strict=True)):
-            if fit[name] and code_object in chosen:
-                yield NameKind.FILE, code_object, row
+        found = [
+            (code_object, self.index.strings[name], row)
+            for row, (code_object, name) in enumerate(zip(objects, names, strict=True))
+            if fit[name] and code_object in chosen
+        ]
+        for code_object, _, row in sorted(found):
+            yield NameKind.FILE, code_object, row
 
 
 def _is_kernel(index: Index) -> Any:

@@ -52,8 +52,10 @@ class NameServiceServicer:
     """
 
     def FindNames(self, request, context):
-        """Kernels, then functions, then files, each in the order of the module. NOT_FOUND: reason UNKNOWN_MODULE or
-        UNKNOWN_OBJECT. INVALID_ARGUMENT: an empty pattern, or one of more than 1000 characters.
+        """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions with
+        code of their own come first, in the order of its debug data and then of its symbols; those that only stand inlined
+        and files come by name. NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_OBJECT. INVALID_ARGUMENT: an empty pattern, or one
+        of more than 1000 characters.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

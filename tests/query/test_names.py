@@ -66,6 +66,34 @@ def test_a_pattern_is_of_the_whole_name() -> None:
     assert names("*", Match.GLOB) == ["k", "blend", "_Z4toneff", "march<float>", "k", "/src/a.cl", "/src/lib/b.h"]
 
 
+def test_the_order_in_an_object_depends_on_no_other_object() -> None:
+    """Strings of the first object are numbered first."""
+    first = Object(
+        "first",
+        scopes=[Scope("k", 0, 0x20), Scope("z", 4, 8, 0, 1), Scope("m", 8, 12, 0, 1)],
+        files=("", "/src/z.cl", "/src/m.cl"),
+    )
+    second = Object(
+        "second",
+        scopes=[Scope("k", 0, 0x20), *(Scope(name, 4 * at, 4 * at + 4, 0, 1) for at, name in enumerate("amz", 1))],
+        kernels=[],
+        files=("", "/src/a.cl", "/src/m.cl", "/src/z.cl"),
+    )
+    expected = ["k", "a", "m", "z", "/src/a.cl", "/src/m.cl", "/src/z.cl"]
+    for every in ((second,), (first, second)):
+        found = find_names(index(*every), NameQuery("*", Match.GLOB), "second")
+        assert [each.name for each in found] == expected
+
+
+@pytest.mark.parametrize("sample", samples("zebin", "igc-debug"), ids=str)
+def test_what_is_inlined_only_and_files_are_in_the_order_of_their_names(sample: Sample) -> None:
+    found = find_names(ours.index(sample.data), NameQuery("*", Match.GLOB))
+    for path in {each.path for each in found}:
+        inlined = [each for each in found if each.path == path and each.section_offset is None]
+        said = [(each.kind, each.name, each.linkage_name or "") for each in inlined]
+        assert said == sorted(said)
+
+
 def test_kinds_and_objects_restrict() -> None:
     assert names("*", Match.GLOB, NameKind.FILE) == ["/src/a.cl", "/src/lib/b.h"]
     assert names("k") == ["k", "k"]
