@@ -21,8 +21,11 @@ from symd.service.addresses import listening
 from symd.service.lanes import Work
 from symd.service.server import build_daemon
 from symd.store import Store
+from symd.v1 import context_service_pb2 as c
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
+from symd.v1.context_pb2 import Context, Load, MapEvent
+from symd.v1.context_service_pb2_grpc import ContextServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.test_budgets import eventually
 
@@ -56,7 +59,7 @@ def question(data: bytes) -> s.SymbolizeRequest:
 
 @pytest.fixture
 def slow(tmp_path):
-    """A reader, a daemon with four threads for such questions, and its stub; both modules are stored and neither is indexed."""
+    """A reader, a daemon with four threads for such questions, and a channel to it; both modules are stored and neither is indexed."""
     reader = Held(hashlib.sha256(SLOW).hexdigest())
     config = Config(limits=Limits(cold_questions=4), store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
     store = Store(tmp_path / "store")
@@ -66,13 +69,14 @@ def slow(tmp_path):
         daemon = build_daemon(engine, config)
         with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
             daemon.server.start()
-            yield reader, daemon, SymbolServiceStub(channel)
+            yield reader, daemon, channel
             reader.go_on.set()
             daemon.stop(0.2)
 
 
 def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
-    reader, daemon, symbols = slow
+    reader, daemon, channel = slow
+    symbols = SymbolServiceStub(channel)
     lane = daemon.lanes[Work.COLD]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert reader.began.wait(SECONDS)
@@ -84,13 +88,29 @@ def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
 
 
 def test_those_who_leave_wait_no_longer(slow) -> None:
-    _, daemon, symbols = slow
+    _, daemon, channel = slow
+    symbols = SymbolServiceStub(channel)
     lane = daemon.lanes[Work.COLD]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
     for call in calls:
         call.cancel()
     assert eventually(lambda: (lane.running, lane.waiting) == (1, 0))
+
+
+def test_loads_that_wait_for_an_index_hold_no_thread_of_the_writes(slow) -> None:
+    reader, daemon, channel = slow
+    contexts, lane = ContextServiceStub(channel), daemon.lanes[Work.WRITE]
+    made = contexts.CreateContext(c.CreateContextRequest(context=Context(host="gpu1")), timeout=SECONDS)
+    asked = SymbolServiceStub(channel).Symbolize.future(question(SLOW), timeout=SECONDS)
+    assert reader.began.wait(SECONDS)
+    load = Load(module=f"modules/{hashlib.sha256(SLOW).hexdigest()}", load_base=0x1000)
+    request = c.RecordEventsRequest(name=made.context.name, events=[MapEvent(load=load)])
+    calls = [contexts.RecordEvents.future(request, timeout=SECONDS) for _ in range(20)]
+    assert eventually(lambda: (lane.running, lane.waiting) == (0, 20))
+    reader.go_on.set()
+    assert {len(call.result(SECONDS).keys) for call in calls} == {1}
+    assert len(asked.result(SECONDS).answers) == 1
 
 
 def test_the_first_question_about_a_stored_index_takes_no_message_and_opens_nothing(tmp_path, monkeypatch) -> None:
