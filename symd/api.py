@@ -23,6 +23,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.model.waiting import always
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -92,10 +93,6 @@ class AliasVerbs(Protocol):
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""
         ...
-
-
-def always() -> None:
-    """``check_wanted`` of whoever waits as long as it takes."""
 
 
 class Symbolizer(Protocol):
@@ -308,7 +305,7 @@ class Host(Symbolizer, Protocol):
         digest: ModuleName,
         wanted: AnyNames,
         path: str | None = None,
-        check_wanted: Callable[[], None] = lambda: None,
+        check_wanted: Callable[[], None] = always,
     ) -> Sequence[NamedItem]:
         """As ``Symbolizer.names``; ``check_wanted`` is called before each name, and raises when nobody waits any more."""
         ...
@@ -320,7 +317,7 @@ class Host(Symbolizer, Protocol):
         path: str | None = None,
         *,
         as_written: bool = False,
-        check_wanted: Callable[[], None] = lambda: None,
+        check_wanted: Callable[[], None] = always,
     ) -> Answers:
         """As ``Symbolizer.symbolize``; ``check_wanted`` likewise, while functions are looked for by names that no kernel has."""
         ...
@@ -330,7 +327,7 @@ class Host(Symbolizer, Protocol):
         digest: ModuleName,
         query: AnyQuery,
         path: str | None = None,
-        check_wanted: Callable[[], None] = lambda: None,
+        check_wanted: Callable[[], None] = always,
     ) -> Answer:
         """As ``Symbolizer.symbolize_one``; ``check_wanted`` likewise."""
         ...
@@ -344,7 +341,7 @@ class Host(Symbolizer, Protocol):
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
-        check_wanted: Callable[[], None] = lambda: None,
+        check_wanted: Callable[[], None] = always,
     ) -> Answers:
         """As ``Symbolizer.symbolize_column``; ``check_wanted`` likewise."""
         ...

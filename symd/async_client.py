@@ -16,7 +16,6 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from symd.api import always
 from symd.channel import Credentials, Metadata, connect_async, default_credentials, is_untrusted
 from symd.client import (
     MAX_ADDRESSES_PER_BATCH,
@@ -78,6 +77,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.model.waiting import always
 from symd.patience import Attempt
 from symd.replicas import Persistence, are_several
 from symd.silence import AsyncSilence

@@ -17,7 +17,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
-from symd.api import AliasVerbs, ContextVerbs, always
+from symd.api import AliasVerbs, ContextVerbs
 from symd.channel import (
     Credentials,
     connect,
@@ -80,6 +80,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.model.waiting import always
 from symd.patience import Attempt
 from symd.replicas import Persistence, are_several
 from symd.silence import Silence

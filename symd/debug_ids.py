@@ -19,7 +19,7 @@ from symd.api import Symbolizer
 from symd.errors import BadQuery, SymdError
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.query.effort import always
+from symd.model.waiting import always
 
 ALIAS_KIND = "build-id"
 SHORTEST = 16

@@ -49,8 +49,9 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope, Visible
+from symd.model.waiting import always
 from symd.query.breakpoints import locate
-from symd.query.effort import Effort, always
+from symd.query.effort import Effort
 from symd.query.lines import lines
 from symd.query.listing import Disassemble, listings, with_kernel_name
 from symd.query.names import find_names

@@ -22,8 +22,8 @@ _WHAT: Final = {
 }
 
 
-def can_be_written(folder: Path) -> bool:
-    """Whether files can be made in the folder, which is made where it is not there. A disk that is full is another matter."""
+def ensure_writable(folder: Path) -> bool:
+    """Make the folder where it is not there. Whether files can be made in it then; a disk that is full is another matter."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

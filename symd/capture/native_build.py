@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from symd.capture.folder_hints import can_be_written, folder_hint
+from symd.capture.folder_hints import ensure_writable, folder_hint
 from symd.config import Limits, native_cache
 from symd.errors import StoreUnavailable, ToolMissing
 
@@ -72,7 +72,7 @@ def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Li
     target = native_cache() / below
     if _usable(target):
         return target
-    if instead is not None and not can_be_written(target.parent):
+    if instead is not None and not ensure_writable(target.parent):
         target = instead / below
     _build(target, name, defines, wrapped, limits)
     return target

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from symd.capture.folder_hints import can_be_written
+from symd.capture.folder_hints import ensure_writable
 from symd.capture.folder_sink import EVENTS, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
 from symd.capture.sink import Sink
@@ -63,7 +63,7 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
     name = f"{began}-{Path(program).name}-{os.getpid()}"
     address = server or os.environ.get("SYMD_SERVER") or _default_daemon()
     captures = default_captures().absolute()
-    if os.environ.get("SYMD_CAPTURES") or can_be_written(captures):
+    if os.environ.get("SYMD_CAPTURES") or ensure_writable(captures):
         return Destination(captures / name, address, named=False)
     why = f"{captures} cannot be written; set SYMD_CAPTURES to a folder that can"
     return Destination(_temporary(name), address, named=False, why_there=why)

@@ -86,11 +86,12 @@ def pieces_of(pieces: Sequence[bytes]) -> Pieces:
     return found
 
 
-def side_by_side(first: Pieces | bytes, *others: Pieces | bytes) -> Pieces:
-    """Columns, of which there is one at least, and what stands between them, joined piece by piece: added column by column each piece would be copied as
-    often as there are columns."""
-    columns = [repeat(each) if isinstance(each, bytes) else each.tolist() for each in (first, *others)]
-    return pieces_of(list(map(b"".join, zip(*columns, strict=False))))
+def side_by_side(*parts: Pieces | bytes) -> Pieces:
+    """Columns, and what stands between them, joined piece by piece: added column by column each piece would be copied as
+    often as there are columns. Raises ValueError where there is no column, or they have different lengths."""
+    [count] = {len(each) for each in parts if not isinstance(each, bytes)}
+    columns = [repeat(each, count) if isinstance(each, bytes) else each.tolist() for each in parts]
+    return pieces_of(list(map(b"".join, zip(*columns, strict=True))))
 
 
 def decimals(columns: Sequence[U64], between: Sequence[bytes]) -> Pieces:

@@ -7,10 +7,7 @@ from collections.abc import Callable
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded
-
-
-def always() -> None:
-    """Whoever asks in a process of his own waits as long as it takes."""
+from symd.model.waiting import always
 
 
 class Effort:

@@ -11,7 +11,7 @@ import numpy as np
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.query.effort import always
+from symd.model.waiting import always
 from symd.query.glob import glob_matcher
 from symd.query.mangled import qualified_name
 from symd.query.paths import ends_with, normal

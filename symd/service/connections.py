@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from symd.config import Limits
@@ -269,7 +270,7 @@ class Connections:
     def _filter(self, shut_out: Sequence[Network]) -> None:
         """Tell the sockets that listen where that has changed."""
         thinned = {network: share for network, share in self._rate.shares.items() if network not in shut_out}
-        wanted = dict(list((thinned | dict.fromkeys(shut_out, packet_filter.NONE)).items())[-NETWORKS:])
+        wanted = _last(NETWORKS, thinned | dict.fromkeys(shut_out, packet_filter.NONE))  # shut out the latest: the last
         if wanted == self._filtered:
             return
         listening = _listening(self._ports) if self._can_filter else ()
@@ -348,6 +349,11 @@ def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:
                     where = other_end(connection)
                     network = network_of(where.address)
                     yield status.st_ino, Seen(number, connection.getsockname()[1], where, network, now)
+
+
+def _last(count: int, shares: Mapping[Network, int]) -> Mapping[Network, int]:
+    """So many of the entries."""
+    return dict(islice(shares.items(), max(len(shares) - count, 0), None))
 
 
 def _listening(ports: Collection[int]) -> Sequence[int]:

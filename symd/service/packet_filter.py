@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Network
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from symd.service.shut_out import Network
 
@@ -41,8 +41,6 @@ _RANDOM: Final = 0xFFFFF000 + 56
 """SKF_AD_OFF + SKF_AD_RANDOM: 32 random bits."""
 _TAKE: Final = 0xFFFFFFFF
 _DROP: Final = 0
-_THIN: Final = -1
-"""No operation of the kernel's: take one of so many as the operand says. It becomes a jump to where that is done."""
 NONE: Final = 0
 """The share of a network of which nothing is taken."""
 
@@ -50,13 +48,19 @@ Instruction = tuple[int, int, int, int]
 """struct sock_filter: operation, instructions to skip where a comparison holds and where it does not, operand."""
 
 
+class _Thinning(NamedTuple):
+    """Stands in a program that is being made for the jump to where one packet of so many is taken: how far that is, is known last."""
+
+    share: int
+
+
 def program(shares: Mapping[Network, int]) -> bytes:
     """Drops packets from these networks: all, or of the attempts to connect all but one of so many (a power of two), by chance. A socket for both kinds
     of IP gets packets of both, and IPv4 ones as such."""
-    of_ipv4: list[Instruction] = [(_LOAD_WORD, 0, 0, _NETWORK_HEADER + _IPV4_SOURCE)]
-    of_ipv6: list[Instruction] = []
+    of_ipv4: list[Instruction | _Thinning] = [(_LOAD_WORD, 0, 0, _NETWORK_HEADER + _IPV4_SOURCE)]
+    of_ipv6: list[Instruction | _Thinning] = []
     for network, share in shares.items():
-        outcome = (_RETURN, 0, 0, _DROP) if share == NONE else (_THIN, 0, 0, share)
+        outcome = (_RETURN, 0, 0, _DROP) if share == NONE else _Thinning(share)
         if isinstance(network, IPv4Address):
             of_ipv4 += [(_JUMP_IF_EQUAL, 0, 1, int(network)), outcome]
         else:
@@ -83,17 +87,18 @@ def _same_prefix(network: IPv6Network) -> Sequence[Instruction]:
     )
 
 
-def _with_thinning(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
+def _with_thinning(unfinished: Sequence[Instruction | _Thinning]) -> Sequence[Instruction]:
     """The same with what takes a share behind them, once for each share: as many networks fit as where all is dropped."""
-    whole, places = list(instructions), dict[int, int]()
-    for position, (operation, _, _, share) in enumerate(instructions):
-        if operation != _THIN:
-            continue
-        if share not in places:
-            places[share] = len(whole)
-            whole += _one_of(share)
-        whole[position] = (_JUMP, 0, 0, places[share] - position - 1)
-    return whole
+    begin, behind = dict[int, int](), list[Instruction]()
+    for each in unfinished:
+        if isinstance(each, _Thinning) and each.share not in begin:
+            begin[each.share] = len(unfinished) + len(behind)
+            behind += _one_of(each.share)
+    jumping: list[Instruction] = [
+        (_JUMP, 0, 0, begin[each.share] - position - 1) if isinstance(each, _Thinning) else each
+        for position, each in enumerate(unfinished)
+    ]
+    return jumping + behind
 
 
 def _one_of(share: int) -> Sequence[Instruction]:

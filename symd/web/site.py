@@ -17,7 +17,7 @@ from symd.errors import InvalidInput
 from symd.model.identities import is_digest
 from symd.model.rights import Right
 from symd.model.sources import SourceText
-from symd.query.effort import always
+from symd.model.waiting import always
 from symd.web.colouring import Rows, uncoloured
 from symd.web.visitors import Visitor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symd.model.written_answers import Shared, WrittenAnswers, decimals, encoded, pieces_of
+from symd.model.written_answers import Shared, WrittenAnswers, decimals, encoded, pieces_of, side_by_side
 from symd.model.written_locations import numbered
 
 EDGES = [0, 1, 9, 10, 99, 100, 9_999, 10_000, 99_999_999, 100_000_000, (1 << 63) - 1, 10**19 - 1, 10**19, (1 << 64) - 1]
@@ -44,3 +44,16 @@ def test_rows_with_equal_entries_are_one_group(rows: int, most: tuple[int, ...])
     every = list(zip(*(column.tolist() for column in columns), strict=True))
     assert [every[number] for number in first[group].tolist()] == every
     assert len(first) == len(set(every))
+
+
+def test_columns_stand_side_by_side_with_what_is_between_them() -> None:
+    first, second = pieces_of([b"a", b"b"]), pieces_of([b"1", b"2"])
+    assert side_by_side(first, b" at ", second, b";").tolist() == [b"a at 1;", b"b at 2;"]
+    assert side_by_side(b"<", first).tolist() == [b"<a", b"<b"]
+    assert side_by_side(b"<", first[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("parts", [(), (b"a", b"b"), (pieces_of([b"a"]), pieces_of([b"1", b"2"]))])
+def test_columns_side_by_side_have_one_length(parts) -> None:
+    with pytest.raises(ValueError, match="unpack"):
+        side_by_side(*parts)
