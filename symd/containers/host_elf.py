@@ -1,7 +1,8 @@
 """Host programs, objects and shared libraries: the sections in which they carry device code are handed on.
 
 Source: Clang's HIP support documentation (``.hip_fatbin``), LLVM's offloading documentation (``.llvm.offloading``), the
-sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``."""
+sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``. Where there is no such section, the SPIR-V modules
+among the data are (``khronos.modules_in_data``)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.amd import amdgpu_core, kpack_reference
 from symd.containers.amd.kpack_reference import KpackReference
-from symd.containers.file_part import FilePart
+from symd.containers.file_part import FilePart, forget
 from symd.containers.format import Contents, Element
 from symd.containers.gnu import offload_images
 from symd.containers.intel import igc_elf
@@ -30,7 +31,9 @@ from symd.elf.constants import (
     EM_X86_64,
     ET_CORE,
     ET_REL,
+    SHF_ALLOC,
     SHF_COMPRESSED,
+    SHT_PROGBITS,
 )
 from symd.errors import SymdError, Unsupported
 from symd.model.code import Section
@@ -66,7 +69,8 @@ def claims(data: bytes) -> bool:
 
 def read(element: Element, budget: Budget) -> Contents:
     """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections of SYCL
-    programs one for each of their images, and the data of a program that GCC compiled one for each code object in it.
+    programs one for each of their images, and the data of a program that GCC compiled one for each code object in it. Data of a program
+    with none of these gives one for each SPIR-V module.
 
     An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
@@ -93,6 +97,8 @@ def read(element: Element, budget: Budget) -> Contents:
         facts["kernel_packs"] = packs._asdict()
     if offload_images.is_offloading(image):
         elements += _of_gcc(image, notes, facts, budget)
+    elif not packs and not carries_device_code(section.name for section in image.sections):
+        elements += _of_vulkan(image, notes, budget)
     if not elements and not notes and not element.name:
         raise Unsupported(f"the {facts['machine']} ELF image carries no device code that symd reads", hint=_hint(image))
     return Contents(tuple(elements), notes=tuple(notes), facts=facts)
@@ -130,6 +136,25 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
     elif not images.code and offload_images.is_intermediate(image):
         notes.append("left out: GCC's intermediate language for GPUs (.gnu.offload_lto_*): linking makes code of it")
     return [Element("amdgcn", content) for content in images.code]
+
+
+def _of_vulkan(image: elf.Elf, notes: list[str], budget: Budget) -> list[Element]:
+    """The SPIR-V modules among the data of a program, each named after its section."""
+    from symd.containers.khronos.modules_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
+
+    elements = []
+    for section in image.sections:
+        if section.type != SHT_PROGBITS or not section.flags & SHF_ALLOC or section.executable:
+            continue
+        part = _part(image, section)
+        found = modules_in(part, section.name, budget)
+        elements += [Element(section.name, partial(part.__getitem__, extent)) for extent in found.extents]
+        if found.extents and found.headers_alone:
+            notes.append(
+                f"left out: SPIR-V headers in {section.name} that begin no whole module: {found.headers_alone}"
+            )
+        forget(image.data)
+    return elements
 
 
 def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
