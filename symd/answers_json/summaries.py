@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from symd.answers_json import to_json
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 
 
@@ -17,6 +19,29 @@ def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
         "notes": list(module.notes),
         "containers": [container_json(container) for container in module.containers],
     }
+
+
+def module_pieces(file: str, module: ModuleSummary) -> Iterator[str]:
+    """The text of ``module_json`` in pieces, one a kernel: of a library with tens of thousands no more is made at a time."""
+    without = module_json(file, module._replace(objects=()))
+    yield from _with_array(without, "objects", (_object_pieces(item) for item in module.objects))
+
+
+def _object_pieces(item: ObjectSummary) -> Iterator[str]:
+    kernels = ((to_json(kernel_json(kernel)),) for kernel in item.kernels)
+    return _with_array(object_json(item._replace(kernels=())), "kernels", kernels)
+
+
+def _with_array(fields: dict[str, Any], name: str, members: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The text of an object whose array ``name``, neither its first field nor its last, has these members."""
+    at = [*fields].index(name)
+    before, after = (dict(part) for part in ([*fields.items()][:at], [*fields.items()][at + 1 :]))
+    yield f'{to_json(before)[:-1]}, "{name}": ['
+    for number, member in enumerate(members):
+        if number:
+            yield ", "
+        yield from member
+    yield f"], {to_json(after)[1:]}"
 
 
 def container_json(container: ContainerSummary) -> dict[str, Any]:

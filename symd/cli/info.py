@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from symd.answers_json.summaries import module_json
+from symd.answers_json.summaries import module_pieces
 from symd.cli.facts_text import facts_text
 from symd.cli.large_file import large_file_summary
 from symd.cli.opened_file import is_large
 from symd.cli.options import example, file_verb
-from symd.cli.output import Branch, printable, write_json, write_tree
+from symd.cli.output import Branch, printable, write_line, write_tree
 from symd.cli.progress import working
 from symd.config import Limits
 from symd.model.summaries import ContainerSummary, ModuleSummary, ObjectSummary
@@ -34,7 +35,8 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
         with open_module(file, server, limits) as module:
             summary = module.summary()
     if as_json:
-        write_json(module_json(file, summary))
+        sys.stdout.writelines(module_pieces(file, summary))
+        write_line()
     else:
         write_tree(_tree(file, summary))
 

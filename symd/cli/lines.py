@@ -84,9 +84,15 @@ def _nothing(module: OpenModule, path: str | None, level: LineLevel, kernel: str
     if not summary.objects:
         return NoDebugData("there is no code object in it", where=module.name, hint="; ".join(summary.notes))
     objects = [item for item in summary.objects if path in (None, item.path)]
-    kinds = sorted({item.debug for item in objects}) or ["none"]
+    kinds = ", ".join(sorted({item.debug for item in objects}) or ["none"])
+    if objects and all(item.debug != "none" and not summary.unread(item.path) for item in objects):
+        return NoDebugData(
+            f"no row of a line table is about its code (debug data: {kinds})",
+            where=module.name,
+            hint="symd info shows what code there is",
+        )
     return NoDebugData(
-        f"no line table (debug data: {', '.join(kinds)})",
+        f"no line table (debug data: {kinds})",
         where=module.name,
         hint=f"compile with {compile_flags(objects)}; symd info shows why",
     )

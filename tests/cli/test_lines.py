@@ -70,11 +70,33 @@ def test_more_rows_than_a_chunk_come_whole_and_in_order(run: Run, fake: FakeSymb
     assert [(row["object"], row["address"]) for row in rows] == [("", 272), ("", 288), ("other", 272), ("other", 288)]
 
 
-def test_no_line_table_is_a_no_that_says_what_there_is(run: Run, fake: FakeSymbolizer, module: Path):
+def without_rows(fake: FakeSymbolizer, *kinds: str) -> None:
+    """The module has code objects with debug data of these kinds, and no table a row."""
     fake.tables = ()
+    (item,) = fake.summary.objects
+    fake.summary = fake.summary._replace(objects=tuple(item._replace(debug=kind) for kind in kinds))
+
+
+@pytest.mark.parametrize("kinds", [("none",), ("dwarf-5", "none")])
+def test_no_line_table_is_a_no_that_says_what_there_is(
+    run: Run, fake: FakeSymbolizer, module: Path, kinds: tuple[str, ...]
+):
+    without_rows(fake, *kinds)
     outcome = run("lines", module)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"symd: {module}: no line table (debug data: dwarf-4)")
+    said = f"no line table (debug data: {', '.join(kinds)}) (compile with -g; symd info shows why)"
+    assert outcome.err == f"symd: {module}: {said}\n"
+
+
+def test_debug_data_without_a_row_is_not_told_to_be_made(run: Run, fake: FakeSymbolizer, module: Path):
+    """A unit of declarations alone, as libraries without kernels have them: -g was there."""
+    without_rows(fake, "dwarf-5", "dwarf-4")
+    outcome = run("lines", module)
+    assert (outcome.code, outcome.out) == (1, "")
+    said = (
+        "no row of a line table is about its code (debug data: dwarf-4, dwarf-5) (symd info shows what code there is)"
+    )
+    assert outcome.err == f"symd: {module}: {said}\n"
 
 
 def test_a_real_module(symd: Run, sample: Path):
