@@ -15,7 +15,8 @@ data contradicts itself are answered otherwise than rows and scopes say; 9, also
 device address in core dumps of AMD's GPUs; 11, owners that are inlined copies of which nothing says where their code is: they
 decide where a line belongs; 12, the summary has the build IDs of AMD's code objects and of programs; 13, files without a name have no path; 14, a
 checksum for each piece of the columns in place of one over all of them, and functions that a linker folded have the lines of the one that stays; 15,
-so have those of one unit, and those of small objects, and code of which nobody knows whose lines it has is CONTRADICTORY."""
+so have those of one unit, and those of small objects, and code of which nobody knows whose lines it has is CONTRADICTORY; programs with SPIR-V
+among their data alone are not remembered as refused any more."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

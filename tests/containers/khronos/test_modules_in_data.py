@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from symd.containers.file_part import part_of
 from symd.containers.format import Contents, Element
 from symd.containers.khronos import modules_in_data
 from symd.containers.khronos.modules_in_data import FoundModules, modules_in
-from symd.errors import LimitExceeded, Unsupported
+from symd.errors import LimitExceeded, SymdError, Unsupported
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
+from tests.builders.hostile import flips
 
 BIN = Path(__file__).parents[3] / "samples" / "spirv" / "bin"
 MODULES = [path.read_bytes() for path in sorted(BIN.glob("*.spv")) if "big-endian" not in path.name]
@@ -165,3 +167,19 @@ def test_code_and_what_is_not_loaded_are_not_searched() -> None:
 def test_objects_in_an_archive_are_searched_too() -> None:
     assert len(read(program(data_of(MODULES[0])), "member.o").elements) == 1
     assert not read(program(data_of(b"text")), "member.o").elements
+
+
+def test_a_module_longer_than_what_is_looked_at_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules_in_data, "LARGEST", len(WHOLE))
+    assert found(WHOLE + bytes(64)).extents == (slice(0, len(WHOLE)),)
+    monkeypatch.setattr(modules_in_data, "LARGEST", len(WHOLE) - 4)
+    assert found(WHOLE + bytes(64)) == FoundModules((), 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_changed_bytes_end_in_an_answer_or_a_named_error(seed: int) -> None:
+    """``flips`` of the data alone: a changed image around it is the business of other tests."""
+    content = bytes(7) + MODULES[seed] + MODULES[seed + 4]
+    for changed in flips(content, seed, count=50, bits=40):
+        with suppress(SymdError):
+            assert all(len(code.data) % 4 == 0 for code in unpack(program(data_of(changed))).objects)
