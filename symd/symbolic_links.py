@@ -11,7 +11,7 @@ from typing import Final
 
 from symd.errors import FailedPrecondition
 
-_MOST_LINKS: Final = 40
+MOST_LINKS: Final = 40
 """Symbolic links that the system follows on one way (path_resolution(7))."""
 
 
@@ -29,7 +29,7 @@ def passed(path: Path) -> Generator[tuple[Path, Path | None], None, Path]:
             at = at.parent if name == ".." else found
             continue
         links += 1
-        if links > _MOST_LINKS:
+        if links > MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
         target = link.readlink()
         at = Path("/") if target.is_absolute() else at

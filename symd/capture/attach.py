@@ -14,6 +14,7 @@ from symd.capture.caches import compiler_caches
 from symd.capture.folder import FolderModule, FolderWatch, LeftOut
 from symd.capture.mapped_file import device_code
 from symd.capture.memory_search import InMemory, MemorySearch
+from symd.capture.others_files import is_trusted
 from symd.capture.process import Mapping, Process
 from symd.config import Limits
 from symd.elf.constants import EM_AMDGPU, EM_CUDA
@@ -152,11 +153,21 @@ class Attachment:
 
     def _is_folder(self, path: Path) -> bool:
         try:
-            return path.is_dir()
+            if path.is_dir():
+                self._check_cache(path)
+                return True
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             self.left_out.append(LeftOut(str(path), Unsupported(f"cannot look at the cache: {reason}")))
-            return False
+        except Unsupported as error:
+            self.left_out.append(LeftOut(str(path), error))
+        return False
+
+    def _check_cache(self, folder: Path) -> None:
+        """Raises Unsupported for a folder that another user's process names and that is not that user's. Raises OSError."""
+        user = self._process.user()
+        if not is_trusted(user) and folder.stat().st_uid != user:
+            raise Unsupported(f"this cache is not of the process's user, {user}")
 
     def _found(self, data: bytes, source: str, kernels: tuple[str, ...] = ()) -> ModuleFound:
         return ModuleFound(

@@ -14,6 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.errors import FailedPrecondition, InvalidInput, SymdError
 from symd.model.captures import CapturedProcess
 
@@ -169,8 +170,15 @@ class Process:
         return self.open_path(mapping.file)
 
     def open_path(self, path: str) -> int:
-        """A descriptor of a file by the process's own path. Raises OSError."""
-        return os.open(f"{self._folder}/root{path}", _OPEN)
+        """A descriptor of a file by the process's own path: one that its user may read, where that is neither this process's nor root. Raises OSError."""
+        root = f"{self._folder}/root"
+        user = self.user()
+        return os.open(root + path, _OPEN) if is_trusted(user) else opened_for(user, path, root)
+
+    def user(self) -> int:
+        """Whose it is (the real user). Raises OSError."""
+        found = re.search(rb"^Uid:\s+(\d+)", self._bytes("status"), re.MULTILINE)
+        return int(found[1]) if found else UNKNOWN_USER
 
     def shares_files(self) -> bool:
         """Whether a path means the same file to it as here."""

@@ -17,14 +17,15 @@ import stat
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.capture.process import image_number
 from symd.capture.record_events import RecordEvents
 from symd.capture.records import Record, RecordKind, parse_record, time_of
@@ -39,8 +40,10 @@ _LOOK_SECONDS: Final = 1.0
 """How often the folder for records that could not be sent is looked at while nothing comes."""
 _GATHER_SECONDS: Final = 0.002
 """What comes right behind another is taken with it: each wakening takes a processor that the program may want."""
-_CREDENTIALS: Final = struct.Struct("3i")
-"""Process, user and group of a peer (unix(7), SO_PEERCRED)."""
+_CREDENTIALS: Final = struct.Struct("=iII")
+"""Process, user and group of a peer, or of who sent a message (unix(7), SO_PEERCRED and SCM_CREDENTIALS)."""
+_CONTROL_BYTES: Final = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(struct.calcsize("i"))
+"""What comes with a message: who sent it, and one file."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -100,6 +103,14 @@ class _Connection:
     received: int = 0
 
 
+class _Sent(NamedTuple):
+    """A message, and the user who sent it, as the kernel says: whoever connected may have become another user since, or have left the
+    connection to a process of one."""
+
+    data: bytes
+    user: int
+
+
 class Receiver:
     """Listens in a run's folder from when it is made to ``finish``."""
 
@@ -126,6 +137,7 @@ class Receiver:
 
     def _listen(self) -> None:
         self._listener.setblocking(False)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # of who connects too (unix(7))
         listen(self._folder, self._listener)
         self._selector.register(self._listener, selectors.EVENT_READ)
 
@@ -169,7 +181,7 @@ class Receiver:
     def _take_all(self) -> bool:
         """Everything that was handed over before now, in the order of its times: what could not be sent stands in files between. Whether
         it was all: a program may send without end, and then there is more."""
-        came: list[tuple[bytes, _Connection]] = []
+        came: list[tuple[_Sent, _Connection]] = []
         closed: list[_Connection] = []
         before: list[Path] | None = None
         files = self._folder.spooled()
@@ -179,7 +191,7 @@ class Receiver:
             whole = self._accept_all() and self._drain_all(came, closed)
             before, files = files, self._folder.spooled()
         written = ((written_at(path), partial(self._take_file, path)) for path in files)
-        sent = ((time_of(data), partial(self._take_sent, data, connection)) for data, connection in came)
+        sent = ((time_of(each.data), partial(self._take_sent, each, connection)) for each, connection in came)
         for _, take in sorted((*written, *sent), key=itemgetter(0)):
             take()
         for connection in closed:
@@ -206,18 +218,18 @@ class Receiver:
         elif heeded and not heed:
             self._selector.unregister(self._listener)
 
-    def _drain_all(self, came: list[tuple[bytes, _Connection]], closed: list[_Connection]) -> bool:
+    def _drain_all(self, came: list[tuple[_Sent, _Connection]], closed: list[_Connection]) -> bool:
         """Add what was sent, as many bytes as a record may have and one record more; whether it was all. Who sent least comes first."""
         connections = [key.data for key in self._selector.get_map().values() if isinstance(key.data, _Connection)]
         whole = True
         for connection in sorted(connections, key=lambda each: each.received):
-            count, room = len(came), self._limits.capture_size - sum(len(data) for data, _ in came)
+            count, room = len(came), self._limits.capture_size - sum(len(each.data) for each, _ in came)
             if room < 0:
                 return False
             if not self._drain(connection, came, room):
                 self._drop(connection)
                 closed.append(connection)
-            sizes = [len(data) for data, _ in came[count:]]
+            sizes = [len(each.data) for each, _ in came[count:]]
             connection.received += sum(sizes)
             whole = whole and len(sizes) < _MESSAGES_AT_ONCE and sum(sizes) <= room
         return whole
@@ -229,14 +241,14 @@ class Receiver:
         process, _, _ = _CREDENTIALS.unpack(credentials)
         self._selector.register(connected, selectors.EVENT_READ, _Connection(connected, process))
 
-    def _drain(self, connection: _Connection, came: list[tuple[bytes, _Connection]], room: int) -> bool:
+    def _drain(self, connection: _Connection, came: list[tuple[_Sent, _Connection]], room: int) -> bool:
         """Add what was sent, to where it is more than ``room`` bytes; False when nobody holds the other end, or what it sent is
         refused."""
         for _ in range(_MESSAGES_AT_ONCE):
             if room < 0:
                 break
             try:
-                data = self._receive(connection.socket)
+                sent = self._receive(connection.socket)
             except BlockingIOError:
                 return True
             except OSError:
@@ -244,10 +256,10 @@ class Receiver:
             except SymdError as error:
                 self._refuse(error)
                 return False
-            if data is None:
+            if sent is None:
                 return False
-            came.append((data, connection))
-            room -= len(data)
+            came.append((sent, connection))
+            room -= len(sent.data)
         return True
 
     def _drop(self, connection: _Connection) -> None:
@@ -255,19 +267,17 @@ class Receiver:
             self._selector.unregister(connection.socket)
             connection.socket.close()
 
-    def _take_sent(self, data: bytes, connection: _Connection) -> None:
+    def _take_sent(self, sent: _Sent, connection: _Connection) -> None:
         """What makes no sense costs its sender the connection."""
         try:
-            self._take(data, connection)
+            self._take(sent, connection)
         except SymdError as error:
             self._refuse(error)
             self._drop(connection)
 
-    def _receive(self, connected: socket.socket) -> bytes | None:
+    def _receive(self, connected: socket.socket) -> _Sent | None:
         """The next record; None when nobody holds the other end. Raises BlockingIOError where there is none yet."""
-        data, control, _, _ = connected.recvmsg(
-            _MESSAGE_BYTES, socket.CMSG_SPACE(struct.calcsize("i")), socket.MSG_CMSG_CLOEXEC
-        )
+        data, control, _, _ = connected.recvmsg(_MESSAGE_BYTES, _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
         files = [
             number
             for level, kind, content in control
@@ -277,7 +287,7 @@ class Receiver:
         try:
             if not data and not files:
                 return None
-            return self._in_memory(files[0]) if files else data
+            return _Sent(self._in_memory(files[0]) if files else data, _sender(control))
         finally:
             for number in files:
                 os.close(number)
@@ -318,7 +328,7 @@ class Receiver:
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise Malformed("it is no file", where=str(path))
-                self._take(self._whole(descriptor), None)
+                self._take(_Sent(self._whole(descriptor), _writer(os.fstat(descriptor))), None)
             finally:
                 os.close(descriptor)
         except FileNotFoundError:
@@ -332,12 +342,12 @@ class Receiver:
         with contextlib.suppress(OSError):
             path.unlink()
 
-    def _take(self, data: bytes, connection: _Connection | None) -> None:
-        record = parse_record(data, self._limits)
+    def _take(self, sent: _Sent, connection: _Connection | None) -> None:
+        record = parse_record(sent.data, self._limits)
         process = self._process(record, connection)
         self.counts.said_lost += record.lost
         if record.kind is RecordKind.FOUND and not any(record.data.values()):
-            record = replace(record, data={ModuleForm.NATIVE_BINARY: self._part_of_file(record.source)})
+            record = replace(record, data={ModuleForm.NATIVE_BINARY: self._part_of_file(record.source, sent.user)})
         if record.kind in _BUILDS or (record.kind is RecordKind.FOUND and record.way is CaptureWay.LISTENER):
             self.counts.builds += 1
             self.counts.failed += record.kind is RecordKind.BUILD_FAILED
@@ -345,12 +355,13 @@ class Receiver:
             self._tell(event)
         self._expect_end(process)
 
-    def _part_of_file(self, source: str) -> bytes:
-        """Device code that a program brought along in a file. Raises what parsing the URI and reading raise, Malformed for other bytes."""
-        from symd.capture.file_part import is_device_code, read_part  # noqa: PLC0415 - slow to import, and most programs bring none along
+    def _part_of_file(self, source: str, user: int) -> bytes:
+        """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing the URI and reading
+        raise, Malformed for other bytes."""
+        from symd.capture.file_part import is_device_code, opened, read_part  # noqa: PLC0415 - slow to import, and most programs bring none along
         from symd.containers import uri  # noqa: PLC0415
 
-        data = read_part(uri.parse(source), self._limits)
+        data = read_part(uri.parse(source), self._limits, opened if is_trusted(user) else partial(opened_for, user))
         if not is_device_code(data):
             raise Malformed("what it names is no device code", where="captured record")
         return data
@@ -423,3 +434,17 @@ class Receiver:
         self._selector.close()
         self._listener.close()
         os.close(self._wake)
+
+
+def _sender(control: Sequence[tuple[int, int, bytes]]) -> int:
+    """The user who sent a message."""
+    for level, kind, content in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(content) == _CREDENTIALS.size:
+            _, user, _ = _CREDENTIALS.unpack(content)
+            return int(user)
+    return UNKNOWN_USER
+
+
+def _writer(status: os.stat_result) -> int:
+    """The user who wrote a file, where nobody else could."""
+    return UNKNOWN_USER if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else status.st_uid

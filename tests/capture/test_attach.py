@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -398,6 +399,40 @@ def test_the_list_of_rocms_runtime_gives_load_addresses(tmp_path: Path) -> None:
     assert loaded[0x7F0000400000 * 2].data == second.read_bytes()
     assert loaded[0x7F0000400000].api is CaptureApi.HIP
     assert "ROCm's runtime lists 2 loaded code objects" in attachment.notes
+
+
+NOBODY = 65534
+DROPPING = f"""
+    import os
+    os.setgroups([]); os.setresgid({NOBODY}, {NOBODY}, {NOBODY}); os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+"""
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that everybody may come to, unlike pytest's."""
+    with tempfile.TemporaryDirectory(prefix="symd-test-public-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_another_users_program_may_not_read_is_not_read_for_it(tmp_path: Path, public: Path) -> None:
+    """It names a private file where ROCm's runtime has its list, and a private folder as its cache."""
+    library = runtime(public, 10)
+    shown, secret = public / "shown.co", tmp_path / "secret.co"
+    shown.write_bytes(CODE_OBJECTS[0].read_bytes())
+    secret.write_bytes(CODE_OBJECTS[1].read_bytes())
+    (tmp_path / "caches").mkdir()
+    program = "import ctypes, shutil, sys; shutil.copyfile(*sys.argv[4:])" + textwrap.dedent(DROPPING + LOADING)
+    arguments = (library, shown, secret, CUBINS[0], tmp_path / "caches" / "secret.cubin")
+    with running(program, *arguments, home=public, TRITON_CACHE_DIR=str(tmp_path / "caches")) as process:
+        events, attachment = attached(process)
+    data = [event.data for event in events]
+    assert shown.read_bytes() in data
+    assert secret.read_bytes() not in data
+    assert not any(event.source.endswith("secret.cubin") for event in events if isinstance(event, ModuleFound))
+    assert str(tmp_path / "caches") in [left.path for left in attachment.left_out]
 
 
 def test_code_objects_that_were_not_read_in_time_are_counted(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -323,6 +325,112 @@ def test_a_file_that_is_too_large_is_refused_by_the_limits_name(folder: RunFolde
     assert error.metadata == {"limit": "folder_bytes"}
 
 
+SENDER = """
+import os, socket, sys
+from tests.capture.records_made import FOUND, SOURCE, field, record
+when, folder, source = sys.argv[1:]
+def drop():
+    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+sent = record(FOUND, field(SOURCE, source.encode()), api=3, way=1, process=os.getpid())
+if when == "in a file":
+    drop()
+    with open(folder + "/spool/1.partial", "xb") as file:
+        file.write(sent)
+    os.rename(folder + "/spool/1.partial", folder + "/spool/1-1-1.record")
+else:
+    if when == "connected as it":
+        drop()
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connected.connect(folder + "/socket")
+    if when == "became it since":
+        drop()
+    connected.send(sent)
+"""
+"""A program that becomes user 65534, and names a file."""
+
+
+def send_as_another_user(folder: RunFolder, when: str, path: Path) -> None:
+    command = [sys.executable, "-c", SENDER, when, str(folder.inner), f"file://{path}"]
+    subprocess.run(command, check=True, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+def a_folder_for(name: str, mode: int) -> Path:
+    """A folder that everybody may come to, unlike pytest's."""
+    made = Path(tempfile.mkdtemp(prefix=f"symd-test-{name}-"))
+    made.chmod(mode)
+    return made
+
+
+WHEN = ("connected as it", "became it since", "in a file")
+by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@by_root
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize(("folder_mode", "mode"), [(0o700, 0o644), (0o750, 0o644), (0o755, 0o600), (0o755, 0o640)])
+def test_a_file_that_a_programs_user_may_not_read_is_not_read_for_it(
+    folder: RunFolder, kept: Kept, when: str, folder_mode: int, mode: int
+) -> None:
+    place = a_folder_for("private", folder_mode)
+    try:
+        (place / "program").write_bytes(ZEBIN.read_bytes())
+        (place / "program").chmod(mode)
+        receiver = Receiver(folder, kept, Limits())
+        send_as_another_user(folder, when, place / "program")
+        counts = receiver.finish()
+    finally:
+        shutil.rmtree(place)
+    assert [error.message for error in counts.refused] == ["cannot read the file: its program's user may not read it"]
+    assert not kept.events
+
+
+@by_root
+@pytest.mark.parametrize("when", WHEN)
+def test_a_file_that_a_programs_user_may_read_is_read(folder: RunFolder, kept: Kept, when: str) -> None:
+    place = a_folder_for("public", 0o755)
+    try:
+        (place / "program").write_bytes(ZEBIN.read_bytes())
+        (place / "program").chmod(0o644)
+        (place / "link").symlink_to("../" + place.name + "/program")
+        receiver = Receiver(folder, kept, Limits())
+        send_as_another_user(folder, when, place / "link")
+        counts = receiver.finish()
+    finally:
+        shutil.rmtree(place)
+    assert (counts.brought, counts.refusals) == (1, 0)
+
+
+@by_root
+def test_a_link_leads_another_users_program_into_no_private_folder(folder: RunFolder, kept: Kept) -> None:
+    public, private = a_folder_for("public", 0o755), a_folder_for("private", 0o700)
+    try:
+        (private / "program").write_bytes(ZEBIN.read_bytes())
+        (public / "program").symlink_to(private / "program")
+        receiver = Receiver(folder, kept, Limits())
+        send_as_another_user(folder, "connected as it", public / "program")
+        counts = receiver.finish()
+    finally:
+        shutil.rmtree(public)
+        shutil.rmtree(private)
+    assert (counts.brought, counts.refusals) == (0, 1)
+
+
+@by_root
+def test_the_owner_of_a_private_file_has_it_read(folder: RunFolder, kept: Kept) -> None:
+    place = a_folder_for("own", 0o700)
+    try:
+        (place / "program").write_bytes(ZEBIN.read_bytes())
+        for path in (place / "program", place):
+            os.chown(path, 65534, 65534)
+        (place / "program").chmod(0o600)
+        receiver = Receiver(folder, kept, Limits())
+        send_as_another_user(folder, "connected as it", place / "program")
+        counts = receiver.finish()
+    finally:
+        shutil.rmtree(place)
+    assert (counts.brought, counts.refusals) == (1, 0)
+
+
 def wait_for_events(kept: Kept, count: int) -> None:
     deadline = time.monotonic() + 30
     while len(kept.events) < count:
@@ -424,7 +532,7 @@ def test_a_program_that_sends_without_end_does_not_hold_the_run(
     folder: RunFolder, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiver_module, "_LAST_SECONDS", 0.2)
-    monkeypatch.setattr(Receiver, "_receive", lambda *_: own())
+    monkeypatch.setattr(Receiver, "_receive", lambda *_: receiver_module._Sent(own(), os.geteuid()))
     made = Receiver(folder, kept, Limits())
     with connect(folder):
         counts = made.finish()
