@@ -1,9 +1,12 @@
-"""The symbolic links on the way to a file, and whose they are: where everybody may write, a stranger's link leads where he likes."""
+"""The folders and symbolic links on the way to a file, and whose they are: where everybody may write, a stranger's link leads where he likes, and
+whoever may change a folder decides what is found in it."""
 
 from __future__ import annotations
 
 import errno
+import grp
 import os
+import pwd
 import stat
 from collections.abc import Generator
 from pathlib import Path
@@ -58,3 +61,43 @@ def _check_owner(folder: Path, link: Path) -> None:
             where=str(link),
             hint="name another file, or the one that it leads to",
         )
+
+
+def replaceable(folder: Path) -> Path | None:
+    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all may write in, without the
+    sticky bit, so that every user may rename what is another's there; or a symbolic link of another user than this one and root. Raises OSError."""
+    for above, link in passed(folder):
+        mode = above.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return above
+        if link is not None and link.lstat().st_uid not in (0, os.geteuid()):
+            return link
+    return None
+
+
+def changeable(folder: Path) -> Path | None:
+    """As ``replaceable``, and stricter, for what is run as this user: also ``folder`` itself, and a folder on the way that another user than this
+    one and root owns, or that others of its group may write in. Raises OSError."""
+    found = replaceable(folder)
+    if found is not None:
+        return found
+    way = dict.fromkeys((*(above for above, _ in passed(folder)), folder.resolve()))
+    return next((each for each in way if _is_changeable(each.stat())), None)
+
+
+def _is_changeable(status: os.stat_result) -> bool:
+    if status.st_uid not in (0, os.geteuid()):
+        return True
+    if status.st_mode & stat.S_ISVTX:
+        return False  # what is there already nobody else renames
+    others = bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+    return others or bool(status.st_mode & stat.S_IWOTH)
+
+
+def _is_own_group(group: int) -> bool:
+    """Whether this user alone is in it: distributions make such a group for each user, and let it write."""
+    try:
+        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return user.pw_gid == group and found.gr_name == user.pw_name and set(found.gr_mem) <= {user.pw_name}

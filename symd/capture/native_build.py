@@ -1,7 +1,7 @@
 """The libraries that are loaded into programs: built from ``native/`` on first use and kept in the user's cache, or found prebuilt.
 
 A prebuilt one lies beside the sources, ``native/NAME.so``. A built one is kept below a digest of everything that it is made of, so that
-another version of symd has its own."""
+another version of symd has its own. A cache that another user could change is not used: what is there is run in this user's programs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from symd.capture.folder_hints import ensure_writable, folder_hint
+from symd.capture.folder_hints import ensure_writable, folder_hint, make_own_folder
 from symd.config import Limits, native_cache
-from symd.errors import StoreUnavailable, ToolMissing
+from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
+from symd.symbolic_links import changeable
 
 _NATIVE: Final = Path(__file__).with_name("native")
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -47,10 +48,10 @@ _LEVEL_ZERO_WRAPPER: Final = "level_zero_wrapper"
 
 def library(name: str, limits: Limits, instead: Path | None = None) -> Path:
     """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``, built below ``instead`` where the user's
-    cache cannot be written.
+    cache cannot be written, or others may change it.
 
     Raises ToolMissing where it is to be built and there is no compiler, ToolFailed where that refuses, StoreUnavailable where there is no
-    room for it.
+    room for it, FailedPrecondition where others may change the cache and there is no ``instead``.
     """
     prebuilt = _NATIVE / f"{name}.so"
     return prebuilt if prebuilt.exists() else _built(name, (), (), limits, instead)
@@ -69,17 +70,30 @@ def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Li
     for source in sorted((*_NATIVE.glob("*.c"), *_NATIVE.glob("*.h"))):
         digest.update(source.read_bytes())
     below = Path(digest.hexdigest()[:16], f"{name}.so")
-    target = native_cache() / below
-    if _usable(target):
+    target = native_cache().absolute() / below
+    stranger = _changeable(target.parent)
+    if stranger is None and _usable(target):
         return target
-    if instead is not None and not ensure_writable(target.parent):
+    if instead is not None and (stranger is not None or not ensure_writable(target.parent)):
         target = instead / below
+    elif stranger is not None:
+        hint = "set XDG_CACHE_HOME to a folder that only you can change"
+        raise FailedPrecondition("other users may change the libraries kept there", where=str(stranger), hint=hint)
     _build(target, name, defines, wrapped, limits)
     return target
 
 
+def _changeable(folder: Path) -> Path | None:
+    """What lets other users change what is in ``folder``, or will be once it is made; None where nothing does."""
+    try:
+        return changeable(next(each for each in (folder, *folder.parents) if each.exists()))
+    except OSError:
+        return None  # it cannot be used either, and that is told with its reason
+
+
 def _usable(target: Path) -> bool:
-    """Whether it is there, and nobody else could have put it there or can change it."""
+    """Whether it is there, and nobody else could have put it there or can change it, in a folder that nobody else can change: then it is the same
+    file when it is opened by its path."""
     try:
         found = target.lstat()
     except OSError:
@@ -92,7 +106,7 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
     compiler = _compiler()
     partial = target.with_name(f".{name}-{secrets.token_hex(8)}.so")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_own_folder(target.parent)
         more: list[str] = [f"-I{_NATIVE}", *defines]
         if wrapped:
             driver, *rest = wrapped

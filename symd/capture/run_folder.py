@@ -29,6 +29,7 @@ from typing import Final
 from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
+from symd.symbolic_links import changeable
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"
@@ -182,9 +183,11 @@ def _noted(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
 
 
 def _parent() -> str:
-    """The folder for temporary files, unless a socket's path below it would be too long."""
+    """The folder for temporary files, unless a socket's path below it would be too long, or another user may change what is in it: programs load
+    libraries from there."""
     longest = _INNER_BYTES - len(_PREFIX) - 16 - 34
-    return tempfile.gettempdir() if len(tempfile.gettempdir()) <= longest else "/tmp"  # noqa: S108 - not chosen by us otherwise
+    place = tempfile.gettempdir()
+    return place if len(place) <= longest and changeable(Path(place)) is None else "/tmp"  # noqa: S108 - not chosen by us otherwise
 
 
 def _locked(folder: Path) -> int:

@@ -20,7 +20,7 @@ from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
 from symd.service.handed_sockets import HandedSockets
 from symd.service.relay import relaying
-from symd.store.ownership import replaceable
+from symd.symbolic_links import replaceable
 
 UNIX = "unix:"
 TLS = "tls:"

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from symd.errors import FailedPrecondition
-from symd.symbolic_links import passed
+from symd.symbolic_links import replaceable
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -43,18 +43,6 @@ def check_private(folder: Path) -> None:
             where=str(above),
             hint=f"{_kept_from_others(above)}, or choose another store folder with --store",
         )
-
-
-def replaceable(folder: Path) -> Path | None:
-    """What stands on the way to ``folder``, which is there, and lets others put another in its place: a folder that all may write in, without the
-    sticky bit, so that every user may rename what is another's there; or a symbolic link of another user than this one and root. Raises OSError."""
-    for above, link in passed(folder):
-        mode = above.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return above
-        if link is not None and link.lstat().st_uid not in (0, os.geteuid()):
-            return link
-    return None
 
 
 def _kept_from_others(above: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 from symd.capture import native_build
 from symd.capture.native_build import LEVEL_ZERO_PRELOAD, OPENCL_LAYER, library, wrapper_driver
 from symd.config import Limits
-from symd.errors import DeadlineExceeded, StoreUnavailable, ToolFailed, ToolMissing
+from symd.errors import DeadlineExceeded, FailedPrecondition, StoreUnavailable, ToolFailed, ToolMissing
 from tests.small_disk import small_disk
 from tests.tools import require
 
@@ -60,6 +60,39 @@ def test_what_others_could_have_changed_is_built_again() -> None:
     built.chmod(0o777)
     assert library(OPENCL_LAYER, LIMITS).read_bytes().startswith(b"\x7fELF")
     assert not built.stat().st_mode & 0o022
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("way", [".", "symd", "symd/native", "symd/native/*"])
+def test_a_cache_that_another_user_may_change_is_not_used(
+    way: str, cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """He could put his library in its place after it was looked at: the folder's owner may rename what is in it."""
+    built = library(OPENCL_LAYER, LIMITS)
+    (folder,) = cache.glob(way) if way != "." else [cache]
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(FailedPrecondition, match=r"other users may change .*set XDG_CACHE_HOME"):
+        library(OPENCL_LAYER, LIMITS)
+    run = tmp_path_factory.mktemp("run")
+    assert library(OPENCL_LAYER, LIMITS, run).is_relative_to(run)
+    os.chown(folder, 0, 0)
+    assert library(OPENCL_LAYER, LIMITS, run) == built
+
+
+def test_a_cache_in_which_others_may_write_is_not_used(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cache.chmod(0o757)
+    run = tmp_path_factory.mktemp("run")
+    assert library(OPENCL_LAYER, LIMITS, run).is_relative_to(run)
+
+
+def test_others_may_not_write_in_a_cache_that_is_made(cache: Path) -> None:
+    before = os.umask(0)
+    try:
+        built = library(OPENCL_LAYER, LIMITS)
+    finally:
+        os.umask(before)
+    made = [each for each in built.parents if each.is_relative_to(cache) and each != cache]
+    assert [each.stat().st_mode & 0o022 for each in made] == [0, 0, 0]
 
 
 def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.inspection import Kind, inspect
 from symd.store.maintenance import collect, repair
-from symd.store.ownership import replaceable
+from symd.symbolic_links import replaceable
 
 ROOT = Path(__file__).parents[2]
 LONG = 120
