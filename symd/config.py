@@ -148,6 +148,8 @@ class Limits(NamedTuple):
     """Time that this may take."""
     capture_size: int = 1024 * MIB
     """What a captured program hands over of one module: its debug data, binary, build log."""
+    capture_bytes: int = 16384 * MIB
+    """What one run of a captured program may add to the folder of its captures: modules, and the lines about them."""
     capture_kernels: int = 100_000
     """Kernels of one captured module."""
     capture_fields: int = 1_000

@@ -51,17 +51,25 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
 
 def _write_as_it_is(path: Path, data: bytes) -> None:
     """To a pipe or a device. Another user's pipe is refused in a folder that everybody may write in, unless it is the folder's owner's: that
-    user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5))."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CLOEXEC), "wb") as stream:
-        status, folder = os.fstat(stream.fileno()), path.parent.stat()
-        strangers = folder.st_mode & stat.S_IWOTH and status.st_uid not in (os.geteuid(), folder.st_uid)
-        if stat.S_ISFIFO(status.st_mode) and strangers:
-            raise FailedPrecondition(
-                "this is another user's pipe in a folder that everybody may write in",
-                where=str(path),
-                hint="name another file",
-            )
-        stream.write(data)
+    user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5)), or lets the opening wait for ever."""
+    held = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        _check_pipe(path, os.fstat(held))
+        with os.fdopen(os.open(f"/proc/self/fd/{held}", os.O_WRONLY | os.O_CLOEXEC), "wb") as stream:
+            stream.write(data)
+    finally:
+        os.close(held)
+
+
+def _check_pipe(path: Path, status: os.stat_result) -> None:
+    folder = path.parent.stat()
+    strangers = folder.st_mode & stat.S_IWOTH and status.st_uid not in (os.geteuid(), folder.st_uid)
+    if stat.S_ISFIFO(status.st_mode) and strangers:
+        raise FailedPrecondition(
+            "this is another user's pipe in a folder that everybody may write in",
+            where=str(path),
+            hint="name another file",
+        )
 
 
 def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
@@ -71,6 +79,15 @@ def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
         sys.stdout.buffer.flush()
     else:
         write_file(Path(target), data, hint=hint)
+
+
+def output_folder(folder: Path, *, hint: str) -> Path:
+    """Where ``folder``, which a person named, leads; it is made where it is not there. Raises ``FailedPrecondition`` where another user's symbolic
+    link leads there (``resolved``), and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
+    with writing(folder, hint):
+        place = resolved(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        return place
 
 
 def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) -> None:

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from symd.capture.event_json import begins_event, event_line, event_of_line
-from symd.errors import DataLoss, InvalidInput, StoreUnavailable, SymdError
+from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
+from symd.symbolic_links import resolved
 
 EVENTS: Final = "captures.jsonl"
 MODULES: Final = "modules"
@@ -34,13 +35,19 @@ _NO_FILE: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 """What open(2) says with these flags of a link, a folder, a socket."""
 
 
+_UNBOUNDED: Final = 1 << 60
+"""Bytes that no disk has room for."""
+
+
 class FolderSink:
     """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses, InvalidInput where
-    the folder has another's ``captures.jsonl``."""
+    the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads there (``symbolic_links.resolved``)."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, most: int = _UNBOUNDED) -> None:
+        """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded."""
+        self._room = most
         try:
+            self.folder = folder = resolved(folder)
             (folder / MODULES).mkdir(parents=True, exist_ok=True)
             self._events = _opened(folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             self._file = _identity(self._events)
@@ -80,6 +87,7 @@ class FolderSink:
             data: bytes | None = getattr(event, "data", None)
             digest = "" if data is None else self._keep(data)
             line = (event_line(event, digest) + "\n").encode()
+            self._take_room(len(line))
             self._reopen()
             with self._locked():
                 written = os.write(self._events, line)
@@ -88,6 +96,16 @@ class FolderSink:
                     raise StoreUnavailable("there is no room for an event", where=str(self.folder / EVENTS))
         except OSError as error:
             raise _unavailable(self.folder, error) from error
+
+    def _take_room(self, size: int) -> None:
+        if size > self._room:
+            raise LimitExceeded(
+                "the run has captured all that it may",
+                where=str(self.folder),
+                hint="raise it with --limit capture_bytes=NUMBER",
+                metadata={"limit": "capture_bytes"},
+            )
+        self._room -= size
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -103,6 +121,7 @@ class FolderSink:
         path = self.folder / MODULES / digest
         if path.exists():
             return digest
+        self._take_room(len(data))
         partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
             with partial.open("xb") as stream:  # a new file, never where a link leads

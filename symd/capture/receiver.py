@@ -300,9 +300,6 @@ class Receiver:
             sealed = False
         if not sealed:
             raise Malformed("its bytes are not in a sealed file in memory", where="captured record")
-        if 0 < os.fstat(descriptor).st_size != os.lseek(descriptor, 0, os.SEEK_HOLE):
-            # it would take this process's memory, and took none of the program's
-            raise Malformed("its file in memory has holes", where="captured record")
         return self._whole(descriptor)
 
     def _whole(self, descriptor: int) -> bytes:
@@ -314,6 +311,9 @@ class Receiver:
                 where="captured record",
                 metadata=metadata,
             )
+        if 0 < size != os.lseek(descriptor, 0, os.SEEK_HOLE):
+            # it would take this process's memory, and took none of the program's, nor of its disk
+            raise Malformed("its file has holes", where="captured record")
         parts: list[bytes] = []
         at = 0
         while at < size and (part := os.pread(descriptor, size - at, at)):

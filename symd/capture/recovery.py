@@ -30,7 +30,7 @@ def recover(limits: Limits) -> int:
             if not folder.inner.exists():
                 folder.remove()
                 continue
-            with FolderSink(out) as sink:
+            with FolderSink(out, limits.capture_bytes) as sink:
                 counts = Receiver(folder, sink, limits, _of_ended(out)).finish()
         except (SymdError, OSError):  # no room, no right or no descriptor: a later run tries again
             folder.leave()

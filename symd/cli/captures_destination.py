@@ -22,6 +22,8 @@ from symd.capture.sink import Sink
 from symd.config import default_captures, default_socket
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.model.captures import CaptureEvent
+from symd.output_file import writing
+from symd.symbolic_links import resolved
 
 if TYPE_CHECKING:
     from symd.capture.daemon_sink import DaemonSink
@@ -58,7 +60,7 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
     if out is not None:
         if server is not None:
             raise click.UsageError("--out and --server exclude each other")
-        return Destination(out.absolute(), "", named=True)
+        return Destination(_led_to(out), "", named=True)
     began = time.strftime("%Y%m%d-%H%M%S")
     name = f"{began}-{Path(program).name}-{os.getpid()}"
     address = server or os.environ.get("SYMD_SERVER") or _default_daemon()
@@ -67,6 +69,12 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
         return Destination(captures / name, address, named=False)
     why = f"{captures} cannot be written; set SYMD_CAPTURES to a folder that can"
     return Destination(_temporary(name), address, named=False, why_there=why)
+
+
+def _led_to(out: Path) -> Path:
+    """Where a folder that the user named leads, through nobody else's link (``symbolic_links.resolved``)."""
+    with writing(out, "choose another --out"):
+        return resolved(out)
 
 
 def _temporary(name: str) -> Path:

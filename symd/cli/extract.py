@@ -18,7 +18,7 @@ from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
-from symd.output_file import write_file, writing
+from symd.output_file import output_folder, write_file, writing
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 STEM_CHARACTERS = 150
@@ -36,9 +36,11 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
     for a part of a file.
     """
     name_of = FileNames(Path(file).name)
+    place: Path | None = None
     for item, data in _objects(file, server, limits):
         name = name_of(item)
-        _write(folder, name, data, file, force=force)
+        place = place or output_folder(folder, hint="choose another DIR")
+        _write(place / name, data, file, force=force)
         _report(item, folder / name, as_json)
 
 
@@ -74,11 +76,9 @@ class FileNames:
         return name
 
 
-def _write(folder: Path, name: str, data: bytes, file: str, *, force: bool) -> None:
+def _write(path: Path, data: bytes, file: str, *, force: bool) -> None:
     """A file of these contents that is there already stays, as does ``file``, which is being read; links in the folder are never followed."""
-    path = folder / name
     with writing(path, "choose another DIR"):
-        folder.mkdir(parents=True, exist_ok=True)
         if not force and (path.exists() or path.is_symlink()):
             _check_same(path, data)
             return

@@ -13,6 +13,7 @@ from symd.cli.options import example
 from symd.cli.original_tools import SHIM_MARK
 from symd.cli.output import write_line
 from symd.errors import InvalidInput
+from symd.output_file import output_folder
 
 NAMES = ("llvm-symbolizer", "addr2line")
 
@@ -28,12 +29,11 @@ NAMES = ("llvm-symbolizer", "addr2line")
 def command(folder: str, force: bool) -> None:
     """Write llvm-symbolizer and addr2line into DIR: scripts that answer for GPU modules, and hand everything else on to the tools of that
     name further down in PATH. Put DIR first in PATH."""
-    place = Path(folder)
+    place = output_folder(Path(folder), hint="name another folder")
     try:
-        place.mkdir(parents=True, exist_ok=True)
         for name in NAMES:
             _write(place / name, name, force)
-            write_line(str(place / name))
+            write_line(str(Path(folder, name)))
     except OSError as error:
         raise InvalidInput(f"cannot be written: {error.strerror}", where=folder) from error
 

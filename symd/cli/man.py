@@ -12,7 +12,7 @@ import click
 
 from symd import __version__
 from symd.cli.options import example
-from symd.output_file import write_file
+from symd.output_file import output_folder, write_file
 
 _EXIT_CODES = (
     ("0", "answered"),
@@ -51,12 +51,12 @@ def command(directory: Path | None, verb: str | None) -> None:
         return
     if verb is not None:
         raise click.UsageError("--directory writes all pages: it takes no VERB")
-    directory.mkdir(parents=True, exist_ok=True)
-    write_file(directory / "symd.1", page(GROUP, "symd").encode(), hint=_HINT)
+    place = output_folder(directory, hint=_HINT)
+    write_file(place / "symd.1", page(GROUP, "symd").encode(), hint=_HINT)
     for name, _ in VERBS:
         each = GROUP.get_command(context, name)
         if each is not None:
-            write_file(directory / f"symd-{name}.1", page(each, f"symd {name}").encode(), hint=_HINT)
+            write_file(place / f"symd-{name}.1", page(each, f"symd {name}").encode(), hint=_HINT)
 
 
 def page(command: click.Command, name: str) -> str:

@@ -164,7 +164,7 @@ def _own_environment() -> dict[str, str]:
 def _captured(
     program: Sequence[str], environment: Mapping[str, str], run: RunFolder, chosen: Destination, limits: Limits
 ) -> tuple[ForegroundEnding, CaptureCounts, Sent | None]:
-    with FolderSink(chosen.folder) as folder, signals_held() as mask:
+    with FolderSink(chosen.folder, limits.capture_bytes) as folder, signals_held() as mask:
         forwarding = ForwardingSink(folder)
         sink = OneAtATime(forwarding)
         receiver = Receiver(run, sink, limits)

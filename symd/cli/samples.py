@@ -10,6 +10,7 @@ import click
 from symd.cli.options import example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
+from symd.output_file import output_folder
 
 COPIED = ("samples", "protos")
 """The clients among the samples are built with the protos beside them."""
@@ -34,12 +35,13 @@ def command(folder: Path) -> None:
     Modules of every kind that symd reads with their sources, profiles, core dumps, and clients in several languages. Ends with 2
     where FOLDER has something of these names.
     """
+    place = output_folder(folder, hint="name another folder")
     for name in COPIED:
-        if (folder / name).exists():
+        if (place / name).exists():
             raise InvalidInput("something is there already", where=str(folder / name), hint="name another folder")
     for name in COPIED:
         try:
-            shutil.copytree(shipped(name), folder / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+            shutil.copytree(shipped(name), place / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         except (OSError, shutil.Error) as error:
             raise Unavailable(f"cannot copy: {error}", where=str(folder / name)) from error
         write_line(str(folder / name))

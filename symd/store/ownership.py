@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from symd.errors import FailedPrecondition
-from symd.symbolic_links import replaceable
+from symd.symbolic_links import replaceable, resolved
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -29,6 +29,7 @@ def check_private(folder: Path) -> None:
     place. Raises OSError."""
     check_owner(folder)
     if not folder.exists():
+        resolved(folder)  # it would be made where a stranger's link leads
         return
     if folder.stat().st_mode & _OTHERS:
         raise FailedPrecondition(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.capture.folder_sink import EVENTS, MODULES, FolderSink, events_of
-from symd.errors import DataLoss, InvalidInput, StoreUnavailable
+from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
     BuildFailed,
@@ -43,6 +43,23 @@ def write(folder: Path, events: list[CaptureEvent]) -> None:
     with FolderSink(folder) as sink:
         for event in events:
             sink.take(event)
+
+
+def found(data: bytes) -> ModuleFound:
+    return ModuleFound(CaptureWay.FOLDER, 1003, ModuleForm.NATIVE_BINARY, data, "/cache/a.cubin")
+
+
+def test_no_more_is_added_than_the_limit_of_a_run(tmp_path: Path) -> None:
+    with FolderSink(tmp_path / "out", 3000) as sink:
+        sink.take(found(b"x" * 2000))
+        with pytest.raises(LimitExceeded, match="capture_bytes") as refused:
+            sink.take(found(b"y" * 2000))
+        sink.take(found(b"x" * 2000))
+    assert refused.value.metadata == {"limit": "capture_bytes"}
+    assert [event.data for event, _ in events_of(tmp_path / "out") if isinstance(event, ModuleFound)] == [
+        b"x" * 2000
+    ] * 2
+    assert len(list((tmp_path / "out" / "modules").iterdir())) == 1
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

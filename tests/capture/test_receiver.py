@@ -141,6 +141,16 @@ def test_memory_that_may_change_is_not_read(folder: RunFolder, receiver: Receive
     assert "sealed" in str(error)
 
 
+def test_a_spooled_file_with_holes_is_not_read(folder: RunFolder, receiver: Receiver) -> None:
+    whole = own(b"x" * 5000)
+    with (folder.spool / "1.partial").open("xb") as file:
+        file.write(whole[:-5000])
+        file.truncate(8192 + len(whole) - 5000)
+    (folder.spool / "1.partial").rename(folder.spool / "1-1-1.record")
+    [error] = receiver.finish().refused
+    assert "has holes" in str(error)
+
+
 def test_memory_with_holes_is_not_read(folder: RunFolder, receiver: Receiver) -> None:
     """It may say a gigabyte, and has none."""
     descriptor = os.memfd_create("record", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)

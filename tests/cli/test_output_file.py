@@ -231,6 +231,48 @@ def test_another_users_pipe_gets_nothing_where_everybody_may_write(tmp_path: Pat
         os.close(reader)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's pipe")
+def test_another_users_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "out"
+    os.mkfifo(pipe)
+    os.chown(pipe, NOBODY, NOBODY)
+    tmp_path.chmod(0o1777)
+    command = [sys.executable, "-m", "symd", "report", str(AMD), "-o", str(pipe)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert "another user's pipe" in ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+@pytest.mark.parametrize("below", [".", "new/folder"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("extract", AMD),
+        ("samples",),
+        ("man", "--directory"),
+        ("install-shim",),
+        ("collect", "--once", AMD.parent, "--out"),
+        ("serve", "--store"),
+        ("run", "--out"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_folder_behind_another_users_link_is_not_written_in(
+    run: Run, tmp_path: Path, arguments: tuple[object, ...], below: str
+) -> None:
+    shared, mine = tmp_path / "shared", tmp_path / "mine"
+    shared.mkdir()
+    mine.mkdir()
+    (shared / "link").symlink_to(mine)
+    os.chown(shared / "link", NOBODY, NOBODY, follow_symlinks=False)
+    shared.chmod(0o1777)
+    program = ("--", "true") if arguments[0] == "run" else ()
+    outcome = run(*arguments, shared / "link" / below, *program)
+    assert outcome.code in (2, 3)
+    assert "another user's symbolic link" in outcome.err or "other users may put another folder" in outcome.err
+    assert not list(mine.iterdir())
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
