@@ -53,7 +53,7 @@ def listening(
         return
     own = _checked(path.with_name(f".{path.name}.own"), address) if keeper.doors.users else path
     with ExitStack() as stack:
-        with _locked(path.parent):
+        with locked_folder(path.parent, "--address unix:FOLDER/symd.sock"):
             _clear(path)
             if own != path:
                 _clear(own)
@@ -134,24 +134,25 @@ def _check_plain(address: str, keeper: Doorkeeper) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """The folder, made where it is not there, under a lock: of two daemons that start at once only one wins."""
+def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
+    """A socket's folder, made where it is not there, under a lock: of two daemons that start at once only one wins. Raises ``FailedPrecondition``,
+    which tells to choose ``elsewhere``, where others may change it, and ``Unavailable``."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder)) from error
     try:
-        _check_folder(folder, os.fstat(descriptor))
+        _check_folder(folder, os.fstat(descriptor), elsewhere)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
 
 
-def _check_folder(folder: Path, status: os.stat_result) -> None:
+def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:
     """Raises ``FailedPrecondition`` where another user could put a socket of his in the place of ours."""
-    hint = "let it listen in a folder of its own (--address unix:FOLDER/symd.sock)"
+    hint = f"let it listen in a folder of its own ({elsewhere})"
     if status.st_uid not in (0, os.geteuid()):
         raise FailedPrecondition("the socket's folder belongs to another user", where=str(folder), hint=hint)
     if status.st_mode & 0o022:

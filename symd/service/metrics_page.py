@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.host_and_port import host_and_port, is_loopback
-from symd.service.addresses import UNIX, socket_path
+from symd.service.addresses import UNIX, locked_folder, socket_path
 
 SECONDS: Final = 5.0
 """The longest that a request may take, however slowly its bytes come."""
@@ -27,7 +27,8 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 @contextmanager
 def metrics_served(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
     """Serve ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's loopback,
-    unless it is ``open_to_all``. Raises ``InvalidInput`` and ``FailedPrecondition``."""
+    unless it is ``open_to_all``. PATH's folder is made where it is not there, and refused where others may change it, as that of the daemon's own
+    socket is. Raises ``InvalidInput``, ``FailedPrecondition`` and ``Unavailable``."""
     server, where = _listen(address, page, open_to_all=open_to_all)
     thread = threading.Thread(target=server.serve_forever, name="symd-metrics", daemon=True)
     thread.start()
@@ -44,14 +45,8 @@ def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tu
     try:
         if address.startswith(UNIX):
             path = socket_path(address)
-            with suppress(FileNotFoundError):
-                if path.is_socket():
-                    path.unlink()
-            before = os.umask(0o177)
-            try:
-                return _UnixServer(path, page), f"{UNIX}{path}"
-            finally:
-                os.umask(before)
+            with locked_folder(path.parent, "--metrics unix:FOLDER/metrics.sock"):
+                return _listen_unix(path, page), f"{UNIX}{path}"
         named = host_and_port(address)
         if named is None:
             raise InvalidInput(
@@ -70,6 +65,17 @@ def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tu
         raise FailedPrecondition(
             f"cannot tell metrics there: {error.strerror}", where=address, hint="choose another with --metrics"
         ) from error
+
+
+def _listen_unix(path: Path, page: Callable[[], bytes]) -> HTTPServer:
+    with suppress(FileNotFoundError):
+        if path.is_socket():
+            path.unlink()
+    before = os.umask(0o177)
+    try:
+        return _UnixServer(path, page)
+    finally:
+        os.umask(before)
 
 
 class _Server(ThreadingMixIn, HTTPServer):

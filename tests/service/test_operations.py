@@ -195,6 +195,18 @@ def test_metrics_are_told_on_a_unix_socket_that_only_its_owner_may_use(tmp_path)
     assert not path.exists()
 
 
+def test_the_folder_of_the_metrics_socket_is_made_and_nobody_elses(tmp_path):
+    path = tmp_path / "new" / "m"
+    with metrics_served(f"unix:{path}", lambda: b"x 1\n"):
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.parent.chmod(0o777)
+    with (
+        pytest.raises(FailedPrecondition, match=r"other users may change the socket's folder .*--metrics unix:FOLDER"),
+        metrics_served(f"unix:{path}", bytes),
+    ):
+        pass
+
+
 @pytest.mark.parametrize(
     "address", ["", "localhost", ":1", "localhost:99999", "unix:", f"x:{'9' * 5000}"], ids=lambda text: text[:20]
 )
