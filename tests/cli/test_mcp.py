@@ -236,6 +236,12 @@ def test_a_module_of_a_daemon_is_asked_by_its_name(server: str, symd: Run) -> No
     assert found["answers"][0]["frames"][0]["function"] == "vadd"
 
 
+def test_the_name_of_a_tool_that_nobody_has_is_repeated_in_part() -> None:
+    (said,) = asked([("x" * 100_000, {})])
+    assert "Unknown tool: " + "x" * 100 + "…" in said
+    assert len(said) < 200
+
+
 def test_without_the_extra_one_sentence_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symd.cli.mcp.find_spec", lambda name: None)
     done = run("mcp")
