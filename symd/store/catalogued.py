@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -26,7 +26,7 @@ from symd.store.files import IncomingFile, disk
 from symd.store.module_log import ADDED, ModuleLog
 from symd.store.paths import digest_of, not_found
 from symd.store.removals import Removals
-from symd.store.removed_files import removing
+from symd.store.removed_files import RemovedFiles, removing
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 from symd.store.writability import Writability
@@ -169,6 +169,10 @@ class CataloguedModules(ABC):
     def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
         """Within a transaction, remove a module with its indexes. What ``remove_file`` takes is back where the transaction is refused."""
 
+    def _removing(self) -> AbstractContextManager[RemovedFiles]:
+        """For a transaction that takes modules out."""
+        return removing(self._incoming_folder)
+
     def state(self, digest: str, version: int) -> ModuleState:
         """Whether the module is in the store, and how indexing it under ``version`` failed."""
         return ModuleState(not self.missing([digest]), self.failure(digest, version))
@@ -241,7 +245,7 @@ class CataloguedModules(ABC):
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
-        with removing(self._incoming_folder) as removed, self._changing(digest) as connection:
+        with self._removing() as removed, self._changing(digest) as connection:
             self._take_out(connection, checked_digest(digest), removed.remove)
         self._notify_removed([digest])
         self.remember_failure(digest, version, error)
@@ -255,7 +259,7 @@ class CataloguedModules(ABC):
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
         Raises ``ModuleNotFound`` where nothing is known of it. Where the disk refuses that, all of it stays."""
-        with removing(self._incoming_folder) as removed, self._catalogue.writing() as connection:
+        with self._removing() as removed, self._catalogue.writing() as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))

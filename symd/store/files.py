@@ -181,9 +181,9 @@ def _create_locked(folder: Path) -> tuple[Path, int]:
         os.close(handle)
 
 
-def incoming_name() -> str:
-    """A new name of a file that ``sweep`` removes where nobody has it locked."""
-    return f"{_PREFIX}{secrets.token_hex(8)}"
+def incoming_name(of: str = "") -> str:
+    """A new name of a file that ``sweep`` removes where nobody has it locked; ``of`` says what it is."""
+    return f"{_PREFIX}{of}{secrets.token_hex(8)}"
 
 
 def sweep(folder: Path) -> int:

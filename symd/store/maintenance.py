@@ -90,7 +90,7 @@ def _make_room(paths: StorePaths) -> tuple[int, Sequence[tuple[Digest, int]]]:
     until it can. How many leftovers went, and which indexes. A start notes which are gone; they are made again when they are needed. Raises OSError."""
     if _free(paths) >= _OPENING:
         return 0, ()
-    swept = (sweep_leftovers(paths.incoming) or 0) if paths.incoming.is_dir() else 0
+    swept = (sweep_leftovers(paths.incoming, lambda _digest: True) or 0) if paths.incoming.is_dir() else 0
     gone = []
     sizes = look(paths).indexes
     for digest, version in sorted(sizes, key=lambda each: (each[1] == VERSION, -sizes[each])):

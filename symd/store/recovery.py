@@ -18,10 +18,10 @@ from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.catalogue import Catalogue, newest
-from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of
+from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of, sync_folder
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
-from symd.store.removed_files import all_in_place, sweep_leftovers
+from symd.store.removed_files import all_in_place, put_in_place, sweep_leftovers, waiting_modules
 from symd.store.tree import Tree, check_links, check_no_others, look
 
 log = logging.getLogger("symd.store")
@@ -89,16 +89,19 @@ def put_right(tree: Tree, paths: StorePaths) -> bool:
 
 
 def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree) -> Recovery:
-    """Remove leftovers, drop rows without a file, remove indexes of nothing, forget attempts to index what is gone, and name the files
+    """Remove leftovers, put back what an unfinished removal took away, drop rows without a file, remove indexes of nothing, forget attempts to index what is gone, and name the files
     that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
     stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened. What has to wait for a removal that has
     not ended is left, and ``catalogue.is_recovered`` is False then."""
-    leftovers = sweep_leftovers(paths.incoming)
+    leftovers = sweep_leftovers(paths.incoming, catalogue.has)
     if leftovers is None:
         catalogue.is_recovered = False
+    if _put_back(paths, catalogue):
+        tree = look(paths)
+    waiting = {digest for digest, _ in waiting_modules(paths.incoming)}
     known = catalogue.all_sizes()
     uncatalogued = set(found_by_files(known, tree))
-    gone = known.keys() - tree.modules.keys() - paths.all_damaged()
+    gone = known.keys() - tree.modules.keys() - paths.all_damaged() - waiting
     dropped = _drop_rows(
         paths, catalogue, {digest for digest in gone if not _is_unreadable(paths.module(digest), tree)}
     )
@@ -183,13 +186,36 @@ def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Dige
     return whole
 
 
+def _put_back(paths: StorePaths, catalogue: Catalogue) -> bool:
+    """Put the files of modules back that a removal took away, which was refused or whose process was killed: the catalogue has them still. Whether there
+    were any. What the disk refuses is tried again later."""
+    if not waiting_modules(paths.incoming):
+        return False
+    with catalogue.writing(survives_power_cut=False) as connection:
+        if not _all_in_place(paths, catalogue):
+            return False
+        for digest, aside in waiting_modules(paths.incoming):
+            path = paths.module(digest)
+            try:
+                if not rows.exists(connection, digest):
+                    aside.unlink(missing_ok=True)
+                elif put_in_place(aside, path):
+                    log.warning("%s is back in its place: its removal was not finished", path)
+                    sync_folder(path.parent)
+            except OSError as error:
+                log.error("%s cannot be put back: %s", path, error.strerror)  # noqa: TRY400 - it says all
+                catalogue.is_recovered = False
+    return True
+
+
 def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) -> int:
     if not digests:
         return 0
     with catalogue.writing() as connection:
         if not _all_in_place(paths, catalogue):
             return 0
-        gone = [digest for digest in digests if size_of(paths.module(digest)) is None]
+        waiting = {digest for digest, _ in waiting_modules(paths.incoming)}
+        gone = [digest for digest in digests - waiting if size_of(paths.module(digest)) is None]
         rows.delete(connection, gone)
     return len(gone)
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -41,7 +41,7 @@ from symd.store.ownership import check_private
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
 from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
-from symd.store.removed_files import removing, sweep_leftovers
+from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
 
 log = logging.getLogger("symd.store")
@@ -150,7 +150,7 @@ class Store(CataloguedModules):
             recovery = recover(self._paths, catalogue, self._limits, self._tree)
             if not catalogue.is_recovered:
                 log.warning(
-                    "another process has not put back the files of a refused removal into %s: what was left there is mended when it has",
+                    "the files of a refused removal are not all back in %s: what was left there is mended when they are",
                     self.root,
                 )
             return catalogue, replace(recovery, leftovers=leftovers + recovery.leftovers, rebuilt=rebuilt)
@@ -164,7 +164,7 @@ class Store(CataloguedModules):
     def _swept(self, catalogue: Catalogue) -> int:
         """How many files that dead writers left are gone. Where nothing can be written they stay. Raises OSError."""
         try:
-            return sweep_leftovers(self._paths.incoming) or 0
+            return sweep_leftovers(self._paths.incoming, lambda digest: _may_have(catalogue, digest)) or 0
         except OSError:
             if catalogue.unwritable is None:
                 raise
@@ -334,7 +334,7 @@ class Store(CataloguedModules):
         """Remove so many modules at most of those that are beyond ``Limits.store_size``."""
         with (
             disk(self._paths.root),
-            removing(self._paths.incoming) as removed,
+            self._removing() as removed,
             self._catalogue.writing() as connection,
         ):
             return make_room(
@@ -366,6 +366,13 @@ class Store(CataloguedModules):
     def _take_out(self, connection: Connection, digest: Digest, remove_file: RemoveFile) -> None:
         with disk(self._paths.module(digest)):
             remove_modules(connection, self._paths, [digest], remove_file, durable=self._durable)
+
+    def _removing(self) -> AbstractContextManager[RemovedFiles]:
+        return removing(self._incoming_folder, self._note_waiting)
+
+    def _note_waiting(self) -> None:
+        """Files of a refused transaction could not be put back: they are in a while."""
+        self._catalogue.is_recovered = False
 
     def _incoming(self) -> IncomingFile:
         self._catalogue.check_in_place()
@@ -418,7 +425,7 @@ class Store(CataloguedModules):
         """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
         can be none."""
         with (
-            removing(self._paths.incoming) as removed,
+            self._removing() as removed,
             self._catalogue.writing(survives_power_cut=survives_power_cut) as connection,
         ):
             evicted = make_room(
@@ -437,6 +444,11 @@ class Store(CataloguedModules):
 def _is_full(error: StoreUnavailable) -> bool:
     """Whether it is the disk that refuses."""
     return error.metadata.get("sqlite") == "SQLITE_FULL"
+
+
+def _may_have(catalogue: Catalogue, digest: Digest) -> bool:
+    """Whether the catalogue has a module, or had it before it was damaged."""
+    return catalogue.rescue is not None or catalogue.has(digest)
 
 
 def _check_sound(catalogue: Catalogue) -> None:

@@ -1,5 +1,6 @@
 """A disk that refuses: one clear error, and the store as it was."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -439,6 +440,84 @@ def test_a_removal_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: 
         assert (files(store.root), store.records()) == (set(), [])
 
 
+def refuse_renames(monkeypatch: pytest.MonkeyPatch, to: Path, times: int) -> None:
+    """As a disk without room for the entry of a folder does."""
+    rename, left = Path.rename, [times]
+
+    def refused(path: Path, target: Path) -> Path:
+        if target == to and left[0]:
+            left[0] -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+
+
+def test_a_file_that_the_disk_does_not_take_back_at_once_is_put_back_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old")
+        refuse_renames(monkeypatch, StorePaths(store.root).module(old), 1)
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.remove(old)
+        assert (store.data(old), list(StorePaths(store.root).incoming.iterdir())) == (b"old", [])
+
+
+@pytest.mark.parametrize("in_the_same_process", [True, False])
+def test_a_file_that_the_disk_does_not_take_back_is_put_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_the_same_process: bool
+):
+    monkeypatch.setattr("symd.store.removed_files._PAUSE_SECONDS", 0.0)
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old", label="the old one")
+        place = StorePaths(store.root).module(old)
+        refuse_renames(monkeypatch, place, 1000)
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.remove(old)
+        monkeypatch.undo()
+        end = time.monotonic() + (20 if in_the_same_process else 0)
+        while not place.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+    with Store(tmp_path / "store") as store:
+        assert (store.recovery.dropped, store.record(old).label, store.data(old)) == (0, "the old one", b"old")
+        assert list(StorePaths(store.root).incoming.iterdir()) == []
+
+
+def test_a_start_on_a_disk_that_refuses_to_put_a_file_back_keeps_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old", label="the old one")
+        place = StorePaths(store.root).module(old)
+        place.rename(StorePaths(store.root).incoming / f"incoming-removed-{old}-0123456789abcdef")
+    refuse_renames(monkeypatch, place, 1000)
+    with Store(tmp_path / "store") as store:
+        assert store.record(old).label == "the old one"
+        monkeypatch.undo()
+        end = time.monotonic() + 20
+        while store.missing([old]) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert store.data(old) == b"old"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_removal_whose_process_was_killed_is_done_or_not_done_at_all(tmp_path: Path, is_committed: bool):
+    with Store(tmp_path / "store") as store:
+        old = store.put(b"old", label="the old one")
+        paths = StorePaths(store.root)
+        paths.module(old).rename(paths.incoming / f"incoming-removed-{old}-0123456789abcdef")
+        if is_committed:
+            with store._catalogue.writing() as connection:
+                rows.delete(connection, [Digest(old)])
+    with Store(tmp_path / "store") as store:
+        assert [record.label for record in store.records()] == ([] if is_committed else ["the old one"])
+        assert store.missing([old]) == ([old] if is_committed else [])
+        assert list(paths.incoming.iterdir()) == []
+
+
 OPENING = """
 import sys
 from pathlib import Path
@@ -458,11 +537,11 @@ def beside_the_next_undoing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], o
     """Let ``act`` come between a transaction that was refused and its files' way back."""
     put_back = RemovedFiles.put_back
 
-    def first(removed: RemovedFiles) -> None:
+    def first(removed: RemovedFiles) -> bool:
         monkeypatch.undo()
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, HARD_FILE_SIZE))
         act()
-        put_back(removed)
+        return put_back(removed)
 
     monkeypatch.setattr(RemovedFiles, "put_back", first)
 
