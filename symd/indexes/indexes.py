@@ -175,11 +175,11 @@ class Indexes:
         try:
             known = None if new else self.get_open(digest)
             summary = (known or self._outline(digest, fresh) or self._opened(digest, fresh, ahead)).summary
+            self._store.admit(digest, summary.format)
         except SymdError as error:
             if new:
                 self._store.refuse(digest, VERSION, error)
             raise
-        self._store.admit(digest, summary.format)
         return summary
 
     def _opened(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:

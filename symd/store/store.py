@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import tempfile
 import time
 import weakref
@@ -46,6 +48,8 @@ from symd.store.temporary_folder import make_temporary_folder
 
 log = logging.getLogger("symd.store")
 
+_UNDOING: Final = 128 << 10
+"""So many bytes are free when a module is taken in: for SQLite's log of a transaction that takes it out again, and its file of shared memory."""
 _FIRST_TOGETHER: Final = 8
 """Modules that go in the first transaction of those which empty a store: the log of writes to a disk that is nearly full has room for few."""
 
@@ -279,13 +283,21 @@ class Store(CataloguedModules):
 
     def remove(self, digest: str) -> None:
         """As ``CataloguedModules.remove``. On a full disk, which whoever removes modules may want to empty, it is tried twice."""
+        self._twice_where_full(partial(super().remove, digest))
+
+    def refuse(self, digest: str, version: int, error: SymdError) -> None:
+        """As ``CataloguedModules.refuse``. On a full disk, for which a module may be refused, it is tried twice."""
+        self._twice_where_full(partial(super().refuse, digest, version, error))
+
+    def _twice_where_full(self, act: Callable[[], None]) -> None:
+        """Do something that makes room, where the disk is full once more with the log of writes from its beginning."""
         try:
-            super().remove(digest)
+            act()
         except StoreUnavailable as error:
             if not _is_full(error):
                 raise
             self._catalogue.reuse_log()
-            super().remove(digest)
+            act()
 
     def drop_index(self, digest: str, version: int) -> None:
         """Remove an index file; it is made again when it is needed."""
@@ -398,6 +410,8 @@ class Store(CataloguedModules):
 
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         path = self._paths.module(digest)
+        with disk(path):
+            self._check_room_to_undo()
         try:
             with (
                 disk(path),
@@ -411,6 +425,12 @@ class Store(CataloguedModules):
             self._withdraw(digest)
             raise
         self.usage.note(digest)
+
+    def _check_room_to_undo(self) -> None:
+        """A module that cannot be indexed is taken out again, and on a full disk that may need more room than it took to come. Raises OSError where
+        there is none."""
+        if self.writability.free() < _UNDOING:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _withdraw(self, digest: Digest) -> None:
         """Remove a file whose row was refused; where even that fails the next start adopts it."""
