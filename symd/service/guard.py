@@ -7,7 +7,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from grpc import StatusCode
 from grpc.aio import BaseError, InternalError
@@ -21,12 +21,15 @@ from symd.service.call import Call, CallEnded, next_number
 from symd.service.doors import Doorkeeper
 from symd.service.metrics import Metrics
 from symd.service.request_log import log_request
+from symd.store.catalogue import is_locked
 from symd.wire.failures import to_status
 
 if TYPE_CHECKING:
     from symd.service.spans import Spans
 
 log = logging.getLogger("symd.service")
+
+_NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -98,12 +101,21 @@ def _tell(call: Call, outcome: str, metadata: Mapping[str, str], metrics: Metric
         metrics.ended(call, outcome, metadata.get("limit", ""))
 
 
+def status_of(error: SymdError) -> Any:
+    """The ``grpc.Status`` that a call ends with. Where it waited in vain for the catalogue's lock the client is told not to send it again by itself (gRFC A6): it would
+    wait for as long."""
+    status = rpc_status.to_status(to_status(error))
+    if is_locked(error):
+        return status._replace(trailing_metadata=(*status.trailing_metadata, _NO_RETRY))
+    return status
+
+
 async def fail(context: Any, error: SymdError) -> None:
     """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile; and it
     keeps what it is told with, for longer than the call lasts, and by the frames of a traceback the request."""
     without_frames(error)
     try:
-        await context.abort_with_status(rpc_status.to_status(to_status(error)))
+        await context.abort_with_status(status_of(error))
     except InternalError:
         raise asyncio.CancelledError from None
     raise AssertionError("abort returned")

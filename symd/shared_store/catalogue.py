@@ -71,7 +71,7 @@ class PostgresCatalogue(CatalogueQueries):
             yield connection
 
     @contextmanager
-    def writing(self, *, survives_power_cut: bool = True) -> Iterator[Connection]:
+    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[Connection]:  # noqa: ARG002
         relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
         with self._transaction(f"{_BEGIN.format(WRITING)}{relaxed}") as connection:
             yield connection

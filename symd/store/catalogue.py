@@ -195,6 +195,8 @@ MIGRATIONS: tuple[str, ...] = (
 
 BUSY_SECONDS = 30.0
 """How long a write waits for other writes, of this process and of others together."""
+_AGAIN_SECONDS = 1.0
+"""How long after another that waited in vain: who waited behind that one, or writes for the same call once more, has waited already."""
 _WRITER_BYTE = 120
 """Of the file of shared memory, which the process that writes holds (SQLite's walformat.html, 2.3.1)."""
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
@@ -303,6 +305,8 @@ class Catalogue(CatalogueQueries):
         self._lock = root / LOCK
         self._durable = durable
         self._write_lock = Lock()
+        self._waited_in_vain = float("-inf")
+        """When a write waited last for all of ``BUSY_SECONDS`` and did not get the lock; long ago where one has got it since."""
         if rescue is not None:
             self._read_rescued(rescue)
             return
@@ -417,11 +421,16 @@ class Catalogue(CatalogueQueries):
             yield connection
 
     @contextmanager
-    def writing(self, *, survives_power_cut: bool = True) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
         waiting = ("FULL" if survives_power_cut else "NORMAL") if self._durable else "OFF"
-        with self._turn_to_write() as end, self._not_replaced(), self.translated(), self._borrowed() as connection:
+        with (
+            self._turn_to_write(seconds) as wait,
+            self._not_replaced(),
+            self.translated(),
+            self._borrowed() as connection,
+        ):
             connection.execute(f"PRAGMA synchronous={waiting}")
-            self._begin(connection, end)
+            self._begin(connection, wait)
             try:
                 yield connection
                 self.check_in_place()
@@ -434,25 +443,31 @@ class Catalogue(CatalogueQueries):
                 raise
 
     @contextmanager
-    def _turn_to_write(self) -> Iterator[float]:
-        """The turn among this process's writers, and until when the lock of the file may be waited for: ``BUSY_SECONDS`` are for both together.
-        Raises ``StoreUnavailable``."""
-        end = time.monotonic() + BUSY_SECONDS
-        if not self._write_lock.acquire(timeout=BUSY_SECONDS):
-            raise locked_by_another(self._pool.path)
+    def _turn_to_write(self, seconds: float | None = None) -> Iterator[_Wait]:
+        """The turn among this process's writers, and how long the lock of the file may be waited for: ``seconds``, or ``BUSY_SECONDS``, are for both
+        together. Raises ``StoreUnavailable``."""
+        wait = _Wait(BUSY_SECONDS if seconds is None else seconds)
+        if not self._write_lock.acquire(timeout=wait.seconds):
+            raise locked_by_another(self._pool.path, wait.seconds)
         try:
-            yield end
+            yield wait
         finally:
             self._write_lock.release()
 
-    def _begin(self, connection: sqlite3.Connection, end: float) -> None:
+    def _begin(self, connection: sqlite3.Connection, wait: _Wait) -> None:
         """Begin a transaction. Raises ``StoreUnavailable`` where another process keeps the lock too long."""
-        connection.execute(f"PRAGMA busy_timeout={max(int((end - time.monotonic()) * 1000), 0)}")
+        left = wait.left()
+        if time.monotonic() - self._waited_in_vain < BUSY_SECONDS:
+            left = min(left, _AGAIN_SECONDS)
+        connection.execute(f"PRAGMA busy_timeout={int(left * 1000)}")
         try:
             connection.execute("BEGIN IMMEDIATE")
+            self._waited_in_vain = float("-inf")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise locked_by_another(self._pool.path) from error
+                if wait.seconds >= BUSY_SECONDS:
+                    self._waited_in_vain = time.monotonic()
+                raise locked_by_another(self._pool.path, wait.seconds) from error
             raise
         finally:
             connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
@@ -463,8 +478,8 @@ class Catalogue(CatalogueQueries):
         pool = self._pool
         if pool.copy is None:
             raise StoreUnavailable("the copy of the catalogue is gone", where=str(pool.path), hint="ask again")
-        with self._write_lock, self.translated(), closing(self._opened(pool)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._turn_to_write() as wait, self.translated(), closing(self._opened(pool)) as connection:
+            self._begin(connection, wait)
             yield connection
             connection.execute("COMMIT")
 
@@ -607,13 +622,30 @@ def catalogue_error(path: Path, error: sqlite3.Error) -> SymdError:
     return StoreUnavailable(f"the catalogue refused: {error}", where=str(path), hint=hint, metadata=metadata)
 
 
-def locked_by_another(path: Path) -> StoreUnavailable:
+class _Wait:
+    """The wait of one write for others, of so many seconds in all, which begins now."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds."""
+        return max(self._end - time.monotonic(), 0.0)
+
+
+def is_locked(error: SymdError) -> bool:
+    """Whether it is that of ``locked_by_another``."""
+    return error.metadata.get("sqlite") == "SQLITE_BUSY"
+
+
+def locked_by_another(path: Path, seconds: float) -> StoreUnavailable:
     """The error of a write that waited for others' for too long."""
     holder = writer_of(path)
     who = f"process {holder}" if holder else "another process"
     who = "another write of this process" if holder == os.getpid() else who
     return StoreUnavailable(
-        f"{who} holds the lock of the catalogue for more than {BUSY_SECONDS:g} s",
+        f"{who} holds the lock of the catalogue for more than {seconds:g} s",
         where=str(path),
         hint="look whether that process was stopped, or is at work on a large change; then try again",
         metadata={"file": str(path), "sqlite": "SQLITE_BUSY", **({"pid": str(holder)} if holder else {})},

@@ -49,9 +49,12 @@ class CatalogueQueries(ABC):
         """One state of the catalogue for several queries."""
 
     @abstractmethod
-    def writing(self, *, survives_power_cut: bool = True) -> AbstractContextManager[Connection]:
+    def writing(
+        self, *, survives_power_cut: bool = True, seconds: float | None = None
+    ) -> AbstractContextManager[Connection]:
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
-        need not survive a power cut, only the end of this process, does not wait for the disk."""
+        need not survive a power cut, only the end of this process, does not wait for the disk. ``seconds`` bound the wait for a lock that all
+        writers share, where there is one."""
 
     def section(self, named: str | int | None) -> str | int | None:
         """A section's name or number as it is written into a column that takes either."""

@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 5
 """So many times it is tried to put files back."""
 _PAUSE_SECONDS: Final = 0.1
 """Between two attempts."""
-_MODULE: Final = re.compile(r"incoming-removed-([0-9a-f]{64})-[0-9a-f]+")
+_MODULE: Final = re.compile(r"incoming-removed-(\w+)-\w+")
 """A module's file that waits."""
 
 
@@ -126,7 +126,7 @@ def _waiting_name(path: Path) -> str:
 def waiting_modules(folder: Path) -> list[tuple[Digest, Path]]:
     """The modules' files among those that wait in ``folder``. Raises OSError."""
     found = ((_MODULE.fullmatch(path.name), path) for path in sorted(folder.iterdir()))
-    return [(Digest(match[1]), path) for match, path in found if match]
+    return [(Digest(match[1]), path) for match, path in found if match and is_digest(match[1])]
 
 
 @contextmanager

@@ -128,9 +128,7 @@ def remember(connection: Connection, digest: Digest, version: int, reason: str, 
 def count_attempt(connection: Connection, digest: Digest, version: int) -> tuple[int, str]:
     """Count one more attempt at a digest and version, where the module is there; how many there were before, and how the last
     one ended."""
-    keys = digest, version
-    query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
-    before = typed(connection.execute(query, keys).fetchone() or (0, ""), int, str)
+    before = attempts(connection, digest, version)
     connection.execute(
         "INSERT INTO attempts (sha256, version, count, ending)"
         " SELECT sha256, ?, 1, '' FROM modules WHERE sha256 = ?"
@@ -139,7 +137,14 @@ def count_attempt(connection: Connection, digest: Digest, version: int) -> tuple
     )
     newest = "(SELECT max(sequence) FROM attempts)"
     connection.execute(f"DELETE FROM attempts WHERE sequence <= {newest} - ?", (MAX_FAILURES,))  # noqa: S608 - a constant
-    return before[0], before[1]
+    return before
+
+
+def attempts(connection: Connection, digest: Digest, version: int) -> tuple[int, str]:
+    """How many attempts at a digest and version there were, and how the last one ended."""
+    query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
+    count, ending = typed(connection.execute(query, (digest, version)).fetchone() or (0, ""), int, str)
+    return count, ending
 
 
 def forget_attempts_of_nothing(connection: Connection) -> None:

@@ -22,7 +22,7 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
 from symd.store.budgets import bytes_of_index, bytes_of_module
-from symd.store.catalogue import Catalogue, Rescue, damage, newest
+from symd.store.catalogue import Catalogue, Rescue, damage, is_locked, newest
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules
@@ -50,6 +50,8 @@ log = logging.getLogger("symd.store")
 
 _UNDOING: Final = 128 << 10
 """So many bytes are free when a module is taken in: for SQLite's log of a transaction that takes it out again, and its file of shared memory."""
+_NOTING_SECONDS: Final = 1.0
+"""How long a question that makes an index waits for the catalogue's lock, to count that and to keep the index."""
 _FIRST_TOGETHER: Final = 8
 """Modules that go in the first transaction of those which empty a store: the log of writes to a disk that is nearly full has room for few."""
 
@@ -78,6 +80,8 @@ class Store(CataloguedModules):
         if not adopt_later:
             self.adopt()
         self._make_parts()
+        self._uncounted: set[str] = set()
+        """The modules of attempts that are under way and could not be counted."""
         self.writability = FolderWritability(self._paths, self._limits, of_catalogue=self._catalogue.problem)
         self._catalogue.on_refusal = self.writability.note_refusal
         if (error := self._catalogue.unwritable) is not None:
@@ -264,9 +268,10 @@ class Store(CataloguedModules):
         return view
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
-        """Where there is no room the index is not kept. It has a checksum, and one that a power cut spoils is made again, so that nobody
-        waits for the disk."""
+        """Where there is no room the index is not kept, and neither where the catalogue's lock is not to be had. It has a checksum, and one that a
+        power cut spoils is made again, so that nobody waits for the disk."""
         size = file.size
+        seconds = _NOTING_SECONDS if digest in self._uncounted else None
         try:
             with (
                 disk(file.path),
@@ -274,12 +279,17 @@ class Store(CataloguedModules):
                     digest,
                     lambda connection: bytes_of_index(connection, digest, version, size),
                     survives_power_cut=False,
+                    seconds=seconds,
                 ) as connection,
             ):
                 file.publish(self._paths.index(digest, version), survives_power_cut=False)
                 rows.keep_index(connection, digest, version, size)
         except LimitExceeded:
             self.forget_attempts(digest, version)
+        except StoreUnavailable as error:
+            if not is_locked(error):
+                raise
+            log.warning("the index of %s is not kept: %s", digest, error.message)
 
     def remove(self, digest: str) -> None:
         """As ``CataloguedModules.remove``. On a full disk, which whoever removes modules may want to empty, it is tried twice."""
@@ -364,9 +374,22 @@ class Store(CataloguedModules):
             self._catalogue.check_in_place()
             with disk(self._paths.incoming):
                 waited = stack.enter_context(turn(self._paths.incoming, name, seconds, partial(_held, digest, seconds)))
-            with self._catalogue.writing(survives_power_cut=False) as connection:
-                before = rows.count_attempt(connection, checked_digest(digest), version)
-            yield EarlierAttempts(*before, waited)
+            stack.callback(self._uncounted.discard, digest)
+            yield EarlierAttempts(*self._counted(checked_digest(digest), version), waited)
+
+    def _counted(self, digest: Digest, version: int) -> tuple[int, str]:
+        """Count an attempt; how many were counted before, and how the last ended. Where the catalogue's lock is not to be had soon it goes on uncounted: a
+        question is not to wait for others' changes."""
+        try:
+            with self._catalogue.writing(survives_power_cut=False, seconds=_NOTING_SECONDS) as connection:
+                return rows.count_attempt(connection, digest, version)
+        except StoreUnavailable as error:
+            if not is_locked(error):
+                raise
+            log.warning("an attempt to index %s is not counted: %s", digest, error.message)
+        self._uncounted.add(digest)
+        with self._catalogue.reading() as connection:
+            return rows.attempts(connection, digest, version)
 
     def figures(self) -> Figures:
         """How much there is, now."""
@@ -440,13 +463,18 @@ class Store(CataloguedModules):
 
     @contextmanager
     def _adding(
-        self, digest: Digest, needed: Callable[[Connection], int], *, survives_power_cut: bool = True
+        self,
+        digest: Digest,
+        needed: Callable[[Connection], int],
+        *,
+        survives_power_cut: bool = True,
+        seconds: float | None = None,
     ) -> Iterator[Connection]:
         """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
         can be none."""
         with (
             self._removing() as removed,
-            self._catalogue.writing(survives_power_cut=survives_power_cut) as connection,
+            self._catalogue.writing(survives_power_cut=survives_power_cut, seconds=seconds) as connection,
         ):
             evicted = make_room(
                 connection,

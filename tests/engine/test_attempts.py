@@ -346,3 +346,34 @@ def test_another_process_that_holds_the_turn_is_waited_for_no_longer_than_an_att
         other.forget_attempts(DIGEST, VERSION)
     with Engine(Store(tmp_path)) as engine:
         assert engine.module(DIGEST).sha256 == DIGEST
+
+
+def test_a_question_that_makes_an_index_does_not_wait_for_others_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It is answered, and only the index and the count of the attempt are not kept."""
+    monkeypatch.setattr("symd.store.store._NOTING_SECONDS", 0.01)
+    with Store(tmp_path) as store:
+        digest = store.put(RAYCAST)
+        engine = Engine(store, Limits())
+        with closing(sqlite3.connect(newest(tmp_path), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert engine.module(digest).objects
+            other.execute("ROLLBACK")
+        assert (attempts(store), store.index(digest, VERSION)) == (0, None)
+        assert Engine(store, Limits()).module(digest).objects
+        assert store.index(digest, VERSION) is not None
+
+
+def test_what_was_given_up_stays_so_while_attempts_cannot_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("symd.store.store._NOTING_SECONDS", 0.01)
+    with Store(tmp_path) as store:
+        digest = store.put(RAYCAST)
+        with store._catalogue.writing() as connection:
+            values = (digest, VERSION, MAX_ATTEMPTS, "ended by SIGSEGV")
+            connection.execute("INSERT INTO attempts (sha256, version, count, ending) VALUES (?, ?, ?, ?)", values)
+        with closing(sqlite3.connect(newest(tmp_path), isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with store.attempt(digest, VERSION) as before:
+                assert (before.begun, before.ending) == (MAX_ATTEMPTS, "ended by SIGSEGV")
+            other.execute("ROLLBACK")

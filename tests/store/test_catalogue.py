@@ -3,13 +3,16 @@
 import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from symd.errors import StoreUnavailable
 from symd.store import Store, catalogue
-from symd.store.catalogue import _Pool, newest
+from symd.store.catalogue import Catalogue, _Pool, newest
 
 
 class LeftMeanwhile(list[sqlite3.Connection]):
@@ -74,3 +77,88 @@ def test_a_write_waits_no_longer_for_its_own_process(tmp_path: Path, monkeypatch
         monkeypatch.setattr(catalogue, "BUSY_SECONDS", 0.2)
         with pytest.raises(StoreUnavailable, match="another write of this process"), store._catalogue.writing():
             pass
+
+
+def busy_timeouts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What SQLite is told about how long it may wait, from now on, in milliseconds."""
+    told: list[str] = []
+    opened = Catalogue._opened
+
+    def traced(pool_of: Catalogue, pool: catalogue._Pool) -> sqlite3.Connection:
+        connection = opened(pool_of, pool)
+        connection.set_trace_callback(told.append)
+        return connection
+
+    monkeypatch.setattr(Catalogue, "_opened", traced)
+    return told
+
+
+def waits(told: list[str]) -> list[int]:
+    """Of each transaction that was begun."""
+    begun = [told[at - 1] for at, statement in enumerate(told) if statement.startswith("BEGIN")]
+    return [int(statement.removeprefix("PRAGMA busy_timeout=")) for statement in begun]
+
+
+class SlowLock:
+    """The lock of a process's writers, behind others that take twelve seconds of the clock."""
+
+    def __init__(self) -> None:
+        self.now = time.monotonic()
+
+    def acquire(self, timeout: float) -> bool:
+        self.now += 12
+        return timeout > 12
+
+    def release(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(None, 18_000), (20.0, 8_000)])
+def test_what_a_write_waited_for_its_own_process_it_does_not_wait_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None, expected: int
+) -> None:
+    told, lock = busy_timeouts(monkeypatch), SlowLock()
+    pool = Catalogue(tmp_path)
+    monkeypatch.setattr(pool, "_write_lock", lock)
+    monkeypatch.setattr(catalogue, "time", SimpleNamespace(monotonic=lambda: lock.now))
+    told.clear()
+    with pool.writing(seconds=seconds):
+        pass
+    assert waits(told) == pytest.approx([expected], abs=1)
+    pool.close()
+
+
+def test_behind_a_write_that_waited_in_vain_nobody_waits_for_as_long_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "BUSY_SECONDS", 2.0)
+    monkeypatch.setattr(catalogue, "_AGAIN_SECONDS", 0.01)
+    told = busy_timeouts(monkeypatch)
+    pool = Catalogue(tmp_path)
+    with closing(sqlite3.connect(pool.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        told.clear()
+        for seconds in (0.01, None, None):
+            with pytest.raises(StoreUnavailable, match="holds the lock"), pool.writing(seconds=seconds):
+                pass
+        other.execute("ROLLBACK")
+    for _ in range(2):
+        with pool.writing():
+            pass
+    short, whole, again, last, next_one = waits(told)
+    assert short <= 10 < 1000 < whole
+    assert (again, last) == (10, 10)
+    assert next_one > 1000, "the lock has been got"
+    pool.close()
+
+
+def test_a_write_into_a_copy_waits_no_longer_for_its_own_process_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = Catalogue(tmp_path)
+    monkeypatch.setattr(pool._pool, "copy", object())
+    monkeypatch.setattr(catalogue, "BUSY_SECONDS", 0.2)
+    with pool._turn_to_write(), pytest.raises(StoreUnavailable, match="holds the lock"), pool.writing_copy():
+        pass
+    monkeypatch.undo()
+    pool.close()
