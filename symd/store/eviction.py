@@ -72,14 +72,16 @@ def make_room(
     kept: str = "",
     *,
     remove_file: RemoveFile,
+    remove_index: RemoveFile | None = None,
     most: int | None = None,
 ) -> Evicted:
     """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``; of the modules the first ``most``.
-    Files go before their rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``."""
+    Files go before their rows: a kill between leaves rows without a file, which the next start drops. ``remove_index`` takes the
+    indexes, where ``remove_file`` does not. Raises as ``chosen``."""
     evicted = chosen(connection, usage, limits, needed, kept)
     evicted = replace(evicted, evictions=evicted.evictions[:most])
-    remove_indexes(connection, paths, evicted.indexes, remove_file)
-    remove_modules(connection, paths, evicted.modules, remove_file)
+    remove_indexes(connection, paths, evicted.indexes, remove_index or remove_file)
+    remove_modules(connection, paths, evicted.modules, remove_file, remove_index)
     note_evictions(connection, evicted)
     return evicted
 
@@ -124,13 +126,14 @@ def remove_modules(
     paths: StorePaths,
     which: Sequence[Digest],
     remove_file: RemoveFile,
+    remove_index: RemoveFile | None = None,
     *,
     durable: bool = True,
 ) -> None:
-    """Module files with their indexes, then their rows."""
+    """Module files with their indexes, then their rows. ``remove_index`` takes the indexes, where ``remove_file`` does not."""
     for digest in which:
         for index in paths.indexes(digest):
-            remove_file(index)
+            (remove_index or remove_file)(index)
         path = paths.module(digest)
         remove_file(path)
         for aside in paths.asides(digest):

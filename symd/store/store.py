@@ -25,7 +25,7 @@ from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, Rescue, damage, is_locked, newest
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
-from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules
+from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
 from symd.store.files import (
     IncomingFile,
     disk,
@@ -321,19 +321,22 @@ class Store(CataloguedModules):
             remove_indexes(connection, self._paths, older)
 
     def collect(self, version: int) -> Evicted:
-        """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went."""
+        """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went. The error of a disk that refuses some of
+        it says what went before."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
             older = [key for key in rows.indexes(connection) if key[1] < version]
             remove_indexes(connection, self._paths, older)
         parts = [Evicted(indexes=older)]
-        for part in self._evict_in_turn():
-            parts.append(part)
-            self._report(part)
+        try:
+            for part in self._evict_in_turn():
+                parts.append(part)
+                self._report(part)
+        except StoreUnavailable as error:
+            with suppress(SymdError):  # what went is room, of which the catalogue has its share
+                self._catalogue.compact()
+            raise _left_off(error, _together(parts)) from error
         self._catalogue.compact()
-        return Evicted(
-            list(chain.from_iterable(part.evictions for part in parts)),
-            list(chain.from_iterable(part.indexes for part in parts)),
-        )
+        return _together(parts)
 
     def _evict_in_turn(self) -> Iterator[Evicted]:
         """Remove what is beyond ``Limits.store_size``, by transactions of as many modules as a disk that is nearly full has room to log."""
@@ -342,6 +345,7 @@ class Store(CataloguedModules):
             try:
                 part = self._evict(count)
             except StoreUnavailable as error:
+                self._note_waiting()  # the rows of indexes that went are back
                 if not _is_full(error) or count == 1:
                     raise
                 count = max(count // 4, 1)
@@ -353,14 +357,22 @@ class Store(CataloguedModules):
             self._catalogue.reuse_log()
 
     def _evict(self, most: int) -> Evicted:
-        """Remove so many modules at most of those that are beyond ``Limits.store_size``."""
+        """Remove so many modules at most of those that are beyond ``Limits.store_size``. Their indexes go at once, for good: they can be made again, and
+        their bytes may be the room that the transaction lacks."""
         with (
             disk(self._paths.root),
             self._removing() as removed,
             self._catalogue.writing() as connection,
         ):
             return make_room(
-                connection, self._paths, self.usage, self._limits, 0, remove_file=removed.remove, most=most
+                connection,
+                self._paths,
+                self.usage,
+                self._limits,
+                0,
+                remove_file=removed.remove,
+                remove_index=unlink,
+                most=most,
             )
 
     @contextmanager
@@ -406,7 +418,7 @@ class Store(CataloguedModules):
         return removing(self._incoming_folder, self._note_waiting)
 
     def _note_waiting(self) -> None:
-        """Files of a refused transaction could not be put back: they are in a while."""
+        """Files of a refused transaction are not all in their places: rows and files are brought in step in a while."""
         self._catalogue.is_recovered = False
 
     def _incoming(self) -> IncomingFile:
@@ -487,6 +499,24 @@ class Store(CataloguedModules):
             )
             yield connection
         self._report(evicted)
+
+
+def _together(parts: Sequence[Evicted]) -> Evicted:
+    return Evicted(
+        list(chain.from_iterable(part.evictions for part in parts)),
+        list(chain.from_iterable(part.indexes for part in parts)),
+    )
+
+
+def _left_off(error: StoreUnavailable, gone: Evicted) -> StoreUnavailable:
+    """The error of an eviction that was refused when some of it was done."""
+    modules, indexes = len(gone.evictions), len(gone.indexes)
+    return StoreUnavailable(
+        f"{error.message}; {modules} modules and {indexes} indexes of older formats were removed before",
+        where=error.where,
+        hint=error.hint,
+        metadata={**error.metadata, "removed_modules": str(modules), "removed_indexes": str(indexes)},
+    )
 
 
 def _is_full(error: StoreUnavailable) -> bool:

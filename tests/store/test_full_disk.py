@@ -708,6 +708,48 @@ def test_what_eviction_at_a_start_would_have_removed_stays_where_it_is_refused(
         assert (files(store.root), store.records()) == before
 
 
+def test_an_eviction_that_is_refused_when_some_went_says_so_and_gives_their_room_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with Store(tmp_path / "store") as store:
+        for number in range(20):
+            store.put(b"%d" % number * 1000, label="x" * 200)
+    delete, compacted = rows.delete, []
+
+    def delete_eight(connection: sqlite3.Connection, digests: list[Digest]) -> None:
+        if len(store.records()) < 20:
+            refuse()
+        delete(connection, digests)
+
+    with Store(tmp_path / "store", Limits(store_size=10)) as store:
+        monkeypatch.setattr("symd.store.rows.delete", delete_eight)
+        monkeypatch.setattr(store._catalogue, "compact", lambda: compacted.append(True))
+        with pytest.raises(
+            StoreUnavailable, match=r"disk is full; 8 modules and 0 indexes .* were removed before"
+        ) as caught:
+            store.collect(1)
+        assert (caught.value.metadata["removed_modules"], len(store.records()), compacted) == ("8", 12, [True])
+
+
+def test_the_indexes_of_what_is_collected_are_room_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where the eviction is refused then: they are made again."""
+    with Store(tmp_path / "store") as store:
+        old = store.put(bytes(3000))
+        store.put_index(old, 1, bytes(1000))
+    with Store(tmp_path / "store", Limits(store_size=10)) as store:
+        monkeypatch.setattr("symd.store.rows.delete", refuse)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.collect(1)
+        assert (store.data(old), store.index(old, 1)) == (bytes(3000), None)
+        assert list(StorePaths(store.root).incoming.iterdir()) == []
+        end = time.monotonic() + 20
+        while store.figures().index_bytes and time.monotonic() < end:
+            time.sleep(0.05)
+        assert store.figures().index_bytes == 0
+
+
 def test_rows_of_files_that_went_before_a_transaction_was_refused_go_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
