@@ -30,7 +30,7 @@ from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, de
 from symd.shared_store.cache_eviction import CacheEviction
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
-from symd.store.files import IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
 from symd.store.ownership import check_private
 
 log = logging.getLogger("symd.store")
@@ -78,7 +78,8 @@ class CachedFiles:
         self._incoming = folder / "incoming"
         with disk(folder):
             check_private(folder)
-            self._make_folders()
+            with disk(folder, NOT_MADE):
+                self._make_folders()
             sweep(self._incoming)
         self._eviction = CacheEviction(self._files, limits)
         self._lock = Lock()

@@ -12,7 +12,7 @@ from typing import Final
 from symd.errors import InvalidInput
 from symd.shared_store.object_names import checked_name
 from symd.shared_store.object_storage import check_size
-from symd.store.files import IncomingFile, disk, make_folder, open_file, size_of, sweep
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
 from symd.store.ownership import check_private
 
 PIECE: Final = 1 << 20
@@ -31,7 +31,8 @@ class FolderStorage:
                 raise InvalidInput("there is no such folder", where=str(root), hint="give that of the daemons")
             check_private(root)
             if make:
-                make_folder(self._incoming)
+                with disk(root, NOT_MADE):
+                    make_folder(self._incoming)
                 sweep(self._incoming)
 
     def put(self, name: str, path: Path) -> None:

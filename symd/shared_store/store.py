@@ -31,7 +31,7 @@ from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
-from symd.store.files import IncomingFile, disk, make_folder, sha256_of, sweep
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
 
 log = logging.getLogger("symd.store")
 
@@ -69,8 +69,9 @@ class SharedStore(CataloguedModules):
         self._incoming_folder = incoming
         self._catalogue = PostgresCatalogue(server, make=make)
         self._locks = AdvisoryLocks(server)
-        with disk(incoming):
+        with disk(incoming, NOT_MADE):
             make_folder(incoming, durable=False)
+        with disk(incoming):
             sweep(incoming)
         self._make_parts()
         self.writability = SharedWritability(incoming, self._limits)

@@ -82,11 +82,7 @@ class CatalogueQueries(ABC):
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            return {
-                (digest_of_row(value), version): size
-                for value, version, size in found
-                if typed((version, size), int, int)
-            }
+            return dict(map(_index_size, found))
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
@@ -128,6 +124,12 @@ class CatalogueQueries(ABC):
 def sizes_of_rows(found: Iterable[Sequence[Any]]) -> dict[Digest, int]:
     """Of rows of a digest and a size. Raises ``WrongValue``."""
     return {digest_of_row(value): typed((size,), int)[0] for value, size in found}
+
+
+def _index_size(row: Sequence[Any]) -> tuple[tuple[Digest, int], int]:
+    """Digest and version of an index, and its bytes. Raises ``WrongValue``."""
+    version, size = typed(row[1:], int, int)
+    return (digest_of_row(row[0]), version), size
 
 
 def _record(row: Sequence[Any]) -> ModuleRecord:

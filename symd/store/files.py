@@ -41,8 +41,9 @@ _HINTS: Mapping[int, str] = {
     errno.ENFILE: "the machine has as many files open as it may: end other programs, or raise fs.file-max",
 }
 """What to do, by what the system said."""
-_NOT_MADE = "the folder cannot be made"
-"""The note of an error of ``make_folder``."""
+_REFUSED = "the disk refused"
+NOT_MADE = "the folder cannot be made"
+"""What went wrong where ``make_folder`` fails (``disk``)."""
 _BLOCK = 512
 """The unit of ``st_blocks``."""
 _SILENT_SECONDS = 1.0
@@ -64,18 +65,17 @@ def hint_where_nothing_opens() -> str:
 
 
 @contextmanager
-def disk(path: Path) -> Iterator[None]:
-    """What the operating system refuses inside becomes ``StoreUnavailable`` that names ``path``."""
+def disk(path: Path, what: str = _REFUSED) -> Iterator[None]:
+    """What the operating system refuses inside becomes ``StoreUnavailable`` that names ``path`` and says ``what`` went wrong."""
     try:
         yield
     except OSError as error:
-        raise disk_error(path, error) from error
+        raise disk_error(path, error, what) from error
 
 
-def disk_error(path: Path, error: OSError) -> StoreUnavailable:
+def disk_error(path: Path, error: OSError, what: str = _REFUSED) -> StoreUnavailable:
     """The error of a disk that said no, with what to do about it."""
     hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
-    what = _NOT_MADE if _NOT_MADE in getattr(error, "__notes__", ()) else "the disk refused"
     name = errno.errorcode.get(error.errno or 0, "unknown")
     reason = (error.strerror or str(error)).lower()
     return StoreUnavailable(
@@ -88,13 +88,8 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
     if path.is_dir():
         return
     make_folder(path.parent, durable=durable)
-    try:
+    with suppress(FileExistsError):
         path.mkdir(mode=FOLDER_MODE)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        error.add_note(_NOT_MADE)
-        raise
     if durable:
         sync_folder(path.parent)
 

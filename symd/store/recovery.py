@@ -18,7 +18,7 @@ from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
 from symd.store.catalogue import Catalogue, newest
-from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of, sync_folder
+from symd.store.files import NOT_MADE, disk, is_hollow, make_folder, set_aside, sha256_of, size_of, sync_folder
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
 from symd.store.removed_files import all_in_place, put_in_place, sweep_leftovers, waiting_modules
@@ -50,7 +50,8 @@ def prepared(paths: StorePaths, *, durable: bool) -> Tree:
     Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and OSError; none where no folder can be
     made and there is a catalogue, which can be read."""
     check_no_others(paths)
-    make_folder(paths.root, durable=durable)
+    with disk(paths.root, NOT_MADE):
+        make_folder(paths.root, durable=durable)
     check_links(paths)
     tree = look(paths)
     if put_right(tree, paths):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from symd.capture.folder_hints import folder_hint
+from symd.errors import StoreUnavailable
+from symd.store import Store
 from symd.store.files import disk_error, make_folder
 from tests.cli.conftest import ROOT, Run
 
@@ -91,10 +93,11 @@ def test_a_program_runs_where_there_is_no_home(symd: Run, monkeypatch: pytest.Mo
 
 
 def test_a_store_that_cannot_be_made_is_no_fault_of_the_disk() -> None:
-    with pytest.raises(FileNotFoundError) as caught:
+    with pytest.raises(FileNotFoundError):
         make_folder(Path("/proc/store"))
-    error = disk_error(Path("/proc/store"), caught.value)
-    assert error.message == "the folder cannot be made: no such file or directory"
+    with pytest.raises(StoreUnavailable) as caught:
+        Store(Path("/proc/store"))
+    assert caught.value.message == "the folder cannot be made: no such file or directory"
     assert disk_error(Path("/proc/store"), OSError(errno.ENOSPC, "full")).message == "the disk refused: full"
 
 
