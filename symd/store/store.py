@@ -464,6 +464,7 @@ class Store(CataloguedModules):
     def _check_room_to_undo(self) -> None:
         """A module that cannot be indexed is taken out again, and on a full disk that may need more room than it took to come. Raises OSError where
         there is none."""
+        self._catalogue.check_in_place()
         if self.writability.free() < _UNDOING:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
