@@ -17,6 +17,7 @@ from symd.model.rights import parse_rights
 from symd.service.access_file import new_token, token_line
 from symd.service.server import build_daemon
 from symd.service.web_door import web_served
+from symd.web.connections import SILENT_SECONDS
 from tests.service.authority import Authority
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_budgets import eventually
@@ -39,12 +40,12 @@ def served(tmp_path, http_address="127.0.0.1:0", limits=DEFAULT_LIMITS, **doors)
         daemon.stop(0.2)
 
 
-def asked(url, path="", headers=None, method="GET", body=None, tls=None):
+def asked(url, path="", headers=None, method="GET", body=None, tls=None, seconds=30):
     """(status, headers, body) of a request below ``url``."""
     scheme, _, rest = url.partition("://")
     host, _, base = rest.partition("/")
     kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-    connection = kind(host, timeout=30, **({"context": tls} if tls else {}))
+    connection = kind(host, timeout=seconds, **({"context": tls} if tls else {}))
     try:
         connection.request(method, f"/{base}{path}", body=body, headers=headers or {})
         answer = connection.getresponse()
@@ -97,7 +98,7 @@ def test_a_stranger_that_asks_without_end_is_shut_out_and_a_user_is_not(tmp_path
                 if not connects(address):  # each further attempt would wait until its time is up
                     break
                 with suppress(OSError, http.client.HTTPException):
-                    asked(page.url, MODULES)
+                    asked(page.url, MODULES, seconds=SILENT_SECONDS / 5)  # the user is silent meanwhile
             assert eventually(lambda: not connects(address))
             assert connects(address, "127.0.0.2")
             shown(user, token)
