@@ -22,7 +22,7 @@ from symd.cli.ending import end
 from symd.cli.garbage import gc_frozen
 from symd.cli.options import first_example
 from symd.cli.output import MISUSED, complain, write_build_log
-from symd.cli.termination import cleaned_up
+from symd.cli.termination import Terminated, cleaned_up
 from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -248,10 +248,16 @@ def _explained(work: Callable[[], int]) -> int:
     except Exception as error:  # a defect is shown whole, and must not exit with the code of "no"
         if _is_of_standard_output(error):
             raise
+        if isinstance(error.__cause__, Terminated | KeyboardInterrupt):  # Python 3.11: raised where a class was made
+            return _explained(partial(_raise, error.__cause__))
         import traceback  # noqa: PLC0415 - hopefully never
 
         traceback.print_exc()
         return DEFECT
+
+
+def _raise(ending: BaseException) -> NoReturn:
+    raise ending
 
 
 def _is_of_standard_output(error: Exception) -> bool:

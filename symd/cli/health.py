@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from symd.cli.options import daemon_option, example, json_option
@@ -12,11 +14,15 @@ SERVING, NOT_SERVING = 0, 1
 """Exit codes. Those who probe know no third: to Docker 2 means nothing."""
 PACKAGE = "symd.v1."
 SECONDS = 5.0
+PAUSE = 0.1
+"""Seconds between two questions to a daemon that is waited for."""
 
 
 @click.command(
     "health",
-    epilog=example("symd health\nsymd health --server tls:host:50051 --service ModuleService --json"),
+    epilog=example(
+        "symd health\nsymd health --wait 10\nsymd health --server tls:host:50051 --service ModuleService --json"
+    ),
 )
 @daemon_option
 @click.option(
@@ -33,26 +39,40 @@ SECONDS = 5.0
     metavar="SECONDS",
     help="How long to wait for the answer.",
 )
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=0,
+    metavar="SECONDS",
+    help="Ask again until the daemon serves, but no longer than this: for scripts that have just started it.",
+)
 @json_option
-def command(server: str | None, service: str, timeout: float, as_json: bool) -> int:
+def command(server: str | None, service: str, timeout: float, wait: float, as_json: bool) -> int:
     """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
 
     A daemon whose disk is full, or whose store was moved away, serves on, but not its services that write: ModuleService, AliasService,
     ContextService. Tokens and certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
     """
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
-
     name = service if "." in service or not service else PACKAGE + service
-    facts: dict[str, str | None] = {"service": name, "status": None}
-    try:
-        with Client(server, timeout=timeout) as client:
-            facts["status"] = client.health(name)
-    except SymdError as error:
-        facts |= {"reason": error.reason, "message": str(error)}
-        if not as_json:
-            complain(str(error))
+    until = time.monotonic() + wait
+    facts = _health(server, name, timeout)
+    while facts["status"] != "SERVING" and time.monotonic() < until:
+        time.sleep(PAUSE)
+        facts = _health(server, name, timeout)
     if as_json:
         write_json(facts)
     elif facts["status"] is not None:
         write_line(facts["status"])
+    else:
+        complain(facts["message"] or "")
     return SERVING if facts["status"] == "SERVING" else NOT_SERVING
+
+
+def _health(server: str | None, name: str, timeout: float) -> dict[str, str | None]:
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    try:
+        with Client(server, timeout=timeout) as client:
+            return {"service": name, "status": client.health(name)}
+    except SymdError as error:
+        return {"service": name, "status": None, "reason": error.reason, "message": str(error)}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from symd.cli.health import command
+from symd.errors import ServerUnavailable
 from tests.cli.conftest import Run
 
 
@@ -36,6 +37,30 @@ def test_a_service_that_does_not_serve_is_1(run: Run, monkeypatch: pytest.Monkey
     monkeypatch.setattr("symd.client.Client.health", lambda _self, _service: "NOT_SERVING")
     outcome = run("health", "--server", "unix:/nowhere")
     assert (outcome.code, outcome.out) == (1, "NOT_SERVING\n")
+
+
+@pytest.mark.parametrize(("options", "asked", "code", "err"), [(["--wait", "20"], 3, 0, 0), ([], 1, 1, 1)])
+def test_a_daemon_that_is_not_there_yet_is_waited_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch, options: list[str], asked: int, code: int, err: int
+) -> None:
+    answers = [ServerUnavailable("no daemon answers"), "NOT_SERVING", "SERVING"]
+    left = iter(answers)
+
+    def health(*_: object) -> str:
+        answer = next(left)
+        if isinstance(answer, ServerUnavailable):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("symd.client.Client.health", health)
+    outcome = run("health", "--server", "unix:/nowhere", *options)
+    assert (outcome.code, outcome.err.count("\n")) == (code, err)
+    assert list(left) == answers[asked:]
+
+
+def test_no_daemon_within_the_time_is_1(run: Run, tmp_path: Path) -> None:
+    outcome = run("health", "--server", f"unix:{tmp_path}/nobody", "--wait", "0.3")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
 
 
 def test_the_help_names_the_exit_codes() -> None:

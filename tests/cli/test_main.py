@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from symd.cli import SECTIONS, VERBS
+from symd.cli.command_line import ended
+from symd.cli.termination import Terminated
 from symd.client import Client
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
 from tests.cli.conftest import ROOT, SYMD, Run
@@ -180,6 +182,23 @@ def test_an_error_of_the_system_that_is_not_of_standard_output_is_a_defect(
     outcome = run("info", module)
     assert outcome.code == 3
     assert "Traceback" in outcome.err
+
+
+def test_a_signal_while_a_class_is_made_ends_the_command_as_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python 3.11 takes what is raised in ``__set_name__`` for the cause of a RuntimeError."""
+
+    def made(signal_came: BaseException) -> int:
+        class Raises:
+            def __set_name__(self, owner: type, name: str) -> None:
+                raise signal_came
+
+        type("Owner", (), {"raises": Raises()})
+        return 0
+
+    with pytest.raises(Terminated):
+        ended(lambda: made(Terminated(signal.SIGTERM)))
+    assert ended(lambda: made(KeyboardInterrupt())) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_ctrl_c_ends_quietly_with_130(sample: Path):
