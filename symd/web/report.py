@@ -79,7 +79,7 @@ def answers_of(
     site: Site, digest: str, chosen: Sequence[Chosen], variables: int = 0
 ) -> tuple[dict[str, Any], Counter[str]]:
     """What the page asks of these kernels, by the keys that it looks answers up by; with the variables of so many instructions of each kernel, the hottest
-    ones where there is a profile. And why kernels have no instructions in it, with how many they are. Raises what the disassemblers raise where no kernel has."""
+    ones where there is a profile. And why kernels have no instructions in it, with how many they are. Raises what the disassemblers raise where no kernel has even its lines."""
     asking = _Asking(site)
     asking("api/modules")
     asking("api/about")
@@ -87,17 +87,19 @@ def answers_of(
     _keep_kernels(module["summary"], chosen)
     asking(f"api/modules/{digest}/samples")
     problems: Counter[str] = Counter()
+    empty = 0
     for path, kernel in chosen:
         named = {"object": path, **({"kernel": kernel.name} if kernel is not None else {})}
         listing = asking(f"api/modules/{digest}/listing", **named)
-        if listing["problem"] and not listing["offset"]:
+        if listing["problem"]:
             problems[listing["problem"]] += 1
+            empty += not listing["offset"]
         asking(f"api/modules/{digest}/level", **named)
         for file in dict.fromkeys(listing["strings"][number] for number in listing["locations"]["file"] if number):
             asking(f"api/modules/{digest}/source", file=file, object=path)
         for place in _places(listing, kernel, variables, asking.answers[f"api/modules/{digest}/samples"]):
             asking(f"api/modules/{digest}/place", query=place, object=path)
-    if chosen and problems.total() == len(chosen):
+    if chosen and empty == len(chosen):
         path, kernel = chosen[0]
         part = ListingPart(ObjectPath(path), None if kernel is None else kernel.name)
         next(site.symbolizer.listing(digest, part))  # raises the error itself

@@ -21,6 +21,7 @@ from symd.web.viewing import View, viewed
 
 ROOT = Path(__file__).parents[2]
 RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "igc2-dg2-opt.zebin"
+CUBIN = ROOT / "samples" / "cuda" / "bin" / "tonemap.sm_80.lines.cubin"
 SOURCES = ROOT / "samples" / "kernels"
 COUNTERS = ("Active", "SendStall", "SbidStall")
 LARGE_COUNT = 50_000

@@ -19,7 +19,7 @@ from symd.web.routes.assets import assets
 from symd.web.site import Site
 from symd.web.viewing import viewed
 from tests.web.browser import chromium, opened
-from tests.web.sites import LARGE_DIGEST, RAYCAST, SOURCES, LargeModule, raycast_profile
+from tests.web.sites import CUBIN, LARGE_DIGEST, RAYCAST, SOURCES, LargeModule, raycast_profile
 
 NOTHING = np.zeros(0, np.uint32)
 EVIL = "</script><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script><!-- & \u2028 ]]>"
@@ -190,6 +190,16 @@ def test_a_kernel_that_cannot_be_listed_does_not_keep_the_others_out(tmp_path, b
         assert page.locator("#code .row.code:not([hidden])").count() == 0
     with pytest.raises(Unsupported, match="sm_60"):
         answers_of(site, LARGE_DIGEST, [each for each in chosen if each[0] == "old"])
+
+
+def test_a_module_of_which_only_lines_are_known_is_written_and_that_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    page = tmp_path / "page.html"
+    assert cli.invoke(["report", str(CUBIN), "-o", str(page)]) == 0
+    said = capsys.readouterr().err
+    assert "symd: 1 of 1 kernels have no instructions in the report" in said
+    assert "nvdisasm" in said
+    assert "tonemap.cu" in page.read_text()
 
 
 def test_a_profile_of_something_else_is_said(tmp_path, capsys):
