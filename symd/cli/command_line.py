@@ -248,16 +248,15 @@ def _explained(work: Callable[[], int]) -> int:
     except Exception as error:  # a defect is shown whole, and must not exit with the code of "no"
         if _is_of_standard_output(error):
             raise
-        if isinstance(error.__cause__, Terminated | KeyboardInterrupt):  # Python 3.11: raised where a class was made
-            return _explained(partial(_raise, error.__cause__))
+        ending = error.__cause__  # Python 3.11 makes a RuntimeError of what a signal raises where a class is made
+        if isinstance(ending, Terminated):
+            raise ending from None
+        if isinstance(ending, KeyboardInterrupt):
+            return INTERRUPTED
         import traceback  # noqa: PLC0415 - hopefully never
 
         traceback.print_exc()
         return DEFECT
-
-
-def _raise(ending: BaseException) -> NoReturn:
-    raise ending
 
 
 def _is_of_standard_output(error: Exception) -> bool:

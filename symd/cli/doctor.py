@@ -163,9 +163,8 @@ def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon:
     write_line(f"symd {__version__}, Python {platform.python_version()}")
     write_line(f"daemon at {daemon['address']}: {daemon['says']}")
     write_line()
-    columns = (
-        shutil.get_terminal_size().columns
-    )  # those of $COLUMNS, or 80, where it is no terminal: this is for people, --json for programs
+    # those of $COLUMNS, or 80, where it is no terminal: this is for people, --json for programs
+    columns = shutil.get_terminal_size().columns
     answering = [_driver_row(each) for each in drivers if not each.problem]
     if answering:
         write_rich(_table(("driver interface", "hardware or simulated", "driver", "devices"), answering), columns)

@@ -58,9 +58,9 @@ class RemovedFiles:
         """Into the places that nobody has taken meanwhile, the lock being held. What the disk refuses is tried again, and then left to ``recovery``:
         whether nothing is. Harmless when repeated."""
         folders = {path.parent for path, _ in self._moved}
-        self._put_back_once()
-        for _ in range(1, _ATTEMPTS if self._moved else 1):
-            time.sleep(_PAUSE_SECONDS)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE_SECONDS)
             self._put_back_once()
             if not self._moved:
                 break
