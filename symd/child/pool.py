@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class Pool:
     def __init__(self, function: str, count: int, *, confined: bool = False) -> None:
         self._command = (sys.executable, "-P", str(_PROGRAM), function, str(os.getpid()), CONFINED if confined else "")
         self._count = count
-        self._starter = ThreadPoolExecutor(1, thread_name_prefix="symd-starter")
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="symd-starter", initializer=_hold_back_sigterm)
         self._turns = threading.BoundedSemaphore(count)
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
@@ -192,6 +193,11 @@ def _at_start(limits: ProcessLimits) -> ProcessLimits:
 def _written(limits: Limits) -> bytes:
     """The fields as a request has them. To write them takes longer than many a question; most are asked with the same ones."""
     return json.dumps(limits._asdict()).encode()
+
+
+def _hold_back_sigterm() -> None:
+    """Processes that this thread starts have its mask from their first instruction on, where ``worker`` ignores SIGTERM only later."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
 
 
 def _start(command: Sequence[str], at_start: ProcessLimits) -> _Worker:

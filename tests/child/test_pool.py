@@ -115,6 +115,19 @@ def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
     assert ask(pool, b"burn 60", one) == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
 
 
+def test_a_process_is_not_ended_by_sigterm_however_early_it_comes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service manager sends it to all processes of a service; one may just have been started."""
+    begin = pool_module.start
+
+    def start(*arguments, **options):
+        process = begin(*arguments, **options)
+        os.kill(process.pid, signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(pool_module, "start", start)
+    assert ask(pool, b"echo") == b"echo"
+
+
 def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
