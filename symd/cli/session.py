@@ -181,29 +181,34 @@ class Session:
                 if isinstance(lines, Lines):
                     lines = lines[:]  # all at once, as none of their addresses is read
                 some = lines[first : first + min(count, _KNOWN_AT_ONCE)]
-                known = self._known_with(some)
                 for start in range(0, len(some), _WRITTEN_AT_ONCE):
-                    yield b"".join([known[line] for line in some[start : start + _WRITTEN_AT_ONCE]])
+                    yield self._again(some, start, start + _WRITTEN_AT_ONCE)
                 refused = self._refused
             self._unreadable += sum(line in refused for line in some) if refused else 0
             first += len(some)
             self._step = _AT_ONCE
 
-    def _known_with(self, lines: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The answers that are kept, with those to these lines, of which most were answered before."""
+    def _again(self, lines: Sequence[bytes], start: int, stop: int) -> bytes:
+        """The answers to the lines from ``start`` to ``stop``, of which most were answered before."""
+        try:
+            return b"".join(map(self._known.__getitem__, lines[start:stop]))
+        except KeyError:
+            self._learn(lines)
+        return b"".join(map(self._known.__getitem__, lines[start:stop]))
+
+    def _learn(self, lines: Sequence[bytes]) -> None:
+        """Keep the answers to lines, and forget others where there are many."""
         known = self._known
         new = [line for line in dict.fromkeys(lines) if line not in known]
-        if new:
-            if len(known) > _KEPT or self._longest * len(known) > _BYTES_AT_ONCE:
-                known.clear()
-                self._refused = set()
-                new = list(dict.fromkeys(lines))
-            written, refused = self._new(new)
-            answered = written.each()
-            known.update(zip(new, answered, strict=True))
-            self._longest = max(self._longest, *map(len, answered))
-            self._refused |= refused
-        return known
+        if len(known) > _KEPT or self._longest * len(known) > _BYTES_AT_ONCE:
+            known.clear()
+            self._refused = set()
+            new = list(dict.fromkeys(lines))
+        written, refused = self._new(new)
+        answered = written.each()
+        known.update(zip(new, answered, strict=True))
+        self._longest = max(self._longest, *map(len, answered))
+        self._refused |= refused
 
     def _new(self, lines: Sequence[bytes]) -> tuple[WrittenAnswers, set[bytes]]:
         """What is written for each line, and those lines that cannot be read; an empty one is none of these."""

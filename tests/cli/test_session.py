@@ -216,6 +216,18 @@ def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.
     assert written == 3 * "".join(_expected(one, line, TextLines(), answer_text) for line in asked)
 
 
+def test_a_line_that_cannot_be_read_counts_also_where_its_answer_is_forgotten_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "_KEPT", 4)
+    monkeypatch.setattr(sessions, "_WRITTEN_AT_ONCE", 2)
+    one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
+    session = Session(one.symbolize, TextLines(), None)
+    known = ["what", *(f"raycast+{number}" for number in range(8))]
+    followed(session, [known, [*known, "raycast+8"]], monkeypatch)
+    assert session._unreadable == 2
+
+
 def test_a_line_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     one, asked = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), []
 
