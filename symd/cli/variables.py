@@ -15,11 +15,10 @@ from symd.cli.module import open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
-from symd.debuginfo.variables import Variable, Visible
 from symd.model.code import DebugScheme
 from symd.model.query_syntax import parse_query
 from symd.model.reasons import ANSWERED, Reason
-from symd.model.variables import InScope
+from symd.model.variables import InScope, Variable, Visible
 
 _ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
 """Reasons with which no variables is an answer."""

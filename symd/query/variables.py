@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from symd.debuginfo.variables import VariableReader, Visible
+from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import Query
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
-from symd.model.variables import InScope
+from symd.model.variables import InScope, Visible
 from symd.query.effort import Effort
 from symd.query.symbolize import symbolize
 

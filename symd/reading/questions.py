@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from symd.budget import Budget
-from symd.debuginfo.variables import Visible
 from symd.elf.constants import SHT_NOBITS, SHT_NULL
 from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.index.column_file import check_size
@@ -22,6 +21,7 @@ from symd.model.code import NO_FACTS, CodeObject, Kernel, Section
 from symd.model.line_tables import LineTable
 from symd.model.listings import ListingPart
 from symd.model.sources import SourceText
+from symd.model.variables import Visible
 from symd.query.listing import chosen
 from symd.query.ptx_lines import ptx_tables
 from symd.query.source_text import from_module

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.containers import unpack
-from symd.debuginfo.variables import VariableReader
+from symd.debuginfo.variables.visible import VariableReader
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
 from symd.query.symbolize import symbolize

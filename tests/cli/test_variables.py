@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.debuginfo.variables import Member, TypeInfo, Variable, Visible
 from symd.model.addresses import SectionOffset
 from symd.model.answers import Answer, Candidate, Reason
-from symd.model.variables import InScope
+from symd.model.variables import InScope, Member, TypeInfo, Variable, Visible
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 

@@ -9,7 +9,7 @@ import pytest
 from symd import containers
 from symd.cores.stopped import WaveRegisters
 from symd.cores.values import MOST_BYTES, values_of
-from symd.debuginfo.variables import VariableReader
+from symd.debuginfo.variables.visible import VariableReader
 from symd.model.variables import (
     LocationPiece,
     LocationRegister,

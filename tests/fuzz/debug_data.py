@@ -19,13 +19,14 @@ from symd.containers.nvidia import cubin
 from symd.debuginfo import embedded_sources
 from symd.debuginfo.layout import assign
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.variables import VariableReader, location_lists
+from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.lane_template import OperandNames
 from symd.debuginfo.variables.location_description import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
+from symd.debuginfo.variables.visible import VariableReader
 from symd.dwarf import DebugSections, line_interpreter, line_program
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers

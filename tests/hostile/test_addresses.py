@@ -14,7 +14,7 @@ import pytest
 from symd import containers
 from symd.config import Limits
 from symd.contexts.placement import placed
-from symd.debuginfo.variables import VariableReader
+from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import BadQuery, Malformed, SymdError
 from symd.index import Index
 from symd.index.module import build_index

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from symd.debuginfo.variables import visible_at
+from symd.debuginfo.variables.visible import visible_at
 from symd.dwarf import DebugSections
 from symd.dwarf.split_units import with_split
 from symd.errors import Malformed, NoDebugData, SymdError

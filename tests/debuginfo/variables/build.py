@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symd.debuginfo.variables import Variable, Visible, visible_at
+from symd.debuginfo.variables.visible import visible_at
 from symd.model.code import CodeObject, DebugScheme, Section, Vendor
+from symd.model.variables import Variable, Visible
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
 
 TEXT = 1

@@ -11,9 +11,8 @@ from dataclasses import replace
 import pytest
 
 from symd import containers
-from symd.debuginfo.variables import VariableReader, visible_at
 from symd.debuginfo.variables.location_records import MOST_BYTES
-from symd.debuginfo.variables.visible import MOST_VARIABLES
+from symd.debuginfo.variables.visible import MOST_VARIABLES, VariableReader, visible_at
 from symd.dwarf.variable_constants import Op
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Vendor

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.debuginfo.variables import VariableReader, type_names
+from symd.debuginfo.variables import type_names
 from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
+from symd.debuginfo.variables.visible import VariableReader
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import Member
 from tests import tools
