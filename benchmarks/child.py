@@ -4,26 +4,23 @@ It imports only what the job needs, so that it also runs where symd is not insta
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import mmap
+import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 
 def index(path: Path) -> int:
     """symd's whole cold index, as its readers make it: out of the mapped file, of a large module into another; returns its
     size in bytes. What it imports on the way is there before the time begins, as all of symbolic is."""
-    import zstandard  # noqa: F401, PLC0415
-
-    import symd.containers.amd.msgpack  # noqa: PLC0415
-    import symd.index.piecewise  # noqa: F401, PLC0415
     from symd.config import Limits  # noqa: PLC0415 - only this job needs it
-    from symd.containers.file_part import LARGE, MAPPED, sha256_of  # noqa: PLC0415 - only this job needs it
+    from symd.containers.file_part import LARGE, MAPPED  # noqa: PLC0415 - only this job needs it
     from symd.index.module import build_index, write_index_in_turn  # noqa: PLC0415 - only this job needs it
-
-    sha256_of(b"")  # which imports hashlib
 
     def work() -> int:
         size = path.stat().st_size
@@ -35,9 +32,23 @@ def index(path: Path) -> int:
                 return len(build_index(data, Limits()))
             return write_index_in_turn(into, data, None, Limits())
 
+    import_as(work)
     gc.disable()  # as the process does that indexes for the daemon (symd/child/worker.py)
-
     return report(work)
+
+
+def import_as(work: Callable[[], object]) -> None:
+    """Import what ``work`` imports on its way; it is done in another process, and nothing else of it is known in this one."""
+    reader, writer = os.pipe()
+    if not os.fork():
+        before = set(sys.modules)
+        work()
+        os.write(writer, " ".join(name for name in sys.modules if name not in before).encode())  # fits into a pipe
+        os._exit(0)
+    os.close(writer)
+    os.wait()
+    for name in os.read(reader, 1 << 16).decode().split():
+        importlib.import_module(name)
 
 
 def symcache(path: Path) -> int:
