@@ -44,10 +44,10 @@ def _segments(code: CodeObject) -> Iterator[tuple[str, int, str]]:
 
 def is_same(one: CodeIdentity, other: CodeIdentity) -> bool:
     """Whether all pieces of the code have the same names, sizes and bytes; where a loader changed the bytes, names and
-    sizes."""
+    sizes, of those pieces that it loaded."""
     if one.relocated or other.relocated:
-        mine, theirs = ([(name, size) for name, size, _ in each.known_by] for each in (one, other))
-        return bool(mine) and mine == theirs
+        mine, theirs = ({(name, size) for name, size, _ in each.known_by} for each in (one, other))
+        return bool(mine and theirs) and (one.relocated and mine <= theirs or other.relocated and theirs <= mine)
     return bool(one.known_by) and one.known_by == other.known_by
 
 

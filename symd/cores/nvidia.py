@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.budget import Budget, exceeded
 from symd.containers.format import Element
@@ -89,10 +90,9 @@ class _Lanes:
     error_pc: U64
     has_error_pc: U64
     active: U64
-    broken: U64
     stack: I64
-    raised: U64
-    """Whether any lane of the warp has an exception."""
+    trapped: U64
+    """Whether the lane stopped at a breakpoint or trap."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -204,28 +204,24 @@ class _Reading:
         mask = warps["existing"].astype(np.int64)[np.maximum(warp, 0)] if len(warps) else np.zeros(len(lanes), np.int64)
         row = np.flatnonzero(placed & (mask >> np.clip(number, 0, 63) & 1 == 1))
         warp, cta, sm, device, number = (each[row] for each in (warp, cta, sm, device, number))
-        exception = lanes["exception"][row]
-        error_pc, has_error_pc = self._error_pcs(warp, sm, number, exception)
+        active = warps["active"][warp] >> number.astype(np.uint64) & np.uint64(1)
+        raised = _any_of_warp(lanes["exception"][row] != 0, warp, len(warps))
+        exception = np.where(_meant(lanes["exception"][row] != 0, active, warp), lanes["exception"][row], np.uint64(0))
+        error_pc, has_error_pc = self._error_pcs(warp, sm, active, exception)
+        trapped = _meant((warps["broken"][warp] != 0) & ~raised, active, warp)
         return _Lanes(
             *(row, warp, cta, sm, device, self._grids(device, self.ctas["grid"][cta]), number),
             *(lanes["pc"][row], lanes["function_offset"][row], exception, error_pc, has_error_pc),
-            *(
-                warps["active"][warp] >> number.astype(np.uint64) & np.uint64(1),
-                (warps["broken"][warp] != 0).astype("u8"),
-            ),
-            self._call_stacks()[row],
-            np.isin(warp, warp[exception != 0]).astype("u8"),
+            *(active, self._call_stacks()[row], trapped.astype("u8")),
         )
 
-    def _error_pcs(self, warp: I64, sm: I64, number: I64, exception: U64) -> tuple[U64, U64]:
+    def _error_pcs(self, warp: I64, sm: I64, active: U64, exception: U64) -> tuple[U64, U64]:
         """For each lane the address that raised its error, and whether there is one: the warp's, else that of the SM. It
         means the lanes that have an exception; where none of the warp has, those that were active."""
         warps, sms = self.warps, self.sms
-        raised = np.zeros(len(warps), np.bool_)
-        raised[warp[exception != 0]] = True
-        active = warps["active"][warp] >> number.astype(np.uint64) & np.uint64(1) != 0
         of_warp = warps["valid"][warp] != 0
-        meant = np.where(raised[warp], exception != 0, active & of_warp)
+        raised = _any_of_warp(exception != 0, warp, len(warps))
+        meant = np.where(raised, exception != 0, (active != 0) & of_warp)
         valid = meant & (of_warp | (sms["valid"][sm] != 0))
         address = np.where(of_warp, warps["error_pc"][warp], sms["error_pc"][sm])
         return np.where(valid, address, np.uint64(0)), valid.astype(np.uint64)
@@ -268,7 +264,7 @@ class _Reading:
         if not len(lanes):
             return []
         same = (lanes.device, lanes.grid, lanes.pc, lanes.offset, lanes.exception, lanes.error_pc, lanes.has_error_pc)
-        columns = [column.astype(np.uint64) for column in (*same, lanes.active, lanes.broken, lanes.stack)]
+        columns = [column.astype(np.uint64) for column in (*same, lanes.active, lanes.trapped, lanes.stack)]
         distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
         limit = self.budget.limits.core_stacks
         if distinct.shape[1] > limit:
@@ -345,7 +341,7 @@ class _Reading:
         fault = cuda_fault(int(lanes.exception[lane]))
         if fault is None and lanes.has_error_pc[lane]:
             fault = cuda_fault(int(self.sms["exception"][lanes.sm[lane]]))
-        if fault is None and lanes.broken[lane] and not lanes.raised[lane]:
+        if fault is None and lanes.trapped[lane]:
             fault = TRAPPED
         return fault
 
@@ -441,6 +437,19 @@ class _Reading:
                 waves=(),
                 notes=(f"SM {int(self.sms['id'][sm])} reports it; its warps had ended",),
             )
+
+
+def _any_of_warp(which: NDArray[np.bool_], warp: I64, count: int) -> NDArray[np.bool_]:
+    """For each lane whether any of its warp is among ``which``."""
+    found = np.zeros(count, np.bool_)
+    found[warp[which]] = True
+    return found[warp]
+
+
+def _meant(which: NDArray[np.bool_], active: U64, warp: I64) -> NDArray[np.bool_]:
+    """Whom an error of a warp means that a dump says of all its lanes: those that were executing. Where none of ``which`` was, all."""
+    executing = which & (active != 0)
+    return np.where(_any_of_warp(executing, warp, int(warp.max(initial=0)) + 1), executing, which)
 
 
 def _texts(number: int, known: CodeObject, relocated: CodeObject) -> Iterator[LoadedText]:

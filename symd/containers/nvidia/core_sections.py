@@ -44,12 +44,14 @@ NO_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One kind of table: its section type, the bytes that a row had from the beginning, and where its fields stand."""
+    """One kind of table: its section type, the bytes that a row had from the beginning, and where its fields stand. ``single``: it has
+    one row, and drivers give no size of rows (580.159)."""
 
     name: str
     kind: int
     least: int
     fields: Mapping[str, tuple[int, str]]
+    single: bool = False
 
 
 def _fields(*named: tuple[str, str]) -> dict[str, tuple[int, str]]:
@@ -119,6 +121,7 @@ METADATA = Layout(
         ("generator", "u8"),
         *((name, "u4") for name in ("driver", "driver_minor", "cuda", "cuda_minor", "flags", "time")),
     ),
+    single=True,
 )
 GLOBAL_MEMORY = (_USER + 1, _USER + 2)
 """Managed and global memory, at its device address."""
@@ -231,6 +234,8 @@ class CoreSections:
         """Every row of a kind of table. Raises LimitExceeded."""
         sections = self.of_kind(layout.kind)
         sizes = self._headers["entry_size"][sections].astype(np.int64)
+        if layout.single:
+            sizes = np.where(sizes == 0, self._headers["size"][sections].astype(np.int64), sizes)
         sound = (sizes >= layout.least) & (sizes <= _LONGEST_ROW)
         damaged = len(sound) - int(sound.sum())
         if damaged:

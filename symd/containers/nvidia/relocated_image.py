@@ -9,36 +9,55 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symd.elf import Elf, Symbol
-from symd.elf.constants import STT_FUNC, STT_SECTION
+from symd.elf.constants import SHF_EXECINSTR, STT_FUNC, STT_SECTION
 from symd.model.code import Section
 
 _ADDRESS_SPACE_BYTES = 1 << 64
 
 
 def is_relocated(image: Elf, symbols: Sequence[Symbol]) -> bool:
-    """Whether functions lie past the end of their sections, all of them: in a cubin from a file none does."""
-    functions = [one for one in symbols if one.type == STT_FUNC and _text(image, one) is not None]
-    return bool(functions) and all(one.value > image.sections[one.section].size for one in functions)
+    """Whether functions lie past the end of their sections: in a cubin from a file none does. The driver loads functions when they
+    are needed first (CUDA_MODULE_LOADING), and those that nobody needed are still at 0."""
+    return bool(_loaded(image, symbols))
 
 
 def placed(image: Elf, symbols: Sequence[Symbol]) -> tuple[Elf, list[Symbol]]:
     """The image with its text sections at their device addresses, and the symbols of text counted from the start of
-    their section again. A section that no symbol places stays at 0, where no device address is."""
+    their section again. Sections that were not loaded are no text: their debug data has no addresses, so that it would mean one another's
+    code."""
     bases = _bases(image, symbols)
-    sections = tuple(
-        replace(section, address=bases[section.index]) if section.index in bases else section
-        for section in image.sections
-    )
+    sections = tuple(_at(section, bases.get(section.index)) for section in image.sections)
     return replace(image, sections=sections), [_counted(one, bases) for one in symbols]
 
 
-def _bases(image: Elf, symbols: Sequence[Symbol]) -> dict[int, int]:
-    """The address of each text section: its section symbol's, else the lowest of its functions'."""
-    functions: dict[int, int] = {}
-    own: dict[int, int] = {}
+def _at(section: Section, base: int | None) -> Section:
+    if base is not None:
+        return replace(section, address=base)
+    return replace(section, flags=section.flags & ~SHF_EXECINSTR) if section.executable else section
+
+
+def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:
+    """The text sections all of whose functions lie past their end, and whose own symbol, if they have one, was moved too."""
+    inside, outside, unmoved = set(), set(), set()
     for one in symbols:
         text = _text(image, one)
-        if text is None or one.value + text.size >= _ADDRESS_SPACE_BYTES:
+        if text is None:
+            continue
+        if one.type == STT_SECTION and not one.value:
+            unmoved.add(one.section)
+        elif one.type == STT_FUNC:
+            (outside if one.value > text.size else inside).add(one.section)
+    return outside - inside - unmoved
+
+
+def _bases(image: Elf, symbols: Sequence[Symbol]) -> dict[int, int]:
+    """The address of each text section that was loaded: its section symbol's, else the lowest of its functions'."""
+    functions: dict[int, int] = {}
+    own: dict[int, int] = {}
+    loaded = _loaded(image, symbols)
+    for one in symbols:
+        text = _text(image, one)
+        if text is None or one.section not in loaded or one.value + text.size >= _ADDRESS_SPACE_BYTES:
             continue
         if one.type == STT_SECTION and one.value:
             own[one.section] = one.value
