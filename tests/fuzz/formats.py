@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 
 from symd import containers, elf
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import bounded_yaml, uri
+from symd.containers import bounded_yaml, host_elf, uri
 from symd.containers.amd import msgpack as amd_msgpack
+from symd.containers.file_part import part_of
 from symd.containers.format import Element, Format
 from symd.containers.intel import ze_info
+from symd.containers.khronos.modules_in_data import FoundModules, modules_in
 from symd.containers.nvidia import nv_info
 from symd.elf.constants import SHT_DYNSYM, SHT_SYMTAB
 from symd.model.code import CodeObject
 from symd.query.breakpoints import parse_source_line
 from symd.query.mangled import qualified_name
 from symd.query.syntax import parse_query
+from symd.spirv.grammar import Op
+from symd.spirv.words import split
 from symd.split_debug.join import joined
 from symd.split_debug.slim import slim
-from tests.fuzz import bundle, seeds
+from tests.fuzz import bundle, seeds, vulkan
 from tests.fuzz.elf_sections import section_of
+from tests.fuzz.mutations import Change
 from tests.fuzz.target import Refused, Target, fitting
 
 LIMITS = Limits()
+_any_section = section_of()
+_VERSIONS = {0x10000 + (minor << 8) for minor in range(7)}
+"""SPIR-V 1.0 to 1.6."""
 
 
 def read_elf(data: bytes) -> None:
@@ -65,6 +76,35 @@ def unpack(data: bytes) -> None:
     with fitting():
         for code in containers.unpack(data, LIMITS).objects:
             describe(code)
+
+
+def read_modules_in_data(data: bytes) -> None:
+    """The modules of a section: in order, each whole, and by itself what it is among the others."""
+    with fitting():
+        found = modules_in(part_of(data), ".rodata", Budget(LIMITS))
+        assert len(found.extents) + found.headers_alone == sum(_begins_module(data, at) for at in _magics(data))
+        end = 0
+        for extent in found.extents:
+            module = data[extent]
+            assert end <= extent.start < extent.stop <= len(data), (extent, end)
+            assert modules_in(part_of(module), "", Budget(LIMITS)) == FoundModules((slice(0, len(module)),), 0), extent
+            words = split(module)
+            assert not words.problem and int(words.opcode[-1]) in (Op.FunctionEnd, Op.ExtInst), (extent, words)
+            end = extent.stop
+
+
+def _magics(content: bytes) -> Iterator[int]:
+    at = content.find(vulkan.MAGIC)
+    while at >= 0:
+        yield at
+        at = content.find(vulkan.MAGIC, at + 1)
+
+
+def _begins_module(content: bytes, at: int) -> bool:
+    if len(content) < at + 24:
+        return False
+    _, version, _, bound, schema, first = struct.unpack_from("<6I", content, at)
+    return version in _VERSIONS and bound != 0 and schema == 0 and first == 2 << 16 | Op.Capability
 
 
 def read_yaml(data: bytes) -> None:
@@ -164,6 +204,15 @@ def _metadata() -> list[bytes]:
     return seeds.spread(note.data for note in notes if len(note.data) > 32)
 
 
+@cache
+def _hosts() -> list[bytes]:
+    return [*seeds.of_format(host_elf)(), *vulkan.programs()]
+
+
+def _host_changed(dice: random.Random, data: bytes, change: Change) -> bytes:
+    return (vulkan.mutate if vulkan.holds(data) else _any_section)(dice, data, change)
+
+
 _WRITTEN = (
     b"0x1000",
     b"vadd+0x1b0",
@@ -181,6 +230,8 @@ TARGETS: Mapping[str, Target] = {
     "elf": Target(read_elf, seeds.images, section_of()),
     **{f"containers.{form.__name__.rpartition('.')[2]}": reader_of(form) for form in containers.FORMATS},
     "containers.unpack": Target(unpack, seeds.files, section_of()),
+    "containers.host_elf": replace(reader_of(host_elf), seeds=_hosts, mutate=_host_changed),
+    "modules_in_data": Target(read_modules_in_data, vulkan.sections, vulkan.mutate_section),
     "yaml": Target(read_yaml, _ze_infos),
     "ze_info": Target(read_ze_info, _ze_infos),
     "amd_metadata": Target(read_amd_metadata, _metadata),

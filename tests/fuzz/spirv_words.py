@@ -13,6 +13,7 @@ from tests.fuzz.mutations import Change, below
 _MAGIC = 0x07230203
 _HEADER = 5
 """Words in front of the first instruction."""
+HEADER_BYTES = 4 * _HEADER
 _NUMBERS = (0, 1, 2, 3, 12, 100, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _LARGEST_KNOWN = 1 << 16
 """Bytes of a module of which is kept what was read."""
@@ -20,6 +21,12 @@ _LARGEST_KNOWN = 1 << 16
 
 def is_spirv(data: bytes) -> bool:
     return data[:4] == _MAGIC.to_bytes(4, "little")
+
+
+def extent(data: bytes) -> int:
+    """Bytes of the header, and of the instructions behind it as far as they have a size."""
+    _, instructions = _split(data) if len(data) <= _LARGEST_KNOWN else _split.__wrapped__(data)
+    return min(len(data), HEADER_BYTES + sum(map(len, instructions)))
 
 
 def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
@@ -32,7 +39,7 @@ def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
     instructions = list(kept)
     for _ in range((1, 1, 2, 4)[below(dice, 4)]):
         _change(dice, instructions, words)
-    return data[: 4 * _HEADER] + b"".join(instructions)
+    return data[:HEADER_BYTES] + b"".join(instructions)
 
 
 @lru_cache(maxsize=256)
