@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -17,6 +17,8 @@ from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.containers.nvidia import cubin
 from symd.debuginfo import embedded_sources
+from symd.debuginfo.folded_sequences import find_folded
+from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import location_lists
@@ -27,7 +29,7 @@ from symd.debuginfo.variables.location_description import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader
-from symd.dwarf import DebugSections, line_interpreter, line_program
+from symd.dwarf import DebugSections, line_interpreter, line_program, unit_ranges
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers
 from symd.dwarf.line_program import ProgramRows
@@ -41,8 +43,10 @@ from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.spirv_check import check
 from tests.debuginfo.both_ways import alone, plain, together
+from tests.debuginfo.folded_one_by_one import judged
 from tests.fuzz import bundle, seeds, spirv_words
 from tests.fuzz.elf_sections import section_of
+from tests.fuzz.folded import objects as folded
 from tests.fuzz.target import Refused, Target, fitting
 
 LIMITS = Limits()
@@ -51,6 +55,7 @@ NAMES = ELF_NAMES
 _PARTS = 1 + len(NAMES)
 _LINES = (".debug_line", ".debug_line_str", ".debug_str")
 _LISTS = (".debug_ranges", ".debug_rnglists", ".debug_loc", ".debug_loclists", ".debug_addr")
+_SAY_WHOSE = (".debug_line", ".debug_info", ".debug_abbrev", ".debug_ranges", ".debug_rnglists", ".debug_addr")
 _VENDORS = tuple(Vendor)
 _TEXT = np.dtype([("address", "<u8"), ("size", "<u4")])
 
@@ -58,8 +63,18 @@ _TEXT = np.dtype([("address", "<u8"), ("size", "<u4")])
 @cache
 def _bundles() -> tuple[bytes, ...]:
     """Text and debug sections of the samples; the vendor's number goes first."""
+    return _bundled(seeds.debug_code())
+
+
+@cache
+def _folded() -> tuple[bytes, ...]:
+    """The same of code objects with folded functions."""
+    return _bundled(code for data in folded.objects() for code in containers.unpack(data, LIMITS).objects)
+
+
+def _bundled(codes: Iterable[CodeObject]) -> tuple[bytes, ...]:
     found = []
-    for code in seeds.debug_code():
+    for code in codes:
         layout = assign(code)
         contents = relocated(code, layout)
         text = np.array(list(zip(layout.base.tolist(), layout.size.tolist(), strict=True)), _TEXT)
@@ -136,6 +151,24 @@ def read_together(data: bytes) -> None:
     found, _ = together([first, code, *others])
     [(_, expected)] = alone([code])
     assert [plain(debug) for _, debug in found] == [first_alone, plain(expected), *others_alone]
+
+
+def read_folded(data: bytes) -> None:
+    """Line sequences at one place: which are other functions', found at once and one by one; then the index of it all."""
+    code = _code(data)
+    with fitting():
+        layout = assign(code)
+        sections = relocated(code, layout)
+        units = dwarf.read_units(sections, LIMITS)
+        lines = dwarf.read_lines(sections, units, LIMITS)
+        scopes = dwarf.read_scopes(sections, lines, units)
+        functions = function_lines(scopes)
+        found = find_folded(sections, lines, scopes, units, functions, layout)
+        one_by_one = judged(unit_ranges(sections, units), lines, scopes, units, functions, layout)
+    of_others = set() if found.of_others is None else set(np.flatnonzero(found.of_others).tolist())
+    doubted = list(zip(*(column.tolist() for column in found.doubted), strict=True))
+    assert of_others == one_by_one.of_others, (of_others, one_by_one)
+    assert doubted == one_by_one.doubted, (doubted, one_by_one)
 
 
 @cache
@@ -342,6 +375,9 @@ TARGETS: Mapping[str, Target] = {
     "dwarf.units": Target(read_units, _bundles, bundle.part_of(_PARTS, {1, 2})),
     "dwarf.scopes": Target(read_scopes, _bundles, bundle.part_of(_PARTS)),
     "dwarf.small_objects": Target(read_together, _bundles, bundle.part_of(_PARTS)),
+    "dwarf.folded": Target(
+        read_folded, _folded, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _SAY_WHOSE})
+    ),
     "dwarf.range_lists": Target(
         read_scopes, _with_lists, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _LISTS})
     ),

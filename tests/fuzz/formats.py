@@ -89,7 +89,8 @@ def read_modules_in_data(data: bytes) -> None:
             assert end <= extent.start < extent.stop <= len(data), (extent, end)
             assert modules_in(part_of(module), "", Budget(LIMITS)) == FoundModules((slice(0, len(module)),), 0), extent
             words = split(module)
-            assert not words.problem and int(words.opcode[-1]) in (Op.FunctionEnd, Op.ExtInst), (extent, words)
+            assert not words.problem, (extent, words)
+            assert int(words.opcode[-1]) in (Op.FunctionEnd, Op.ExtInst), (extent, words)
             end = extent.stop
 
 

@@ -10,13 +10,23 @@ from functools import cache
 from itertools import cycle, islice
 
 from symd import containers
-from tests.fuzz import nested
+from symd.containers import host_elf
+from symd.containers.amd import amdgpu
+from tests.fuzz import nested, vulkan
+from tests.fuzz.folded import objects as folded
 from tests.fuzz.target import Target
+
+VULKAN, FOLDED = "vulkan", "folded"
 
 
 def kind(data: bytes) -> str:
-    """The name of the outermost format; "none" where no reader claims the bytes."""
+    """The name of the outermost format; "none" where no reader claims the bytes. Host programs with modules among their data, and code objects
+    with folded functions, are kinds of their own."""
     form = containers.identify(data)
+    if form is host_elf and vulkan.holds(data):
+        return VULKAN
+    if form is amdgpu and folded.is_folded(data):
+        return FOLDED
     return form.NAME if form else "none"
 
 

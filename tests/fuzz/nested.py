@@ -14,8 +14,9 @@ from symd.budget import Budget
 from symd.config import MIB, Limits
 from symd.containers.format import Element
 from symd.errors import SymdError
-from tests.fuzz import seeds, spirv_words
+from tests.fuzz import seeds, spirv_words, vulkan
 from tests.fuzz.elf_sections import section_of
+from tests.fuzz.folded import objects as folded
 from tests.fuzz.mutations import Change
 from tests.hostile.wrappers import WRAPPERS
 
@@ -36,8 +37,9 @@ _SMALL = Limits(expansion=4 * MIB)
 
 @cache
 def files() -> tuple[bytes, ...]:
-    """Samples, and the images inside them."""
-    return tuple(sorted({*seeds.files(), *seeds.images()}, key=lambda data: (len(data), data)))
+    """Samples, and the images inside them; host programs with modules among their data, and code objects with folded functions."""
+    made = (*vulkan.programs(), *folded.objects())
+    return tuple(sorted({*seeds.files(), *seeds.images(), *made}, key=lambda data: (len(data), data)))
 
 
 def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
@@ -54,7 +56,11 @@ def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
             at = dice.randrange(len(inside))
             inside[at] = mutate(dice, inside[at], change)
             return make(*inside)
-    if data[:4] == b"\x7fELF" and dice.random() < 7 / 8:
+    if vulkan.holds(data):
+        changed = vulkan.mutate(dice, data, change)
+    elif folded.is_folded(data):
+        changed = folded.mutate(dice, data, change)
+    elif data[:4] == b"\x7fELF" and dice.random() < 7 / 8:
         changed = _any_section(dice, data, change)
     else:
         changed = spirv_words.mutate(dice, data, change)
