@@ -13,22 +13,27 @@ import pytest
 from symd import containers, elf
 from symd.budget import Budget
 from symd.config import MIB, Limits
+from symd.containers.file_part import FilePart
 from symd.containers.format import Element
+from symd.containers.khronos.modules_in_data import FoundModules, modules_in
+from symd.debuginfo.folded_sequences import NOTHING_FOLDED
 from symd.errors import StoreUnavailable, SymdError
 from symd.index.first_answer import first_answer
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer
 from symd.spirv.words import split
 from tests.builders.elf import Section, build_elf, compress
-from tests.fuzz import answers, bundle, child, counts, distillation, nested, spirv_words, watchdog
+from tests.fuzz import answers, bundle, child, counts, distillation, nested, spirv_words, vulkan, watchdog
 from tests.fuzz.__main__ import named
 from tests.fuzz.elf_sections import section_of
+from tests.fuzz.folded import objects as folded
 from tests.fuzz.kinds import kind
 from tests.fuzz.mutations import SAMPLES
 from tests.fuzz.target import Target, fitting
 from tests.fuzz.targets import TARGETS, target_of
 from tests.fuzz.trial import State, StateFile, Trial, keep
 from tests.fuzz.wire import WireFuzzer
+from tests.hostile.wrappers import WRAPPERS
 from tests.soak.daemon import serving
 
 SEED = 20
@@ -240,6 +245,46 @@ def test_instructions_of_a_changed_module_begin_where_they_are_looked_for() -> N
     assert len(set(by_instructions)) > 100
     assert not [each for each in by_instructions if split(each).problem]
     assert spirv_words.mutate(random.Random(1), b"no SPIR-V", lambda content: content[:2]) == b"no"
+
+
+def test_of_modules_among_data_one_is_changed_and_the_others_are_found() -> None:
+    program = vulkan.program([bytes(3), *vulkan.modules()[:3]], [vulkan.modules()[3]])
+    assert {kind(data) for data in (program, *vulkan.programs())} == {"vulkan"}
+    assert kind(WRAPPERS["host-elf"](vulkan.modules()[0])) == "host-elf"
+    changed = [vulkan.mutate(random.Random(number), program, lambda content: content[:-1]) for number in range(200)]
+    assert Counter(map(kind, changed))["vulkan"] > 190
+    kept = Counter(len(set(vulkan.modules()[:4]) & set(_unpacked(data))) for data in changed)
+    assert kept[3] > 100
+    assert len(set(changed)) > 100
+
+
+def test_modules_that_are_not_what_they_are_alone_are_a_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TARGETS["modules_in_data"]
+
+    def too_long(data: FilePart, name: str, budget: Budget) -> FoundModules:
+        found = modules_in(data, name, budget)
+        return found._replace(extents=tuple(slice(each.start, each.stop + 4) for each in found.extents))
+
+    monkeypatch.setattr("tests.fuzz.formats.modules_in", too_long)
+    for data in target.seeds():
+        with pytest.raises(AssertionError):
+            target.run(data)
+
+
+def test_folded_code_stays_folded_where_it_is_changed() -> None:
+    assert {kind(data) for data in folded.objects()} == {"folded"}
+    data = folded.objects()[0]
+    changed = [folded.mutate(random.Random(number), data, lambda content: content[:-1]) for number in range(40)]
+    assert Counter(map(kind, changed))["folded"] > 35
+
+
+def test_sequences_that_are_judged_otherwise_one_by_one_are_a_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each seed has sequences at one place, of which one is another function's or none is known to be the one's."""
+    target = TARGETS["dwarf.folded"]
+    monkeypatch.setattr("tests.fuzz.debug_data.find_folded", lambda *_: NOTHING_FOLDED)
+    for data in target.seeds():
+        with pytest.raises(AssertionError):
+            target.run(data)
 
 
 @pytest.mark.parametrize("form", ["gzip", "ccob", "archive", "cuda-fatbin", "igc-debug"])
