@@ -125,6 +125,10 @@ ARTEFACTS = (
         "dpcpp_kernels", about="(`libsycl-jit`, `-g`)",
     ),
     Artefact(
+        "vulkan-layers", ("**/*.so",), ("embedded-spirv", "spirv-kernels"), (Wheel("ai-ml-emulation-layer-for-vulkan", "0.11.0"),),
+        about="(Vulkan)", small=True,
+    ),
+    Artefact(
         "slang", ("*.spv",), ("spirv-kernels", "spirv-positions"), (Wheel("slangpy", "0.43.1"),), "slang_shaders",
         about="(Slang 2026.12)",
     ),

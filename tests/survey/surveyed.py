@@ -15,6 +15,7 @@ from typing import Any
 from tests.survey.artefacts import PROGRAMS, Artefact, Bound, Bounds
 from tests.survey.case import Case, Compared, SurveyError, answered, symd
 from tests.survey.compare import COMPARISONS, nvidia_tools
+from tests.survey.compare.embedded_spirv import arrays
 from tests.survey.compare.offloading import holds_device_code
 from tests.survey.measured import Usage, run
 from tests.survey.registries import Unreachable
@@ -75,22 +76,23 @@ def survey(artefact: Artefact, folder: Path) -> Row:
 
 
 def files(artefact: Artefact, folder: Path) -> tuple[list[Path], list[Path]]:
-    """The files of the artefact that hold device code, and the others. Host programs are told apart by readelf."""
+    """The files of the artefact that hold device code, and the others. Host programs are told apart by readelf: by their sections, and by variables
+    that are SPIR-V modules."""
     source = fetched(artefact, folder)
     found = sorted({path.resolve() for pattern in artefact.files for path in source.glob(pattern) if path.is_file()})
     if artefact.program or artefact.checkout:
         return found, []
-    holding = [holds_device_code(path) for path in found]
+    holding = [holds_device_code(path) or bool(arrays(path)) for path in found]
     return list(compress(found, holding)), [path for path, holds in zip(found, holding, strict=True) if not holds]
 
 
 def refuse(paths: Sequence[Path], folder: Path, row: Row) -> None:
-    """symd finds no device code where readelf lists no section of it."""
+    """symd finds no device code where readelf lists none."""
     for path in paths:
         done = symd(["info", path], folder)
         row.compared[HOST_FILES] = row.compared.get(HOST_FILES, 0) + 1
         if done.code != INVALID:
-            row.problems.append(f"{path.name}: no section of device code, and symd info exits with {done.code}")
+            row.problems.append(f"{path.name}: no device code, and symd info exits with {done.code}")
 
 
 def fetched(artefact: Artefact, folder: Path) -> Path:

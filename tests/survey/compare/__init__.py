@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tests.survey.case import Case, Compared
 from tests.survey.compare import (
     elf_symbols,
+    embedded_spirv,
     hpcstruct,
     llvm_symbolizer,
     nvidia_tools,
@@ -25,6 +26,7 @@ COMPARISONS: dict[str, Callable[[Case], Compared]] = {
     "pyelftools": pyelftools.debug_data,
     "nvdisasm": nvidia_tools.positions,
     "cuobjdump": nvidia_tools.cubins,
+    "embedded-spirv": embedded_spirv.modules,
     "spirv-kernels": spirv_tools.kernels,
     "spirv-positions": spirv_tools.positions,
     "hpcstruct": hpcstruct.lines,
