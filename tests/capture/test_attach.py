@@ -24,10 +24,11 @@ from symd.capture.memory_search import MemorySearch, SearchCounts
 from symd.capture.process import Mapping, Process
 from symd.capture.records import parse_record
 from symd.config import Limits
+from symd.containers import unpack
 from symd.containers.intel import igc_debug
 from symd.errors import FailedPrecondition, InvalidInput, LimitExceeded
 from symd.model.captures import CaptureApi, CaptureWay, ModuleFound, ModuleLoaded
-from tests.builders.elf import build_elf
+from tests.builders.elf import ALLOC, ET_DYN, Section, build_elf
 from tests.capture import records_made
 
 ROOT = Path(__file__).parents[2]
@@ -282,6 +283,20 @@ def test_of_a_host_program_its_tables_say_whether_it_carries_device_code(tmp_pat
         mapped_file.device_code(file.fileno(), Limits(folder_bytes=4096))
     with without.open("rb") as file:
         assert mapped_file.device_code(file.fileno(), Limits(folder_bytes=4096)) is None
+
+
+def test_of_a_vulkan_library_no_section_says_that_it_has_device_code(tmp_path: Path) -> None:
+    """To find its modules the data of every mapped file would have to be read."""
+    library = tmp_path / "libshaders.so"
+    library.write_bytes(vulkan_library())
+    assert unpack(library.read_bytes()).objects
+    with library.open("rb") as file:
+        assert mapped_file.device_code(file.fileno(), Limits()) is None
+
+
+def vulkan_library() -> bytes:
+    data = Section(".rodata", flags=ALLOC, address=0x2000, data=(ROOT / "samples/spirv/bin/waves.g.spv").read_bytes())
+    return build_elf(machine=62, type=ET_DYN, sections=[data])
 
 
 @pytest.mark.parametrize("field", [(40, 8, (1 << 64) - 64), (40, 8, 1 << 40), (58, 2, 0xFFFF), (62, 2, 0xFFFF)])

@@ -16,6 +16,7 @@ from symd.capture import folder
 from symd.capture.folder import Finding, FolderModule, FolderWatch, LeftOut
 from symd.config import Limits
 from symd.errors import InvalidInput, Malformed, Unsupported
+from tests.builders.elf import ALLOC, ET_DYN, Section, build_elf
 from tests.tools import require
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
@@ -89,6 +90,15 @@ def test_equal_bytes_count_once_and_other_files_are_counted(place: Path, watched
     counts = watched.counts
     assert (counts.modules, counts.repeated, counts.other, counts.left_out) == (1, 2, 3, 0)
     assert list(watched.present()) == []
+
+
+def test_a_library_with_spirv_among_its_data_is_a_module(place: Path, watched: FolderWatch) -> None:
+    """As Vulkan's have it, in no section of its own."""
+    data = Section(".rodata", flags=ALLOC, address=0x2000, data=SPIRV)
+    old(place / "libshaders.so", build_elf(machine=62, type=ET_DYN, sections=[data]))
+    (module,) = list(watched.present())
+    assert isinstance(module, FolderModule)
+    assert (module.format, module.kernels) == ("host-elf", ("walks", "darts"))
 
 
 def test_what_arrives_is_taken_once_and_when_it_is_closed(place: Path, watched: FolderWatch) -> None:

@@ -129,6 +129,10 @@ ARTEFACTS = (
         about="(Vulkan)", small=True,
     ),
     Artefact(
+        "ggml-vulkan", ("**/libonnxruntime_ggml.so",), ("embedded-spirv", "spirv-kernels"), (Wheel("onnxruntime-ggml", "0.2.0"),),
+        about="(ggml's Vulkan backend)",
+    ),
+    Artefact(
         "slang", ("*.spv",), ("spirv-kernels", "spirv-positions"), (Wheel("slangpy", "0.43.1"),), "slang_shaders",
         about="(Slang 2026.12)",
     ),
