@@ -11,7 +11,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -192,11 +192,21 @@ def _created(temporary: Path, path: Path) -> BinaryIO:
         mode = _PRIVATE_MODE | replaced.st_mode & _USUAL_MODE
     while True:
         stream = os.fdopen(os.open(temporary, _CREATING, mode), "wb")
-        with suppress(OSError):  # a disk that has no locks: nobody gets one to remove it either
-            fcntl.flock(stream.fileno(), fcntl.LOCK_EX)
-        if os.fstat(stream.fileno()).st_nlink:
+        if _locks(stream) and os.fstat(stream.fileno()).st_nlink:
             return stream
         stream.close()  # it was taken for an abandoned one before it was locked
+        temporary.unlink(missing_ok=True)
+
+
+def _locks(stream: BinaryIO) -> bool:
+    """Whether nobody else holds the lock of a new file: one who may read it could do so for ever."""
+    try:
+        fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # a disk that has no locks: nobody gets one to remove it either
+    return True
 
 
 def _remove_abandoned(path: Path) -> None:

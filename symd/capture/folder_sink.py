@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
@@ -23,12 +22,14 @@ from typing import Final, Self
 from symd.capture.event_json import begins_event, event_line, event_of_line
 from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
+from symd.private_lock import private_lock
 from symd.symbolic_links import resolved
 
 EVENTS: Final = "captures.jsonl"
 MODULES: Final = "modules"
 SOURCES: Final = "sources"
 """Source texts that lines name, where ``symd run --debug-lines`` asked for them."""
+LOCK: Final = ".lock"
 _TAIL_BYTES: Final = 1 << 16
 _SAFELY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NO_FILE: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
@@ -48,7 +49,8 @@ class FolderSink:
         self._room = most
         try:
             self.folder = folder = resolved(folder)
-            (folder / MODULES).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._modules = own_folder(folder / MODULES)
             self._events = _opened(folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             self._file = _identity(self._events)
         except OSError as error:
@@ -109,16 +111,13 @@ class FolderSink:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._events, fcntl.LOCK_EX)
-        try:
+        with private_lock(self.folder / LOCK, kept=True):  # the list itself others may read, and so lock
             yield
-        finally:
-            fcntl.flock(self._events, fcntl.LOCK_UN)
 
     def _keep(self, data: bytes) -> str:
         """The module's digest, after its file is there."""
         digest = hashlib.sha256(data).hexdigest()
-        path = self.folder / MODULES / digest
+        path = self._modules / digest
         if path.exists():
             return digest
         self._take_room(len(data))
@@ -131,6 +130,17 @@ class FolderSink:
             partial.unlink(missing_ok=True)
             raise
         return digest
+
+
+def own_folder(folder: Path) -> Path:
+    """Where a folder inside one of captures leads, which is made where it is not there. Raises OSError, FailedPrecondition where another user's
+    link leads there, InvalidInput where it is another user's, who could put a link in its place."""
+    place = resolved(folder)
+    place.mkdir(exist_ok=True)
+    owner = place.stat().st_uid
+    if owner not in (os.geteuid(), 0):
+        raise _foreign(f"it is user {owner}'s, and another user's folder is not written in", folder)
+    return place
 
 
 def events_of(

@@ -60,7 +60,7 @@ class Forwarder:
     def __init__(self, folder: Path, address: str, open_sink: OpenSink) -> None:
         """``address`` is taken down for later. Raises OSError, or BlockingIOError where another process sends this folder."""
         self._folder, self._address, self._open_sink = folder, address, open_sink
-        self._note = os.open(folder / SENT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._note = os.open(folder / SENT, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._note, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from symd.capture.folder_hints import ensure_writable
-from symd.capture.folder_sink import EVENTS, MODULES, SOURCES
+from symd.capture.folder_sink import EVENTS, LOCK, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
 from symd.capture.sink import Sink
 from symd.config import default_captures, default_socket
@@ -147,7 +147,7 @@ def _remove_empty(folder: Path) -> bool:
             return False
     except OSError:
         return not folder.exists()
-    for file in (EVENTS, SENT):
+    for file in (EVENTS, LOCK, SENT):
         (folder / file).unlink(missing_ok=True)
     for inner in (folder / MODULES, folder / SOURCES, folder):
         with contextlib.suppress(OSError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
+import stat
 import sys
 from pathlib import Path
 
@@ -14,8 +16,11 @@ from symd.cli.original_tools import SHIM_MARK
 from symd.cli.output import write_line
 from symd.errors import InvalidInput
 from symd.output_file import output_folder
+from symd.symbolic_links import resolved
 
 NAMES = ("llvm-symbolizer", "addr2line")
+_SHIM_BYTES = 4096
+"""In which the mark stands."""
 
 
 @click.command(
@@ -39,11 +44,21 @@ def command(folder: str, force: bool) -> None:
 
 
 def _write(path: Path, name: str, force: bool) -> None:
-    if path.exists() and not force and SHIM_MARK not in path.read_text(errors="replace"):
+    if os.path.lexists(path) and not force and not _is_shim(path):
         raise InvalidInput("another program lies there", where=str(path), hint="choose another folder, or give --force")
     # -P: nothing is imported from the folder in which the script happens to be called (Python, Command line and environment)
     text = f'#!/bin/sh\n{SHIM_MARK}\nexec {shlex.quote(sys.executable)} -P -m symd {name} "$@"\n'
-    incoming = path.with_name(f".{name}.{os.getpid()}")
-    incoming.write_text(text)
-    incoming.chmod(0o755)
-    incoming.replace(path)
+    incoming = path.with_name(f".{name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as stream:
+            stream.write(text)
+            os.fchmod(stream.fileno(), 0o755)
+        incoming.replace(path)
+    finally:
+        incoming.unlink(missing_ok=True)
+
+
+def _is_shim(path: Path) -> bool:
+    """Whether it is a script of ours, behind no link of another user's. A pipe is none, and is not waited for."""
+    with os.fdopen(os.open(resolved(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as stream:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and SHIM_MARK.encode() in stream.read(_SHIM_BYTES)

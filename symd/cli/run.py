@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from symd.capture.folder_sink import SOURCES, FolderSink
+from symd.capture.folder_sink import SOURCES, FolderSink, own_folder
 from symd.capture.forward import ForwardingSink, Sent
 from symd.capture.receiver import CaptureCounts, Receiver
 from symd.capture.run_folder import RunFolder, make_run_folder
@@ -23,6 +23,7 @@ from symd.cli.output import plural, printable
 from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
+from symd.output_file import writing
 
 if TYPE_CHECKING:
     from symd.capture.dump_folder import DumpFolder
@@ -138,7 +139,9 @@ def _environment(
     ways = chosen_ways(wanted, program_file(program, os.environ))
     sources = lines / SOURCES if lines is not None else None
     if sources is not None:
-        sources.mkdir(parents=True, exist_ok=True)
+        with writing(sources, "choose another --out"):
+            sources.parent.mkdir(parents=True, exist_ok=True)
+            sources = own_folder(sources)
     try:
         return environment_for(ways, _own_environment(), run, sources, limits)
     except ToolMissing as error:

@@ -3,29 +3,32 @@ it meanwhile, and a writer beside, see all of a change or nothing."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from symd.errors import FailedPrecondition, NotFound, StoreUnavailable
+from symd.private_lock import private_lock
 from symd.service.access_file import EXPIRES, Access, parse_access, parse_expiry, read_text, time_text
+from symd.symbolic_links import resolved
 
 PRIVATE = 0o600
+_NAME_CHARACTERS = 100
+"""So much of the file's name stands in those of the files beside it."""
 
 
 def edit(path: Path, change: Callable[[str], str], *, create: bool = False) -> Access:
     """Make the text of the access file what ``change`` makes of it; what it says then. A file that is not there is empty where it may
     be created, unless a link leads to it. Raises as ``read_access``, what ``change`` raises, and StoreUnavailable where the file cannot be written."""
-    target = Path(os.path.realpath(path))
+    target = _led_to(path)
     if path.is_symlink() and not target.exists():
         raise FailedPrecondition(
             f"it is a symbolic link to {target}, which is not there", where=str(path), hint="name the file itself"
         )
-    with _locked(target.parent):
+    with _locked(target):
         before = "" if create and not target.exists() else read_text(target)
         after = change(before)
         access = parse_access(after, path)
@@ -85,23 +88,27 @@ def _until(line: str, until: datetime) -> str:
     return " ".join([*words[:3], f"{EXPIRES}{time_text(until)}", *([mark + comment] if mark else [])]) + "\n"
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Under a lock on the folder: one on the file would be lost with the file."""
+def _led_to(path: Path) -> Path:
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        return resolved(path)
     except OSError as error:
-        raise FailedPrecondition(f"the folder cannot be used: {error.strerror}", where=str(folder)) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        raise FailedPrecondition(f"it cannot be reached: {error.strerror}", where=str(path)) from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Under a lock beside the file: one on the file would be lost with the file."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(private_lock(path.with_name(f".{path.name[:_NAME_CHARACTERS]}.lock")))
+        except OSError as error:
+            raise FailedPrecondition(f"the folder cannot be used: {error.strerror}", where=str(path.parent)) from error
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _replace(path: Path, text: str) -> None:
     """Put a file of this text in the place of the old one, with its mode."""
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}")
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else PRIVATE
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8") as stream:  # noqa: PTH123 - of a descriptor

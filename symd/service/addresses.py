@@ -4,7 +4,6 @@ asked, which takes TLS or tokens."""
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 import stat
@@ -16,6 +15,7 @@ from symd.child.folders import child_folder
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.host_and_port import host_and_port, is_loopback
+from symd.private_lock import private_lock
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
 from symd.service.handed_sockets import HandedSockets
@@ -23,6 +23,7 @@ from symd.service.relay import relaying
 from symd.symbolic_links import replaceable
 
 UNIX = "unix:"
+_LOCK = ".symd.lock"
 TLS = "tls:"
 BACKLOG = 128
 """Connections to the relay that may wait to be accepted."""
@@ -139,15 +140,20 @@ def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
     which tells to choose ``elsewhere``, where others may change it, and ``Unavailable``."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        status = folder.stat()
     except OSError as error:
-        raise Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder)) from error
-    try:
-        _check_folder(folder, os.fstat(descriptor), elsewhere)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        raise _unusable(folder, error) from error
+    _check_folder(folder, status, elsewhere)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(private_lock(folder / _LOCK))
+        except OSError as error:
+            raise _unusable(folder, error) from error
         yield
-    finally:
-        os.close(descriptor)
+
+
+def _unusable(folder: Path, error: OSError) -> Unavailable:
+    return Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder))
 
 
 def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:

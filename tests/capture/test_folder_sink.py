@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.folder_sink import EVENTS, MODULES, FolderSink, events_of
+from symd.capture.folder_sink import EVENTS, LOCK, MODULES, FolderSink, events_of
 from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
@@ -213,3 +214,21 @@ def test_a_descriptor_that_the_program_closed_and_has_for_its_own_file_is_not_wr
     os.close(own)
     os.close(other)
     assert [event for event, _ in events_of(tmp_path / "out")] == ALL[:2]
+
+
+def test_whoever_may_read_the_list_keeps_no_writer_waiting(tmp_path: Path) -> None:
+    """To hold the lock of a file it is enough to read it."""
+    with FolderSink(tmp_path) as sink:
+        sink.take(ALL[1])
+        with (tmp_path / EVENTS).open("rb") as reader:
+            fcntl.flock(reader, fcntl.LOCK_SH)
+            sink.take(ALL[1])
+    assert len(list(events_of(tmp_path))) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_lock_that_is_another_users_is_told(tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text("")
+    os.chown(tmp_path / LOCK, 65534, 65534)
+    with pytest.raises(StoreUnavailable, match="its lock is a file that others may open"):
+        FolderSink(tmp_path)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from symd.capture import forward
 from symd.capture.folder_sink import FolderSink
 from symd.capture.forward import SENT, Forwarder, ForwardingSink, remove_sent, waiting
+from symd.capture.sink import Sink
 from symd.errors import (
     Busy,
     DeadlineExceeded,
@@ -190,3 +192,20 @@ def test_a_folder_that_cannot_be_read_is_not_removed(tmp_path: Path, daemon: Dae
         module.unlink()
     assert not remove_sent(tmp_path)
     assert tmp_path.exists()
+
+
+def test_the_note_is_private_and_behind_no_link(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    with FolderSink(tmp_path / "out"):
+        (tmp_path / "out" / SENT).symlink_to(precious)
+        with pytest.raises(OSError, match="symbolic links"):
+            Forwarder(tmp_path / "out", "unix:nowhere", fail)
+        (tmp_path / "out" / SENT).unlink()
+        Forwarder(tmp_path / "out", "unix:nowhere", fail).finish()
+    assert precious.read_text() == "mine"
+    assert (tmp_path / "out" / SENT).stat().st_mode & 0o777 == 0o600
+
+
+def fail() -> AbstractContextManager[Sink]:
+    raise ServerUnavailable("nobody is there")

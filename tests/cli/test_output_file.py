@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -457,3 +458,79 @@ def test_who_handles_the_signal_goes_on_doing_so(tmp_path: Path) -> None:
         signal.signal(signal.SIGTERM, before)
     assert told == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def _shared_with_everybody(folder: Path) -> Path:
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's pipe")
+def test_a_shim_does_not_wait_for_another_users_pipe(tmp_path: Path) -> None:
+    shared = _shared_with_everybody(tmp_path / "shared")
+    os.mkfifo(shared / "llvm-symbolizer")
+    os.chown(shared / "llvm-symbolizer", NOBODY, NOBODY)
+    command = [sys.executable, "-m", "symd", "install-shim", str(shared)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, "another program lies there" in ended.stderr) == (2, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+def test_a_shim_is_not_looked_for_behind_another_users_link(run: Run, tmp_path: Path) -> None:
+    shared = _shared_with_everybody(tmp_path / "shared")
+    run("install-shim", tmp_path / "mine")
+    link = shared / "llvm-symbolizer"
+    link.symlink_to(tmp_path / "mine" / link.name)
+    os.chown(link, NOBODY, NOBODY, follow_symlinks=False)
+    outcome = run("install-shim", shared)
+    assert "another user's symbolic link" in outcome.err
+    assert link.is_symlink()
+
+
+def test_a_shim_is_written_where_no_link_leads(run: Run, tmp_path: Path) -> None:
+    """Whoever knows the process's number could put a link under the name of the file that becomes the shim."""
+    folder, precious = tmp_path / "shims", tmp_path / "precious"
+    folder.mkdir()
+    precious.write_text("mine")
+    (folder / f".llvm-symbolizer.{os.getpid()}").symlink_to(precious)
+    assert run("install-shim", folder).code == 0
+    assert precious.read_text() == "mine"
+    assert (folder / "llvm-symbolizer").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+@pytest.mark.parametrize("name", ["modules", "sources"])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_captures_are_not_written_in_what_another_user_put_into_their_folder(
+    run: Run, tmp_path: Path, name: str, is_link: bool
+) -> None:
+    shared, mine = _shared_with_everybody(tmp_path / "shared"), tmp_path / "mine"
+    mine.mkdir()
+    if is_link:
+        (shared / name).symlink_to(mine)
+    else:
+        (shared / name).mkdir()
+    os.chown(shared / name, NOBODY, NOBODY, follow_symlinks=False)
+    outcome = run("run", "--debug-lines", "--out", shared, "--", "true")
+    assert outcome.code in (2, 3)
+    assert ("another user's symbolic link" if is_link else "another user's folder") in outcome.err
+
+
+def test_a_file_that_its_maker_did_not_lock_first_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may read the temporary file may hold its lock, for ever."""
+    held: list[int] = []
+
+    def opened(path: object, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        descriptor = opening(path, flags, mode, dir_fd=dir_fd)
+        if not held and str(path).endswith(".symd"):
+            held.append(opening(path, os.O_RDONLY))
+            fcntl.flock(held[0], fcntl.LOCK_SH)
+        return descriptor
+
+    opening = os.open
+    monkeypatch.setattr(os, "open", opened)
+    write_file(tmp_path / "out", b"data", hint="")
+    os.close(held.pop())
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out").read_bytes() == b"data"

@@ -19,6 +19,7 @@ ORDER = (
     "credential_file",
     "symbolic_links",
     "leftovers",
+    "private_lock",
     "output_file",
     "host_and_port",
     "question_time",

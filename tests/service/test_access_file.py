@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -186,3 +187,25 @@ def test_rights_are_written_as_they_are_read():
     assert parse_rights("admin,read") == {Right.READ, Right.ADMIN}
     assert rights_text(parse_rights("admin,read")) == "read,admin"
     assert parse_rights(rights_text(ALL_RIGHTS)) == ALL_RIGHTS
+
+
+def test_whoever_may_open_the_folder_keeps_no_writer_waiting(file):
+    path = file("")
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # as everybody gets one who may list it
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    edit(path, lambda text: added(text, "ci admin certificate"))
+    os.close(descriptor)
+    assert path.read_text() == "ci admin certificate\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_an_edit_does_not_follow_another_users_link_where_everybody_may_write(file, tmp_path):
+    path, shared = file("host admin certificate\n"), tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "access").symlink_to(path)
+    os.chown(shared / "access", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(FailedPrecondition, match="another user's symbolic link"):
+        edit(shared / "access", lambda _: "")
+    assert path.read_text() == "host admin certificate\n"

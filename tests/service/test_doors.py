@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import hashlib
 import json
 import logging
@@ -248,6 +249,17 @@ def test_a_folder_of_another_user_is_refused(sock: str, folder: Path) -> None:
     os.chown(folder, NOBODY, NOBODY)
     with pytest.raises(FailedPrecondition, match="belongs to another user"), served(sock):
         pass
+
+
+def test_whoever_may_list_the_folder_keeps_no_daemon_from_starting(sock: str, folder: Path) -> None:
+    """To hold the lock of a folder it is enough to open it."""
+    folder.chmod(0o755)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    with served(sock):
+        pass
+    os.close(descriptor)
+    assert not list(folder.iterdir())
 
 
 def test_a_folder_that_others_may_move_is_refused(folder: Path) -> None:
