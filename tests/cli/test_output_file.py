@@ -521,7 +521,7 @@ def test_a_file_that_its_maker_did_not_lock_first_is_made_anew(tmp_path: Path, m
     """Whoever may read the temporary file may hold its lock, for ever."""
     held: list[int] = []
 
-    def opened(path: object, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    def opened(path: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         descriptor = opening(path, flags, mode, dir_fd=dir_fd)
         if not held and str(path).endswith(".symd"):
             held.append(opening(path, os.O_RDONLY))
