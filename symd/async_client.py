@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -16,7 +18,14 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from symd.channel import Credentials, Metadata, connect_async, default_credentials, is_untrusted
+from symd.channel import (
+    Credentials,
+    Metadata,
+    about_certificates,
+    connect_async,
+    default_credentials,
+    is_untrusted,
+)
 from symd.client import (
     MAX_ADDRESSES_PER_BATCH,
     MAX_ADDRESSES_PER_CALL,
@@ -28,6 +37,7 @@ from symd.client import (
     alias_key,
     begun_after,
     bytes_asked,
+    closed_error,
     error_of,
     one_question,
     symbolize_request,
@@ -35,7 +45,7 @@ from symd.client import (
     upload_requests,
 )
 from symd.config import server_address
-from symd.errors import AliasNotFound, BuildFailed
+from symd.errors import AliasNotFound, BuildFailed, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress
 from symd.model.alias_arguments import checked_alias_key
 from symd.model.answers import Answer, Answers
@@ -53,6 +63,7 @@ from symd.model.arguments import (
     checked_names,
     checked_queries,
     checked_query,
+    checked_timeout,
 )
 from symd.model.breakpoints import Breakpoint, Event, Located, check_breakpoints
 from symd.model.columns import U64
@@ -204,7 +215,7 @@ class _Calls:
     """The calls of one client: its channel, made for the event loop that runs when it is first used, and what goes with each call."""
 
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
-        self.address, self.timeout = address, timeout
+        self.address, self.timeout = address, checked_timeout(timeout)
         self._credentials = credentials
         self._persistence = Persistence(
             several=are_several(address), is_certain=partial(is_untrusted, address, credentials)
@@ -212,9 +223,12 @@ class _Calls:
         self._once = Persistence(several=False)
         self._metadata: Metadata = ()
         self._stubs: _Stubs | None = None
+        self._closed = threading.Event()  # of this client, and of those that share its channel
 
     @property
     def stubs(self) -> _Stubs:
+        if self._closed.is_set():
+            raise closed_error(self.address)
         if self._stubs is None:
             channel, self._metadata = connect_async(self.address, self._credentials)
             self._stubs = _Stubs(channel)
@@ -223,10 +237,11 @@ class _Calls:
     def with_timeout(self, seconds: float | None) -> _Calls:
         _ = self.stubs  # which sets the metadata too: the copy has both
         other = copy.copy(self)
-        other.timeout = seconds
+        other.timeout = checked_timeout(seconds)
         return other
 
     async def close(self) -> None:
+        self._closed.set()
         if self._stubs is not None:
             await self._stubs.channel.close()
 
@@ -239,16 +254,17 @@ class _Calls:
 
     async def _attempted(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Any:
         try:
-            if callable(request):
-                silence = AsyncSilence(attempt)
-                call = method(silence.requests(request()), timeout=attempt.timeout, metadata=self._metadata)
-                async with silence.watched():
-                    return self._decoded(await call)
-            return self._decoded(await method(request, timeout=attempt.seconds(), metadata=self._metadata))
+            with self._open():
+                if callable(request):
+                    silence = AsyncSilence(attempt)
+                    call = method(silence.requests(request()), timeout=attempt.timeout, metadata=self._metadata)
+                    async with silence.watched():
+                        return self._decoded(await call)
+                return self._decoded(await method(request, timeout=attempt.seconds(), metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 attempt.ran_out()
-            raise error_of(error, self.address, self.timeout) from None
+            raise await self._error_of(error) from None
 
     def _decoded(self, message: Any) -> Any:
         """A message, for which gRPC gives None where it cannot be decoded."""
@@ -268,14 +284,15 @@ class _Calls:
     ) -> AsyncGenerator[Any, None]:
         silence = AsyncSilence(attempt)
         asked = silence.requests(request()) if callable(request) else request
-        call = method(asked, timeout=attempt.timeout, metadata=self._metadata)
-        try:
-            async for message in silence.answers(call):
-                yield self._decoded(message)
-        except grpc.RpcError as error:
-            raise error_of(error, self.address, self.timeout) from None
-        finally:
-            call.cancel()
+        with self._open():
+            call = method(asked, timeout=attempt.timeout, metadata=self._metadata)
+            try:
+                async for message in silence.answers(call):
+                    yield self._decoded(message)
+            except grpc.RpcError as error:
+                raise await self._error_of(error) from None
+            finally:
+                call.cancel()
 
     async def pages(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
         while True:
@@ -304,11 +321,32 @@ class _Calls:
                     raise
             except grpc.RpcError as error:
                 if await call.code() is not grpc.StatusCode.CANCELLED:
-                    raise error_of(error, self.address, self.timeout) from None
+                    raise await self._error_of(error) from None
             finally:
                 call.cancel()
 
         return self._persistence.followed_async(said, position), watch.cancel
+
+    @contextmanager
+    def _open(self) -> Generator[None, None, None]:
+        """A call is made in it. Where the channel is closed before, or meanwhile, gRPC says so as if the caller's task were cancelled."""
+        try:
+            yield
+        except grpc.aio.UsageError:
+            if self._closed.is_set():
+                raise closed_error(self.address) from None
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed.is_set() and task is not None and not task.cancelling():
+                raise closed_error(self.address) from None
+            raise
+
+    async def _error_of(self, error: Any) -> SymdError:
+        told = error_of(error, self.address, self.timeout)
+        if not isinstance(told, ServerUnavailable):
+            return told
+        return await asyncio.to_thread(about_certificates, self.address, self._credentials, told)
 
 
 class AsyncClient:

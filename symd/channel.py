@@ -18,7 +18,7 @@ import grpc.aio
 
 from symd.config import default_socket
 from symd.credential_file import CERTIFICATE, no_password, read_credentials
-from symd.errors import InvalidInput, SymdError
+from symd.errors import InvalidInput, ServerUnavailable, SymdError
 from symd.host_and_port import host_and_port, is_loopback
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
 
@@ -46,6 +46,8 @@ _NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 """gRPC's words for certificates that it does not take."""
 _SAYS_NOTHING: Final = "timed out before receiving SETTINGS"
 """gRPC's words for a connection that came about, and on which nothing came."""
+_MINE: Final = "name one with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY, or in Credentials"
+_SIGNED: Final = "; an authority that the daemon's --tls-client-ca names has to have signed it"
 _TOKEN: Final = re.compile(r"[\x20-\x7e]+")
 _ASKED_ALONE_SECONDS: Final = 2.0
 _WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
@@ -226,6 +228,51 @@ def is_untrusted(address: str, credentials: Credentials, error: SymdError) -> bo
     each = _addresses(address)
     options = (*_OPTIONS, ("grpc.default_authority", hosts(address)[0]), ("grpc.use_local_subchannel_pool", 1))
     return bool(each) and all(_shows_refused_certificate(one, credentials, options) for one in each)
+
+
+def about_certificates(address: str, credentials: Credentials, error: SymdError) -> SymdError:
+    """``error``, or a plainer one where a daemon closed the connection for want of a client's certificate that it takes. gRPC does not tell
+    that from a daemon that has too many connections; so one is made for the handshake alone, which may take two seconds."""
+    details = error.metadata.get("grpc", "")
+    if not address.startswith(TLS) or are_several(address) or _CONNECTING not in details or not _closed(details):
+        return error
+    if not _closes_after_handshake(hosts(address)[0], credentials):
+        return error
+    if credentials.certificate is None:
+        what, hint = "the daemon asks for a client certificate, and none was given", f"{_MINE}{_SIGNED}"
+    else:
+        what = f"the daemon refused the client certificate {credentials.certificate}"
+        hint = f"it may have expired, or be another authority's: {_MINE}{_SIGNED}"
+    return ServerUnavailable(what, where=address, hint=hint, metadata=error.metadata)
+
+
+def _closes_after_handshake(place: str, credentials: Credentials) -> bool:
+    """Whether a daemon does its part of the handshake and closes the connection then: of TLS 1.3 that ends before the daemon has looked at the
+    client's certificate."""
+    host, _, port = place.rpartition(":")
+    try:
+        context = ssl.create_default_context(cafile=credentials.ca)
+        context.set_alpn_protocols(["h2"])
+        if credentials.certificate is not None:
+            context.load_cert_chain(credentials.certificate, credentials.key, password=no_password)
+        where = host.strip("[]"), int(port)
+        with (
+            socket.create_connection(where, _ASKED_ALONE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=where[0]) as met,
+        ):
+            return _is_closed(met)
+    except (OSError, ValueError):  # the files went since they were read, or nobody is there any more
+        return False
+
+
+def _is_closed(met: ssl.SSLSocket) -> bool:
+    """Whether nothing comes but the end, or an alert."""
+    try:
+        return not met.recv(1)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
 
 
 def _addresses(address: str) -> list[str]:

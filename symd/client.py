@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import dropwhile, islice
@@ -20,6 +21,7 @@ from grpc_status import rpc_status
 from symd.api import AliasVerbs, ContextVerbs
 from symd.channel import (
     Credentials,
+    about_certificates,
     connect,
     default_credentials,
     is_refused_unseen,
@@ -34,6 +36,7 @@ from symd.errors import (
     BuildFailed,
     CallRefused,
     DeadlineExceeded,
+    InvalidInput,
     Malformed,
     ServerUnavailable,
     SymdError,
@@ -56,6 +59,7 @@ from symd.model.arguments import (
     checked_names,
     checked_queries,
     checked_query,
+    checked_timeout,
 )
 from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
 from symd.model.columns import U64
@@ -202,14 +206,16 @@ class Client:
         self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
     ) -> None:
         self.address = server_address(address)
-        self._timeout = timeout
+        self._timeout = checked_timeout(timeout)
         self._tables = KeptTables()
-        shown = default_credentials() if credentials is None else credentials
+        self._closed = threading.Event()  # of this client, and of those that share its channel
+        shown = self._shown = default_credentials() if credentials is None else credentials
         self._persistence = Persistence(
             several=are_several(self.address), is_certain=partial(is_untrusted, self.address, shown)
         )
         self._once = Persistence(several=False)
         self._channel = connect(self.address, shown)
+        self._health = HealthStub(self._channel)  # made now: gRPC 1.85 dies of one that is made of a closed channel
         self._cores = CoreServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -232,12 +238,13 @@ class Client:
 
     def close(self) -> None:
         """Close the channel; calls that run end."""
+        self._closed.set()
         self._channel.close()
 
     def with_timeout(self, seconds: float | None) -> Client:
         """The same client over the same channel with another timeout."""
         other = copy.copy(self)
-        other._timeout = seconds  # noqa: SLF001 - its own
+        other._timeout = checked_timeout(seconds)  # noqa: SLF001 - its own
         return other
 
     @property
@@ -259,7 +266,7 @@ class Client:
         """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING" or
         "NOT_SERVING". Raises NotFound for a service that is not there."""
         request = HealthCheckRequest(service=service)
-        status: int = self._call(HealthStub(self._channel).Check, request).status
+        status: int = self._call(self._health.Check, request).status
         return str(HealthCheckResponse.ServingStatus.Name(status))
 
     def missing(self, digests: Sequence[str]) -> list[str]:
@@ -526,21 +533,22 @@ class Client:
         if callable(request) and attempt.silence is not None:
             return self._sent(method, request, attempt)
         try:
-            return method(begun(request), timeout=attempt.seconds())
+            return self._begun(method, begun(request), timeout=attempt.seconds())
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 attempt.ran_out()
-            raise error_of(error, self.address, self._timeout) from None
+            raise self._error_of(error, self._timeout) from None
 
     def _sent(self, method: Callable[..., Any], request: Callable[[], Iterator[Any]], attempt: Attempt) -> Any:
         """The answer to many messages, which may take long while they are sent."""
         silence = Silence(attempt)
-        call = method.future(silence.requests(request()), timeout=attempt.timeout)  # type: ignore[attr-defined] # gRPC's
+        future: Callable[..., Any] = method.future  # type: ignore[attr-defined] # gRPC's
+        call = self._begun(future, silence.requests(request()), timeout=attempt.timeout)
         try:
             with silence.watched(call.cancel):
                 return call.result()
         except (grpc.RpcError, grpc.FutureCancelledError):
-            raise error_of(call, self.address, self._timeout) from None
+            raise self._error_of(call, self._timeout) from None
         finally:
             call.cancel()
 
@@ -551,11 +559,11 @@ class Client:
     def _stream_once(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Generator[Any, None, None]:
         silence = Silence(attempt)
         asked = silence.requests(request()) if callable(request) else request
-        responses = method(asked, timeout=attempt.timeout)
+        responses = self._begun(method, asked, timeout=attempt.timeout)
         try:
             yield from silence.answers(responses, responses.cancel)
         except grpc.RpcError as error:
-            raise error_of(error, self.address, self._timeout) from None
+            raise self._error_of(error, self._timeout) from None
         finally:
             responses.cancel()
 
@@ -563,7 +571,7 @@ class Client:
         self, method: Callable[..., Any], request: Any, position: str
     ) -> tuple[Iterator[Any], Callable[[], None]]:
         """What a watch says until it, or we, end it; and what ends it."""
-        watch = OpenWatch(begun_after(method, request), position)
+        watch = OpenWatch(begun_after(partial(self._begun, method), request), position)
 
         def said(position: str) -> Generator[Any, None, None]:
             call = watch.call(position)
@@ -571,11 +579,25 @@ class Client:
                 yield from call
             except grpc.RpcError as error:
                 if call.code() is not grpc.StatusCode.CANCELLED:
-                    raise error_of(error, self.address, None) from None
+                    raise self._error_of(error, None) from None
             finally:
                 call.cancel()
 
         return self._persistence.followed(said, position), watch.cancel
+
+    def _begun(self, method: Callable[..., Any], request: Any, **settings: Any) -> Any:
+        """What ``method`` gives. gRPC has no class of its own for the error of a closed channel."""
+        try:
+            return method(request, **settings)
+        except ValueError:
+            if self._closed.is_set():
+                raise closed_error(self.address) from None
+            raise
+
+    def _error_of(self, error: Any, timeout: float | None) -> SymdError:
+        if self._closed.is_set():
+            return closed_error(self.address)
+        return about_certificates(self.address, self._shown, error_of(error, self.address, timeout))
 
 
 class OpenWatch:
@@ -615,6 +637,11 @@ def begun_after(method: Callable[..., Any], request: Any, metadata: Any = None) 
 def begun(request: Any) -> Any:
     """A message, or an iterator of messages from its beginning."""
     return request() if callable(request) else request
+
+
+def closed_error(address: str) -> InvalidInput:
+    """The error for a call of a client that was closed, before it or meanwhile."""
+    return InvalidInput("this client is closed", where=address, hint="ask before close(), or inside its `with`")
 
 
 def error_of(error: Any, address: str, timeout: float | None) -> SymdError:

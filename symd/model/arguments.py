@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import SupportsIndex, TypeAlias, cast
+from typing import Final, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ AnyLine: TypeAlias = SourceLine | str
 AnyNames: TypeAlias = NameQuery | str
 """A question for names; as text a name, or a pattern where it holds ``*``, ``?`` or ``[``."""
 
+_LONGEST_TIMEOUT: Final = 1_000_000_000
+"""Thirty years: what is much longer gRPC takes for a time that is over."""
 _QUERIES = frozenset((ByAddress, ByKernel, BySection))
 _QUERY_HINT = (
     'write "kernel+0x10", an address, ByKernel(name, offset), ByAddress(address) or BySection(section, offset)'
@@ -141,6 +143,18 @@ def checked_names(wanted: AnyNames) -> NameQuery:
     if not isinstance(wanted, NameQuery):
         raise BadQuery(f"{kind_of(wanted)} is not a question for names", hint='write "vadd*", or NameQuery("vadd*")')
     return wanted
+
+
+def checked_timeout(seconds: object) -> float | None:
+    """How many seconds a call may take; None: no end. Raises InvalidInput for what is no number of them."""
+    if seconds is None:
+        return None
+    hint = "pass seconds, such as 10, or None to wait as long as it takes"
+    if isinstance(seconds, (bool, np.bool_)) or not isinstance(seconds, (int, float, np.integer, np.floating)):
+        raise InvalidInput(f"a timeout is a number of seconds, not {kind_of(seconds)}", hint=hint)
+    if not 0 <= seconds <= _LONGEST_TIMEOUT:  # also nan
+        raise InvalidInput(f"{str(seconds)[:80]} is no timeout", hint=f"{hint}; at most {_LONGEST_TIMEOUT}")
+    return seconds if isinstance(seconds, int) else float(seconds)
 
 
 def kind_of(value: object) -> str:

@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd import Client
+from symd import AsyncClient, Client
 from symd.config import Limits, default_socket
 from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
+from symd.model.contexts import Context
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -185,6 +187,65 @@ def test_a_socket_that_goes_while_the_client_asks_whose_it_is_is_not_another_use
         made.bind(str(tmp_path / "y.sock"))
     monkeypatch.setattr(os, "access", gone)
     assert "there is no such socket" in reason(f"unix:{tmp_path}/y.sock")
+
+
+NO_TIMEOUTS = {
+    "text": ("10", "a timeout is a number of seconds, not the text '10'"),
+    "a flag": (True, "a timeout is a number of seconds, not a bool"),
+    "a list": ([1], "a timeout is a number of seconds, not a list"),
+    "before now": (-1, "-1 is no timeout (pass seconds, such as 10, or None"),
+    "no number": (float("nan"), "nan is no timeout"),
+    "no end": (np.float32("inf"), "inf is no timeout"),
+    "more than a float": (10**400, "000 is no timeout"),
+}
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize(("timeout", "says"), NO_TIMEOUTS.values(), ids=NO_TIMEOUTS)
+def test_what_is_no_timeout_is_told_before_anybody_is_asked(make, timeout, says):
+    with pytest.raises(InvalidInput) as caught:
+        make("unix:/nowhere", timeout=timeout)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout", [None, 0, 10, 0.5, np.int8(5), np.float32(0.5), 1e9])
+def test_seconds_of_any_kind_are_a_timeout(timeout):
+    with Client("unix:/nowhere", timeout=timeout) as client, pytest.raises(InvalidInput, match="a timeout is a number"):
+        client.with_timeout(timeout).with_timeout("10")
+
+
+def test_a_client_that_was_closed_says_so(symbolizers):
+    address, data = symbolizers["client"].address, VADD.read_bytes()
+    client = Client(address, timeout=60)
+    sha, other = client.add(data).sha256, client.with_timeout(50)
+    begun = client.modules()
+    other.close()
+    for ask in (
+        client.server_info,
+        client.health,
+        lambda: client.add(b"another"),
+        lambda: client.symbolize_one(sha, 8),
+        lambda: list(client.lines(sha)),
+        lambda: client.symbolize(sha, np.zeros(70_000, np.uint64)),
+        client.watch_modules,
+        lambda: list(begun),
+        lambda: client.contexts.add(Context(process=1)),
+        other.health,
+    ):
+        with pytest.raises(InvalidInput, match="this client is closed"):
+            ask()
+
+
+def test_a_call_that_runs_while_its_client_is_closed_says_so(tmp_path):
+    with socket.socket(socket.AF_UNIX) as silent, ThreadPoolExecutor(1) as threads:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        client = Client(f"unix:{tmp_path}/s")
+        asked = threads.submit(client.server_info)
+        with silent.accept()[0]:  # the call has begun
+            client.close()
+            with pytest.raises(InvalidInput, match="this client is closed"):
+                asked.result()
 
 
 def test_a_file_in_the_place_of_a_socket_is_called_none(tmp_path):

@@ -318,3 +318,42 @@ def test_a_token_goes_with_every_call_and_only_where_nobody_reads_it(tmp_path: P
     assert asyncio.run(connected(f"unix:{tmp_path}/s")) == ()
     with pytest.raises(InvalidInput, match="a token would travel readable"):
         asyncio.run(connected("host:1"))
+
+
+@pytest.mark.parametrize("uses", [False, True])
+def test_a_client_that_was_closed_says_so(address: str, uses: bool) -> None:
+    async def run() -> list[str]:
+        client = AsyncClient(address, timeout=60)
+        if uses:
+            await client.server_info()
+        begun = client.modules()
+        await client.close()
+        calls = (
+            client.server_info(),
+            client.health(),
+            client.add(VADD),
+            client.symbolize_one("0" * 64, 8),
+            client.contexts.add(Context(process=1)),
+            anext(client.lines("0" * 64)),
+            anext(begun),
+        )
+        return [str(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
+
+    told = asyncio.run(run())
+    assert told == [f"{address}: this client is closed (ask before close(), or inside its `with`)"] * 7
+
+
+def test_calls_that_run_while_their_client_is_closed_say_so_and_cancel_nobody(tmp_path: Path) -> None:
+    async def run(silent: socket.socket) -> list[BaseException]:
+        client = AsyncClient(f"unix:{tmp_path}/s")
+        calls = (client.server_info(), anext(client.lines("0" * 64)), client.add(VADD))
+        asked = [asyncio.ensure_future(each) for each in calls]
+        with (await asyncio.to_thread(silent.accept))[0]:  # the calls have begun
+            await client.close()
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "s"))
+        silent.listen()
+        told = asyncio.run(run(silent))
+    assert [str(each).partition(" (")[0] for each in told] == [f"unix:{tmp_path}/s: this client is closed"] * 3
