@@ -58,14 +58,19 @@ from symd.model.arguments import (
     address_column,
     checked_bytes,
     checked_column,
+    checked_files,
+    checked_level,
     checked_line,
+    checked_modules,
     checked_name,
     checked_names,
+    checked_part,
     checked_queries,
     checked_query,
+    checked_rules,
     checked_timeout,
 )
-from symd.model.breakpoints import Breakpoint, Event, Located, check_breakpoints
+from symd.model.breakpoints import Breakpoint, Event, Located, checked_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
 from symd.model.cores import CoreDump
@@ -406,6 +411,7 @@ class AsyncClient:
     async def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that the daemon does not have, in the order given."""
         missing: list[str] = []
+        digests = checked_modules(digests)
         for start in range(0, len(digests), MAX_NAMES_PER_CALL):
             names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
             request = FindMissingModulesRequest(names=names)
@@ -472,7 +478,7 @@ class AsyncClient:
         self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
     ) -> AsyncIterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
-        request = GetLineTableRequest(name=checked_module_name(digest), path=path, level=to_level(level))
+        request = GetLineTableRequest(name=checked_module_name(digest), path=path, level=to_level(checked_level(level)))
         async for group in _by_header(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request)):
             for table in from_chunks(group):
                 yield table
@@ -553,7 +559,7 @@ class AsyncClient:
         """The addresses for a breakpoint at a source line, fetched page by page."""
         line = checked_line(where)
         within = None if path is None else ObjectPath(path)
-        asked = to_breakpoint(Breakpoint("", line, every_address, within, tuple(rules)))
+        asked = to_breakpoint(Breakpoint("", line, every_address, within, checked_rules(rules)))
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         stream = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
         pages = [page async for page in stream]
@@ -563,7 +569,7 @@ class AsyncClient:
         self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = ""
     ) -> AsyncEventStream[Event]:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
-        check_breakpoints(breakpoints)
+        breakpoints = checked_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
         request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
         messages, cancel = self._calls.followed(self._calls.stubs.breakpoints.WatchBreakpoints, request, resume_after)
@@ -616,14 +622,14 @@ class AsyncClient:
     ) -> AsyncIterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
         check_wanted()
-        request = to_listing_request(checked_digest(checked_name(digest)), part)
+        request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
         async for group in _by_header(self._calls.stream(self._calls.stubs.listings.GetListing, request)):
             for each in from_listing_chunks(group):
                 yield each
 
     async def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
-        request = to_core_request(checked_name(digest), [checked_name(each) for each in modules])
+        request = to_core_request(checked_name(digest), checked_modules(modules))
         return from_core_parts(
             iter([part async for part in self._calls.stream(self._calls.stubs.cores.ReadCore, request)])
         )
@@ -631,6 +637,7 @@ class AsyncClient:
     async def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
         found: list[SourceText] = []
+        files = checked_files(files)
         for start in range(0, len(files), FILES):
             some = files[start : start + FILES]
             request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)

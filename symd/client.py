@@ -54,16 +54,21 @@ from symd.model.arguments import (
     address_column,
     checked_bytes,
     checked_column,
+    checked_files,
+    checked_level,
     checked_line,
+    checked_modules,
     checked_name,
     checked_names,
+    checked_part,
     checked_queries,
     checked_query,
+    checked_rules,
     checked_timeout,
 )
-from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
 from symd.model.columns import U64
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
+from symd.model.contexts import ALIAS_HINT, WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
 from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
 from symd.model.device_arguments import (
@@ -76,6 +81,7 @@ from symd.model.device_arguments import (
 )
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
+from symd.model.kinds import of_kind
 from symd.model.labels import checked_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
@@ -272,6 +278,7 @@ class Client:
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that the daemon does not have, in the order given."""
         missing: list[str] = []
+        digests = checked_modules(digests)
         for start in range(0, len(digests), MAX_NAMES_PER_CALL):
             names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
             response = self._call(self._modules.FindMissingModules, FindMissingModulesRequest(names=names))
@@ -333,7 +340,7 @@ class Client:
     ) -> Iterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
         name = checked_module_name(digest)
-        request = GetLineTableRequest(name=name, path=path, level=to_level(level))
+        request = GetLineTableRequest(name=name, path=path, level=to_level(checked_level(level)))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
     def symbolize(
@@ -408,7 +415,7 @@ class Client:
         """The addresses for a breakpoint at a source line, fetched page by page."""
         where = checked_line(where)
         asked = to_breakpoint(
-            Breakpoint("", where, every_address, None if path is None else ObjectPath(path), tuple(rules))
+            Breakpoint("", where, every_address, None if path is None else ObjectPath(path), checked_rules(rules))
         )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
@@ -416,7 +423,7 @@ class Client:
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
-        check_breakpoints(breakpoints)
+        breakpoints = checked_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
         request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
         messages, cancel = self._followed(self._breakpoints.WatchBreakpoints, request, resume_after)
@@ -451,20 +458,19 @@ class Client:
     ) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
         check_wanted()
-        request = to_listing_request(checked_digest(checked_name(digest)), part)
+        request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
         return from_listing_chunks(self._stream(self._listings.GetListing, request))
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
         return from_core_parts(
-            self._stream(
-                self._cores.ReadCore, to_core_request(checked_name(digest), [checked_name(each) for each in modules])
-            )
+            self._stream(self._cores.ReadCore, to_core_request(checked_name(digest), checked_modules(modules)))
         )
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
         found: list[SourceText] = []
+        files = checked_files(files)
         for start in range(0, len(files), FILES):
             some = files[start : start + FILES]
             request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)
@@ -795,4 +801,5 @@ class _Aliases:
 
 def alias_key(alias: Alias) -> tuple[str, str, str]:
     """What aliases are listed by."""
+    of_kind(alias, Alias, ALIAS_HINT)
     return alias.context, alias.kind, alias.key

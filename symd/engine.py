@@ -32,15 +32,21 @@ from symd.model.arguments import (
     address_column,
     checked_bytes,
     checked_column,
+    checked_files,
+    checked_level,
     checked_line,
+    checked_modules,
     checked_name,
     checked_names,
+    checked_part,
     checked_queries,
     checked_query,
+    checked_rules,
 )
-from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
 from symd.model.cores import CoreDump
-from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.kinds import of_kind
 from symd.model.labels import checked_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
@@ -133,6 +139,7 @@ class Engine:
 
     def missing(self, digests: Sequence[str]) -> list[str]:
         """While the store cannot say it, modules whose indexes are open count as there: questions about them are answered."""
+        digests = checked_modules(digests)
         try:
             return self.store.missing(digests)
         except StoreUnavailable:
@@ -175,6 +182,7 @@ class Engine:
         self._stopping.set()
 
     def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
+        of_kind(request, GrabRequest, GRAB_HINT)
         if self._grab is None:
             raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")
         grabbed = self._grab(request, self.limits, when_unwanted=when_unwanted)
@@ -229,7 +237,7 @@ class Engine:
     def lines(
         self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
     ) -> Iterator[LineTable]:
-        digest = checked_name(digest)
+        digest, level = checked_name(digest), checked_level(level)
         index = self._indexes.whole(digest)
         return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
 
@@ -309,11 +317,11 @@ class Engine:
             checked_line(where),
             path,
             every_address=every_address,
-            rules=rules,
+            rules=checked_rules(rules),
         )
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
-        check_breakpoints(breakpoints)
+        breakpoints = checked_breakpoints(breakpoints)
         subscription = self.store.module_log.subscribe()
         happenings = ModuleWatcher(self.store, subscription).events(resume_after, only_new=only_new)
         found = breakpoint_events(
@@ -355,6 +363,7 @@ class Engine:
     def listing(
         self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
     ) -> Iterator[Listing]:
+        part = checked_part(part)
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
         digest = checked_name(digest)
@@ -369,7 +378,7 @@ class Engine:
         stopped = whole(self._indexes.ask(digest, StoppedWaves()))
         kept = [
             KeptCode(other, *each)
-            for other in map(checked_name, modules)
+            for other in checked_modules(modules)
             for each in self._indexes.ask(other, CodeIdentities())
         ]
         contents = DumpContents(partial(self._memory, digest), partial(self._dumped, digest))
@@ -398,7 +407,7 @@ class Engine:
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         digest = checked_name(digest)
-        found = self._indexes.ask(digest, CarriedSources(tuple(files), path))
+        found = self._indexes.ask(digest, CarriedSources(tuple(checked_files(files)), path))
         return with_named(found, self._indexes.whole(digest), path)
 
 

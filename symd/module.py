@@ -29,6 +29,7 @@ from symd.model.arguments import (
     AnyQuery,
     ModuleName,
     checked_column,
+    checked_level,
     checked_name,
     checked_query,
     is_one_query,
@@ -193,7 +194,7 @@ class Module:
     ) -> list[LineTable]:
         """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel. Raises
         KernelNotFound."""
-        tables = self._symbolizer.lines(self.sha256, path, LineLevel(level))
+        tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)
         names = kernel_names(self._symbolizer, self.sha256, kernel, path)
@@ -225,12 +226,12 @@ class Module:
         """The texts of source files that the module carries, named as frames name them, in order."""
         if isinstance(files, str):
             files = [files]
-        return self._symbolizer.sources(self.sha256, list(files), path)
+        return self._symbolizer.sources(self.sha256, files, path)  # type: ignore[arg-type] # any iterable, which is checked there
 
     def core(self, modules: Iterable[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing; ``modules`` of the same symbolizer answer for code that the dump holds
         without debug data."""
-        return self._symbolizer.core(self.sha256, list(modules))
+        return self._symbolizer.core(self.sha256, modules)  # type: ignore[arg-type] # likewise
 
     def profile(
         self, source: str | os.PathLike[str] | bytes, *, identity: str | None = None, form: str | None = None

@@ -14,8 +14,9 @@ from symd.contexts.address_forms import WIDTHS, reduced
 from symd.errors import BadQuery, InvalidInput, KernelNotFound, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
-from symd.model.contexts import Context, Load, Segment, Unload
+from symd.model.contexts import CONTEXT_HINT, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath, is_digest
+from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
 
 LARGEST = 1 << 32
@@ -35,6 +36,7 @@ OpenIndex = Callable[[], Index]
 
 def checked_context(context: Context) -> Context:
     """Raises ``BadQuery`` when it says what cannot be."""
+    of_kind(context, Context, CONTEXT_HINT)
     texts = [context.host, context.device, context.clock, *context.attributes, *context.attributes.values()]
     if any(len(text) > MAX_TEXT for text in texts) or len(context.attributes) > MAX_ATTRIBUTES:
         raise BadQuery(f"a context has at most {MAX_ATTRIBUTES} attributes, and texts of {MAX_TEXT} characters")

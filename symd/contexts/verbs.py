@@ -22,7 +22,18 @@ from symd.index import Index
 from symd.model.alias_arguments import checked_alias_key
 from symd.model.arguments import ModuleName, checked_name
 from symd.model.columns import I64
-from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.contexts import (
+    ALIAS_HINT,
+    EVENT_HINT,
+    WHOLE_ADDRESS,
+    AddressForm,
+    Alias,
+    Context,
+    ContextRecord,
+    Load,
+    Times,
+    Unload,
+)
 from symd.model.device import DeviceAnswers
 from symd.model.device_arguments import (
     AnyAddresses,
@@ -33,6 +44,7 @@ from symd.model.device_arguments import (
     checked_load_number,
 )
 from symd.model.identities import ObjectPath
+from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
 from symd.store.aliases import Aliases
 from symd.store.context_log import ContextChanges, ContextLog, Row
@@ -77,7 +89,7 @@ class Contexts(ContextVerbs):
         checked = [
             checked_unload(event)
             if isinstance(event, Unload)
-            else placed(event, width, partial(self._opener, event.module))
+            else placed(of_kind(event, Load, EVENT_HINT), width, partial(self._opener, event.module))
             for event in events
         ]
         return self._context_log.record(record.id, checked)
@@ -92,7 +104,8 @@ class Contexts(ContextVerbs):
     def symbolize(
         self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        question = checked_addresses(name, values, times, checked_form(form))
+        question = checked_addresses(name, values, times, form)
+        checked_form(form)
         as_of = _times(question.times, len(question.values))
         known = self._map(question.context)
         return symbolize_device(known.follow(), known.width, question.values, as_of, form, self._opener)
@@ -132,6 +145,8 @@ class StoredAliases:
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         name = checked_name(digest)
+        if after is not None:
+            of_kind(after, Alias, ALIAS_HINT)
         page = self._aliases.of(name, after, PAGE)
         while page:
             yield from page
@@ -140,6 +155,7 @@ class StoredAliases:
 
 def _checked_alias(alias: Alias) -> Alias:
     """Raises ``BadQuery``."""
+    of_kind(alias, Alias, ALIAS_HINT)
     kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
     path = None if alias.path is None else ObjectPath(checked_text(alias.path, "a code object's path", _PATH_HINT))
     if not kind or not key or len(path or "") > MAX_TEXT:

@@ -15,8 +15,12 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, 
 from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.columns import U64
 from symd.model.identities import named_digest
+from symd.model.kinds import kind_of, of_kind, several
+from symd.model.line_tables import LineLevel
+from symd.model.listings import ListingPart
 from symd.model.names import NameQuery, parse_name_query
 from symd.model.query_syntax import parse_query
+from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary
 
 ModuleName: TypeAlias = str | ModuleSummary | ModuleRecord
@@ -157,9 +161,37 @@ def checked_timeout(seconds: object) -> float | None:
     return seconds if isinstance(seconds, int) else float(seconds)
 
 
-def kind_of(value: object) -> str:
-    """What an error calls a value that is not what it should be."""
-    if isinstance(value, str):
-        return f"the text {value[:80]!r}"
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
+    """The digests of modules, as ``checked_name`` has each. Raises BadQuery for what is no sequence of them."""
+    return [checked_name(each) for each in several(modules, "modules", "put it in a list")]
+
+
+def checked_part(part: ListingPart) -> ListingPart:
+    """Raises BadQuery for what is no part of a module."""
+    wanted = repr(part[:80]) if isinstance(part, str) else '"vadd"'
+    return of_kind(part, ListingPart, f"one kernel is ListingPart(kernel={wanted}), of symd.model.listings")
+
+
+def checked_level(level: LineLevel | str) -> LineLevel:
+    """Raises BadQuery for what no line table speaks of."""
+    try:
+        return LineLevel(level)
+    except ValueError:
+        raise BadQuery(
+            f"{kind_of(level)} is not a level of lines", hint="pass LineLevel.SOURCE or LineLevel.PTX"
+        ) from None
+
+
+def checked_files(files: Iterable[str]) -> Sequence[str]:
+    """Raises BadQuery for what are no names of source files."""
+    names = several(files, "names of files", "put it in a list")
+    for each in names:
+        if not isinstance(each, str):
+            raise BadQuery(f"{kind_of(each)} is not the name of a file", hint="pass what frames have: frame.file")
+    return names
+
+
+def checked_rules(rules: Iterable[PathRule]) -> tuple[PathRule, ...]:
+    """Raises BadQuery for what are no rules for paths."""
+    hint = 'pass a list of PathRule("/build", "/src"), of symd.model.sources'
+    return tuple(of_kind(each, PathRule, hint) for each in several(rules, "rules", hint))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
@@ -13,6 +13,7 @@ from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
 from symd.model.contexts import LoadInContext
 from symd.model.event_streams import EventStream
 from symd.model.identities import Digest, ObjectPath
+from symd.model.kinds import of_kind, several
 from symd.model.sources import PathRule
 
 
@@ -127,8 +128,10 @@ MAX_WATCHED = 10_000
 """Breakpoints in one watch."""
 
 
-def check_breakpoints(breakpoints: Sequence[Breakpoint]) -> None:
+def checked_breakpoints(breakpoints: Iterable[Breakpoint]) -> Sequence[Breakpoint]:
     """Raises ``BadQuery`` when none is given or two have one id, ``LimitExceeded`` when there are too many."""
+    hint = 'pass a list of Breakpoint("1", SourceLine("vadd.cl", 8)), of symd.model.breakpoints'
+    breakpoints = [of_kind(each, Breakpoint, hint) for each in several(breakpoints, "breakpoints", hint)]
     if len(breakpoints) > MAX_WATCHED:
         raise LimitExceeded(
             f"{len(breakpoints)} breakpoints, at most {MAX_WATCHED} are watched", hint="open several watches"
@@ -137,3 +140,4 @@ def check_breakpoints(breakpoints: Sequence[Breakpoint]) -> None:
         raise BadQuery("no breakpoint to watch", hint="give one or more")
     if len({each.id for each in breakpoints}) != len(breakpoints):
         raise BadQuery("two breakpoints have the same id", hint="give each its own")
+    return breakpoints

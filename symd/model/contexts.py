@@ -10,6 +10,10 @@ from symd.model.addresses import DeviceAddress, Query
 from symd.model.columns import I64
 from symd.model.identities import Digest, ObjectPath
 
+CONTEXT_HINT = 'pass Context(host="…", process=1, device="…"), of symd.model.contexts'
+EVENT_HINT = "pass a list of Load and Unload, of symd.model.contexts"
+ALIAS_HINT = 'pass Alias("build-id", key, module), of symd.model.contexts'
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery
-from symd.model.arguments import AnyColumn, address_column, kind_of
+from symd.model.arguments import AnyColumn, address_column
 from symd.model.columns import I64, U64
 from symd.model.contexts import AddressForm, ContextRecord, Times
+from symd.model.kinds import kind_of, of_kind
 from symd.model.texts import checked_text
 
 ContextName: TypeAlias = str | ContextRecord
@@ -26,6 +27,7 @@ _CONTEXT_HINT: Final = "pass what add gave, or a record of all()"
 _ADDRESS_HINT: Final = "pass a number, a list of numbers or a NumPy array of uint64"
 _LOAD_HINT: Final = "pass a number that loads gave"
 _TIME_HINT: Final = "times are nanoseconds, from 0 to 2^63 - 2"
+_FORM_HINT: Final = "pass AddressForm(shift=2), of symd.model.contexts"
 _LAST_TIME: Final = (1 << 63) - 1
 
 
@@ -47,7 +49,9 @@ class AddressQuestion(NamedTuple):
 
 def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, form: AddressForm) -> AddressQuestion:
     """Raises BadQuery for what is no context's name, no address or no time, and where times are not one for each address."""
-    question = AddressQuestion(checked_context_id(name), _addresses(values), _times(times), form)
+    question = AddressQuestion(
+        checked_context_id(name), _addresses(values), _times(times), of_kind(form, AddressForm, _FORM_HINT)
+    )
     if isinstance(question.times, np.ndarray) and len(question.times) != len(question.values):
         what = f"there are {len(question.times)} times for {len(question.values)} addresses"
         raise BadQuery(what, hint="give one for each, or one for all")

@@ -9,6 +9,9 @@ WhenUnwanted = Callable[[Callable[[], None]], bool]
 """Is told what to call, from any thread, as soon as nobody waits for a grab any more; False: nobody does already."""
 
 
+GRAB_HINT = 'pass GrabRequest("opencl", "source", data), of symd.model.grabs'
+
+
 @dataclass(frozen=True, slots=True)
 class GrabRequest:
     """What to build with which real driver. ``kind`` of input: "source" (OpenCL C, OpenCL only), "spirv" or "native".

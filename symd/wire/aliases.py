@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from symd.model.alias_arguments import AliasKey, checked_alias_key
-from symd.model.contexts import Alias
+from symd.model.contexts import ALIAS_HINT, Alias
+from symd.model.kinds import of_kind
 from symd.v1 import alias_service_pb2 as pb
 from symd.wire.resource_names import context_name, module_digest, module_name, optional_context_id, optional_path
 from symd.wire.text import utf8
@@ -15,6 +16,7 @@ Request = TypeVar("Request", pb.GetAliasRequest, pb.DeleteAliasRequest)
 
 def to_alias(alias: Alias) -> pb.Alias:
     """Raises ``BadQuery`` for a kind or a key that is no text."""
+    of_kind(alias, Alias, ALIAS_HINT)
     kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
     return pb.Alias(
         kind=kind,

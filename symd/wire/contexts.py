@@ -7,7 +7,17 @@ from typing import TypeVar
 
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
-from symd.model.contexts import Context, ContextRecord, Load, LoadInContext, Segment, Unload
+from symd.model.contexts import (
+    CONTEXT_HINT,
+    EVENT_HINT,
+    Context,
+    ContextRecord,
+    Load,
+    LoadInContext,
+    Segment,
+    Unload,
+)
+from symd.model.kinds import of_kind
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest
 from symd.wire.fields import bad_field
@@ -21,6 +31,7 @@ Message = TypeVar("Message")
 
 def to_context(context: Context) -> context_pb2.Context:
     """Raises ``BadQuery`` for a number that does not fit."""
+    of_kind(context, Context, CONTEXT_HINT)
     return _fitting(
         lambda: context_pb2.Context(
             host=utf8(context.host),
@@ -58,6 +69,7 @@ def from_context_record(message: context_pb2.Context) -> ContextRecord:
 
 def to_event(event: Load | Unload) -> context_pb2.MapEvent:
     """Raises ``BadQuery`` for a number that does not fit."""
+    of_kind(event, (Load, Unload), EVENT_HINT)
     if isinstance(event, Load):
         return context_pb2.MapEvent(load=to_load(event))
     return _fitting(lambda: context_pb2.MapEvent(unload=context_pb2.Unload(key=utf8(event.key), time=event.time)))

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from google.protobuf.duration_pb2 import Duration
 
 from symd.errors import InvalidInput
-from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest
+from symd.model.kinds import of_kind
 from symd.model.labels import checked_label
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.v1 import module_service_pb2 as pb
@@ -32,6 +33,7 @@ LOG = 1 << 18
 
 def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
     """Raises ``InvalidInput`` for an invalid API, kind or device."""
+    of_kind(request, GrabRequest, GRAB_HINT)
     if request.api not in APIS or request.kind not in KINDS or request.device < 0:
         raise InvalidInput(
             f"cannot grab {request.kind} with {request.api}, device {request.device}",

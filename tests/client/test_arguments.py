@@ -21,6 +21,7 @@ from symd.engine import Engine
 from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.contexts import Context
+from symd.model.line_tables import LineLevel
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -83,6 +84,29 @@ WRONG = {
     "ragged column": (lambda s, sha: s.symbolize_column(sha, [[1], [2, 3]]), BadQuery, "whole numbers of 64 bits"),
     "text that is no line": (lambda s, sha: s.locate(sha, "a.cl"), BadQuery, "'a.cl' is no source line"),
     "a number as line": (lambda s, sha: s.locate(sha, 12), BadQuery, 'SourceLine("kernel.cl", 12)'),
+    "a kernel as part": (
+        lambda s, sha: list(s.listing(sha, "vadd")),
+        BadQuery,
+        "the text 'vadd' is not a ListingPart (one kernel is ListingPart(kernel='vadd'), of symd.model.listings)",
+    ),
+    "no level of lines": (lambda s, sha: list(s.lines(sha, None, "sass")), BadQuery, "'sass' is not a level of lines"),
+    "text as rules": (lambda s, sha: s.locate(sha, "a.cl:1", rules=["/a=/b"]), BadQuery, "PathRule("),
+    "a line as breakpoints": (lambda s, sha: s.watch("a.cl:1"), BadQuery, "is not a sequence of breakpoints"),
+    "a line as breakpoint": (lambda s, sha: s.watch(["a.cl:1"]), BadQuery, "'a.cl:1' is not a Breakpoint"),
+    "a file as files": (lambda s, sha: s.sources(sha, "a.cl"), BadQuery, "'a.cl' is not a sequence of names of files"),
+    "a frame as file": (lambda s, sha: s.sources(sha, [3]), BadQuery, "an int is not the name of a file"),
+    "a name as names": (lambda s, sha: s.missing(sha), BadQuery, "is not a sequence of modules (put it in a list)"),
+    "a number as name": (lambda s, sha: s.missing([5]), InvalidInput, "named by its SHA-256, not by an int"),
+    "text as what to grab": (lambda s, sha: s.grab("a.cl"), BadQuery, 'pass GrabRequest("opencl", "source", data)'),
+    "text as context": (lambda s, sha: s.contexts.add("x"), BadQuery, "'x' is not a Context"),
+    "text as event": (
+        lambda s, sha: s.contexts.record(s.contexts.add(Context(process=1)), ["x"]),
+        BadQuery,
+        "'x' is not a Load (pass a list of Load and Unload",
+    ),
+    "text as form": (lambda s, sha: s.contexts.symbolize("0" * 32, 1, 1, "x"), BadQuery, "is not an AddressForm"),
+    "text as alias": (lambda s, sha: s.aliases.add(["x"]), BadQuery, "'x' is not an Alias"),
+    "text as last alias": (lambda s, sha: list(s.aliases.of(sha, "x")), BadQuery, "'x' is not an Alias"),
     "a number as names": (lambda s, sha: s.names(sha, 12), BadQuery, 'write "vadd*"'),
 }
 
@@ -114,6 +138,8 @@ def test_what_means_one_thing_may_be_written_in_several_ways(symbolizer):
     assert {each.name for each in symbolizer.names(module, "va*")} >= {"vadd"}
     assert symbolizer.record(module) == record
     assert symbolizer.module(module) == module
+    assert symbolizer.missing([module, record, sha, SHA]) == [SHA]
+    assert list(symbolizer.lines(sha, None, "ptx")) == list(symbolizer.lines(sha, None, LineLevel.PTX))
 
 
 @both
