@@ -20,6 +20,7 @@ from symd.config import default_socket
 from symd.credential_file import CERTIFICATE, no_password, read_credentials
 from symd.errors import InvalidInput, ServerUnavailable, SymdError
 from symd.host_and_port import host_and_port, is_loopback
+from symd.model.texts import is_utf8
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
 
 UNIX: Final = "unix:"
@@ -144,9 +145,14 @@ def _check_address(address: str, credentials: Credentials) -> None:
         raise InvalidInput("a token would travel readable", where=address, hint=f"write {TLS}{address}")
 
 
+_IN_UTF8: Final = "let the daemon listen at a path in UTF-8; a relative one is made absolute"
+
+
 def _check_form(address: str) -> None:
     if not isinstance(address, str):
         raise InvalidInput(f"an address is text, not a {type(address).__name__}", hint=f"write {UNIX}PATH or HOST:PORT")
+    if not is_utf8(address):
+        raise InvalidInput("is not UTF-8, and gRPC takes no other address", where=address, hint=_IN_UTF8)
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
     scheme, is_url, rest = address.partition("://")

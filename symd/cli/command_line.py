@@ -23,7 +23,7 @@ from symd.cli.garbage import gc_frozen
 from symd.cli.options import first_example
 from symd.cli.output import MISUSED, complain, write_build_log
 from symd.cli.termination import Terminated, cleaned_up
-from symd.errors import BuildFailed, StoreUnavailable, SymdError
+from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
@@ -232,8 +232,15 @@ def _open_closed_streams(*, is_daemon: bool) -> None:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    with GROUP.make_context("symd", list(arguments)) as context:
-        return int(GROUP.invoke(context) or 0)
+    try:
+        with GROUP.make_context("symd", list(arguments)) as context:
+            return int(GROUP.invoke(context) or 0)
+    except UnicodeEncodeError as error:  # names of files may be any bytes; messages over gRPC and URLs hold UTF-8
+        bad = error.object[error.start : error.end]
+        written = next((argument for argument in arguments if bad in argument), None)
+        if written is None:
+            raise
+        raise InvalidInput("this is not UTF-8", where=written, hint="only names of files may be other bytes") from None
 
 
 def _explained(work: Callable[[], int]) -> int:

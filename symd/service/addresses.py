@@ -15,6 +15,7 @@ from symd.child.folders import child_folder
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.host_and_port import host_and_port, is_loopback
+from symd.model.texts import is_utf8
 from symd.private_lock import private_lock
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
@@ -93,11 +94,15 @@ def _checked(path: Path, address: str) -> Path:
         raise InvalidInput(
             "a Unix socket's path has 1 to 107 bytes", where=address, hint="choose a shorter path with --address"
         )
+    if not is_utf8(str(path)):
+        raise InvalidInput(
+            "the socket's path is not UTF-8, and gRPC takes no other", where=str(path), hint="choose another --address"
+        )
     return path
 
 
 def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
-    named = host_and_port(address.removeprefix(TLS))
+    named = host_and_port(address.removeprefix(TLS)) if is_utf8(address) else None
     if named is None:
         raise InvalidInput(
             "not an address to listen at", where=address, hint="give unix:PATH or HOST:PORT, such as 127.0.0.1:50051"

@@ -49,6 +49,8 @@ def add_query(queries: Any, query: Query) -> query_pb2.Query:
         else:
             where = query_pb2.SectionOffset(section_index=int(query.section), offset=query.offset)
             message = queries.add(section_offset=where)
+    except UnicodeEncodeError as error:
+        raise BadQuery("this name is not UTF-8", where=error.object, hint="pass text that UTF-8 can say") from None
     except ValueError:
         raise BadQuery(f"{query} does not fit", hint="addresses have 64 bits, section numbers 32") from None
     return message

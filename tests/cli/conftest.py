@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,15 @@ def sample() -> Path:
 @pytest.fixture
 def server(tmp_path: Path, parent_of_commands: Parent) -> Iterator[str]:
     """The address of a daemon."""
+    with serving(tmp_path, tmp_path / "store", parent_of_commands) as address:
+        yield address
+
+
+@contextmanager
+def serving(tmp_path: Path, store: Path, parent_of_commands: Parent) -> Iterator[str]:
+    """A daemon over this store, and its address."""
     address = f"unix:{tmp_path}/s.sock"
-    arguments = ["serve", "--address", address, "--store", tmp_path / "store", "--grace", "1"]
+    arguments = ["serve", "--address", address, "--store", store, "--grace", "1"]
     out, theirs = os.pipe()
     daemon = parent_of_commands.start(arguments, 0, theirs, 2)
     os.close(theirs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.docs.shell import ROOT, Shell, programs, shows, steps
 from tests.tools import require
@@ -50,3 +51,16 @@ def test_a_page_is_true_from_the_first_line_to_the_last(page: str, tmp_path: Pat
                 printed = ""
     finally:
         shell.stop()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_indented_command_is_shown_as_code(page: str) -> None:
+    """Four spaces below an entry of a list are a paragraph of it, whose lines run together."""
+    text = (ROOT / page).read_text()
+    shown: set[int] = set()
+    for token in MarkdownIt().enable("table").parse(text):
+        if token.type in ("code_block", "fence") and token.map:
+            shown.update(range(*token.map))
+    assert [
+        line for number, line in enumerate(text.split("\n")) if line.startswith("    ") and number not in shown
+    ] == []

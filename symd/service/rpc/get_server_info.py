@@ -6,6 +6,7 @@ from symd import __version__
 from symd.containers import FORMATS
 from symd.drivers.simulate import SIMULATED_PRODUCTS
 from symd.index import VERSION
+from symd.model.texts import in_utf8
 from symd.service.call import Call
 from symd.service.messages import MAX_REQUEST
 from symd.service.paging import MAX_SIZE
@@ -37,6 +38,6 @@ def handle(service: ServiceContext, _request: GetServerInfoRequest, call: Call) 
         max_watches=config.watches,
         max_page_size=MAX_SIZE,
         limits=to_limits(limits, {"streams": config.streams, "watches": config.watches}),
-        store=(config.objects or str(config.store.absolute())) if call.is_owner else "",
+        store=in_utf8(config.objects or str(config.store.absolute())) if call.is_owner else "",
     )
     return GetServerInfoResponse(info=info)
