@@ -11,8 +11,19 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as ``symd.cli`` has it, which may not be imported yet."""
+
+
 def main() -> NoReturn:
     """The console script."""
+    try:
+        _begin()
+    except KeyboardInterrupt:  # while something is imported; the command line explains what comes later
+        sys.exit(INTERRUPTED)
+
+
+def _begin() -> NoReturn:
     if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None:
         text = _plain_answers(sys.argv[2:])
         if text is not None:
