@@ -47,7 +47,7 @@ def is_same(one: CodeIdentity, other: CodeIdentity) -> bool:
     sizes, of those pieces that it loaded."""
     if one.relocated or other.relocated:
         mine, theirs = ({(name, size) for name, size, _ in each.known_by} for each in (one, other))
-        return bool(mine and theirs) and (one.relocated and mine <= theirs or other.relocated and theirs <= mine)
+        return bool(mine and theirs) and ((one.relocated and mine <= theirs) or (other.relocated and theirs <= mine))
     return bool(one.known_by) and one.known_by == other.known_by
 
 

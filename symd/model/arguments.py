@@ -168,7 +168,8 @@ def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
 
 def checked_part(part: ListingPart) -> ListingPart:
     """Raises BadQuery for what is no part of a module."""
-    wanted = repr(part[:80]) if isinstance(part, str) else '"vadd"'
+    given: object = part
+    wanted = repr(given[:80]) if isinstance(given, str) else '"vadd"'
     return of_kind(part, ListingPart, f"one kernel is ListingPart(kernel={wanted}), of symd.model.listings")
 
 

@@ -38,7 +38,7 @@ def _at(section: Section, base: int | None) -> Section:
 
 def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:
     """The text sections all of whose functions lie past their end, and whose own symbol, if they have one, was moved too."""
-    inside, outside, unmoved = set(), set(), set()
+    inside, outside, unmoved = set[int](), set[int](), set[int]()
     for one in symbols:
         text = _text(image, one)
         if text is None:
