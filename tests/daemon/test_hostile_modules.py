@@ -104,7 +104,9 @@ def test_a_daemon_that_is_told_to_end_while_it_indexes_counts_no_attempt(tmp_pat
 def test_processes_that_read_modules_are_not_ended_with_the_daemon_but_by_it(tmp_path: Path) -> None:
     """systemd sends SIGTERM to all processes of a service (KillMode= in systemd.kill(5)): what runs has the daemon's grace."""
     found = []
-    with serving(tmp_path) as daemon:
+    with serving(
+        tmp_path, "--grace", "120"
+    ) as daemon:  # a process that was stopped while it started may take long to go on
         with indexing(daemon, lambda add, data: found.append(add(data).sha256)) as workers:
             for process in (daemon.process.pid, *workers):
                 os.kill(process, signal.SIGTERM)
