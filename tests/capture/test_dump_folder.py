@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from symd.capture import dump_folder
 from symd.capture.dump_folder import DumpFolder, dump_environment
+from symd.capture.folder import FolderWatch
 from symd.capture.receiver import CaptureCounts
 from symd.capture.sink import OneAtATime
 from symd.cli.run import summary
@@ -99,6 +101,9 @@ def test_a_process_left_behind_that_writes_without_end_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dump_folder, "_ENDING_SECONDS", 0.5)
+    monkeypatch.setattr(
+        dump_folder, "FolderWatch", partial(FolderWatch, settle=600.0)
+    )  # the writer may stand still for a while
     folder = tmp_path / "dumps"
     dump_environment(folder)
     enough = threading.Event()

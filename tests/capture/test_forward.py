@@ -62,7 +62,7 @@ class Daemon:
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
-    monkeypatch.setattr(forward, "_PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(forward, "_PATIENCE_SECONDS", 60.0)
     monkeypatch.setattr(forward, "_PAUSE_SECONDS", 0.01)
     return Daemon()
 
@@ -106,7 +106,10 @@ def test_a_daemon_that_dies_half_way_goes_on_where_it_was(tmp_path: Path, daemon
     assert daemon.taken == ALL
 
 
-def test_a_daemon_that_is_slow_holds_nothing_up_for_ever(tmp_path: Path, daemon: Daemon) -> None:
+def test_a_daemon_that_is_slow_holds_nothing_up_for_ever(
+    tmp_path: Path, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "_PATIENCE_SECONDS", 0.5)
     write(tmp_path, ALL)
     daemon.slow = threading.Event()
     sent = send(tmp_path, daemon)

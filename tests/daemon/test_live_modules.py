@@ -133,7 +133,7 @@ def test_what_a_program_loads_while_its_daemon_is_away_is_sent_later_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder keeps it: nothing is lost to a daemon that is killed half-way, and what that one knew is not told twice."""
-    monkeypatch.setattr(forward, "_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(forward, "_PATIENCE_SECONDS", LONG)
     events, captures = story(), tmp_path / "captures"
     with FolderSink(captures) as folder:
         with serving(tmp_path) as daemon:
@@ -152,7 +152,6 @@ def test_what_a_program_loads_while_its_daemon_is_away_is_sent_later_once(
     assert sent.left
     assert isinstance(sent.error, Unavailable)
     with serving(tmp_path) as daemon, daemon.client() as client:
-        monkeypatch.setattr(forward, "_PATIENCE_SECONDS", LONG)
         later = forward.Forwarder(captures, address, lambda: told(address)).finish()
         assert not later.left
         assert later.refused == ()
