@@ -267,10 +267,10 @@ def test_what_was_acknowledged_survives_kills_and_events_are_whole(tmp_path):
         command = [sys.executable, "-c", TELL, str(tmp_path), str(told)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout
-            name = child.stdout.readline().strip()
+            name, first = (child.stdout.readline().strip() for _ in range(2))
             time.sleep(0.02)
             child.kill()
-            acknowledged = [int(line) for line in child.stdout.read().split("\n") if line]
+            acknowledged = [first, *filter(None, child.stdout.read().split("\n"))]
         with Store(tmp_path) as store:
             loads = [each for _, each in store.context_log.loads(name, limit=10**6)]
         assert [each.time for each in loads] == [10 * at + 10 for at in range(len(loads))]

@@ -23,10 +23,10 @@ import os, sys
 from pathlib import Path
 from symd.store import Store
 store = Store(Path(sys.argv[1]))
-print("ready", flush=True)
 for number in range(10**6):
     data = os.urandom(number * 7919 % 200_000)
     digest = store.put(data, f"module {number}")
+    print(number, flush=True)
     store.put_index(digest, 1, data[:1000])
     if number % 5 == 4:
         store.remove(digest)
@@ -93,8 +93,9 @@ def test_a_store_is_whole_after_kills_at_random_moments(root: Path):
     for _ in range(ROUNDS):
         with start(PUT_LOOP, str(root)) as child:
             assert child.stdout
-            child.stdout.readline()
-            time.sleep(chance.uniform(0, 0.04))
+            for _ in range(chance.randrange(1, 8)):
+                child.stdout.readline()
+            time.sleep(chance.uniform(0, 0.01))
             child.kill()
         assert child.returncode == -signal.SIGKILL
         with Store(root) as store:
