@@ -10,12 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from symd.config import Limits
 from symd.store import Store
 from symd.store.temporary_folder import make_temporary_folder
 from tests.cli.conftest import ROOT
@@ -29,11 +28,23 @@ HELLO = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 """What ``symd mcp`` answers at once."""
 
 
+COPYING_WITHOUT_END = """
+import time
+from symd.start import main
+from symd.store import copying
+
+copying._copy_module = lambda *_: time.sleep(600)
+raise SystemExit(main())
+"""
+
+
 @contextmanager
-def started(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    folder: Path, *arguments: str, program: tuple[str, str] = ("-m", "symd")
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command whose temporary files go to the folder, and whose input stays open."""
     environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "symd", *arguments]
+    command = [sys.executable, *program, *arguments]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             yield process
@@ -101,14 +112,15 @@ def test_what_a_killed_batch_left_goes_with_the_next_command(temporary: Path, wa
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store whose copy takes a while."""
     root = tmp_path_factory.mktemp("source") / "store"
-    with Store(root, Limits(), durable=False) as store:
-        for number in range(300):
-            with store.writer() as upload:
-                upload.write(b"%d" % number + bytes(1 << 18))
-                upload.commit()
+    with Store(root, durable=False) as store:
+        store.put(b"a module")
     return root
+
+
+def copying_without_end(temporary: Path, source: Path, target: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A copy that is in the middle for ever, once its folder is there."""
+    return started(temporary, "store", "copy", str(source), str(target), program=("-c", COPYING_WITHOUT_END))
 
 
 @pytest.mark.parametrize("number", ENDINGS)
@@ -117,7 +129,7 @@ def test_a_copy_of_a_store_that_a_signal_ends_leaves_nothing(
 ) -> None:
     place = tmp_path / "copies"
     place.mkdir()
-    with started(temporary, "store", "copy", str(source), str(place / "copy")) as process:
+    with copying_without_end(temporary, source, place / "copy") as process:
         eventually(lambda: any(place.iterdir()))
         process.send_signal(number)
         assert process.wait(LONG) == ENDINGS[number]
@@ -129,7 +141,7 @@ def test_what_a_killed_copy_left_goes_with_the_next_to_the_same_place(
 ) -> None:
     place = tmp_path / "copies"
     place.mkdir()
-    with started(temporary, "store", "copy", str(source), str(place / "copy")) as process:
+    with copying_without_end(temporary, source, place / "copy") as process:
         eventually(lambda: any(place.iterdir()))
         process.kill()
     assert [each.name.startswith(".copy.symd-copy-") for each in place.iterdir()] == [True]
