@@ -158,12 +158,10 @@ def test_afterwards_the_address_may_connect_again(tmp_path):
             assert ask(newly)
 
 
-def is_refused(check):
-    try:
-        check(health_pb2.HealthCheckRequest(), timeout=10)
-    except grpc.RpcError:
-        return True
-    return False
+def is_one_refused(check):
+    """Of more calls than a second may have, made at once: one after the other may be as few on a busy machine."""
+    calls = [check.future(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(100)]
+    return any(call.exception() is not None for call in calls)
 
 
 def test_who_asks_for_open_health_without_end_is_shut_out(tmp_path):
@@ -171,8 +169,8 @@ def test_who_asks_for_open_health_without_end_is_shut_out(tmp_path):
         with grpc.insecure_channel(address) as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
             for _ in range(20):
-                assert check(health_pb2.HealthCheckRequest(), timeout=10).status == 1
-            assert eventually(lambda: is_refused(check))
+                assert check(health_pb2.HealthCheckRequest(), timeout=60).status == 1
+            assert eventually(lambda: is_one_refused(check))
         assert eventually(lambda: not connects(address))
 
 

@@ -46,6 +46,7 @@ from symd.reading.values import encode
 from symd.service import workers as workers_module
 from symd.service.workers import Workers
 from symd.store import Store
+from tests.daemon.processes import children
 from tests.service.test_budgets import eventually
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -108,7 +109,7 @@ def test_an_answer_is_the_one_that_this_process_would_give(workers, raycast, que
 
 @pytest.mark.skipif(not confinement.available(), reason="this kernel cannot confine")
 def test_the_processes_are_confined(workers, raycast):
-    before = children()
+    before = children(os.getpid())
     assert workers.ask(raycast, ObjectBytes("raycast"))
     assert any(map(is_filtered, before))
 
@@ -178,7 +179,7 @@ def test_who_asks_for_little_does_not_wait_for_who_asks_for_much(raycast, tmp_pa
         os.kill(long, signal.SIGCONT)
         indexing.join(HANGING)
         assert not indexing.is_alive()
-        assert quick in children()
+        assert quick in children(os.getpid())
 
 
 HANGING = 600.0
@@ -217,17 +218,11 @@ def test_an_index_that_is_too_large_is_said_by_the_limits_name(raycast, tmp_path
     assert caught.value.metadata == {"limit": "index_size", "value": "100"}
 
 
-def children() -> set[int]:
-    """The processes that this one has started, in any of its threads."""
-    lists = Path("/proc/self/task").glob("*/children")
-    return {int(number) for path in lists for number in path.read_text().split()}
-
-
 def test_a_process_that_is_killed_is_one_clear_error_and_is_replaced(raycast, monkeypatch):
     monkeypatch.setattr(workers_module, "QUICK_SECONDS", HANGING)
-    before = children()
+    before = children(os.getpid())
     with limited(question_seconds=HANGING) as workers:
-        mine = children() - before
+        mine = children(os.getpid()) - before
         assert len(mine) == 2  # they are started ahead
         for process in mine:
             os.kill(process, signal.SIGSTOP)
@@ -248,7 +243,7 @@ def test_a_process_that_is_killed_is_one_clear_error_and_is_replaced(raycast, mo
         assert [type(error) for error in failed] == [WorkerDied]
         assert failed[0].metadata == {"signal": "SIGKILL"}
         assert workers.ask(raycast, ObjectBytes("raycast"))
-    assert children() == before
+    assert children(os.getpid()) == before
 
 
 def test_bytes_that_are_not_the_digests_are_refused_and_a_file_that_is_gone_is_said(workers, raycast):
