@@ -36,6 +36,8 @@ from symd.store.soundness import faults
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 
+LONG = 60.0
+"""Seconds, against hanging."""
 HARD_FILE_SIZE = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 LIMITED = """
 import resource, sys
@@ -63,7 +65,13 @@ print(refused, len(store.records()))
 
 
 def files(root: Path) -> set[str]:
-    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.parent != root}
+    """Once the look whether the disk takes bytes again, which has a file in incoming/ for a moment, is over."""
+    deadline = time.monotonic() + LONG
+    while True:
+        found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.parent != root}
+        if not any(name.startswith("incoming/") for name in found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.01)
 
 
 def upload_in_pieces(store: Store, count: int) -> None:
@@ -201,7 +209,7 @@ DAMAGES = [without_rows, without_pages, without_header]
 
 def assert_is_made_anew(store: Store, old: str) -> None:
     """Once it may be written."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONG
     while store._catalogue.unwritable is not None and time.monotonic() < end:
         time.sleep(0.05)
     new = store.put(b"new")
@@ -307,7 +315,7 @@ def test_once_there_is_room_files_and_rows_are_brought_in_step(small_disk: Path)
     with Store(root) as store:
         assert [record.sha256 for record in store.records()] == [digest]
         filled.unlink()
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONG
         while len(store.records()) < 2 and time.monotonic() < end:
             time.sleep(0.05)
         assert store.data(lost) == b"lost"
@@ -420,7 +428,7 @@ def test_what_a_refused_upload_would_have_evicted_stays(tmp_path: Path, monkeypa
         monkeypatch.undo()
         new = store.put(b"new" * 1000)
         assert [record.sha256 for record in store.records()] == [new]
-        assert list((store.root / "incoming").iterdir()) == []
+        assert files(store.root) == {f"modules/{new[:2]}/{new}"}
 
 
 def test_a_removal_that_is_refused_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -462,7 +470,7 @@ def test_a_file_that_the_disk_does_not_take_back_at_once_is_put_back_all_the_sam
         monkeypatch.setattr("symd.store.rows.delete", refuse)
         with pytest.raises(StoreUnavailable, match="disk is full"):
             store.remove(old)
-        assert (store.data(old), list(StorePaths(store.root).incoming.iterdir())) == (b"old", [])
+        assert (store.data(old), files(store.root)) == (b"old", {f"modules/{old[:2]}/{old}"})
 
 
 @pytest.mark.parametrize("in_the_same_process", [True, False])
@@ -478,7 +486,7 @@ def test_a_file_that_the_disk_does_not_take_back_is_put_back_later(
         with pytest.raises(StoreUnavailable, match="disk is full"):
             store.remove(old)
         monkeypatch.undo()
-        end = time.monotonic() + (20 if in_the_same_process else 0)
+        end = time.monotonic() + (LONG if in_the_same_process else 0)
         while not place.exists() and time.monotonic() < end:
             time.sleep(0.05)
     with Store(tmp_path / "store") as store:
@@ -497,7 +505,7 @@ def test_a_start_on_a_disk_that_refuses_to_put_a_file_back_keeps_its_row(
     with Store(tmp_path / "store") as store:
         assert store.record(old).label == "the old one"
         monkeypatch.undo()
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONG
         while store.missing([old]) and time.monotonic() < end:
             time.sleep(0.05)
         assert store.data(old) == b"old"
@@ -567,19 +575,10 @@ def refuse_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def may_write(root: Path) -> bool:
-    with closing(sqlite3.connect(newest(root), timeout=0)) as other:
+    """Once nobody does who looks whether files and rows are in step, for a second at most."""
+    with closing(sqlite3.connect(newest(root), timeout=LONG)) as other:
         other.execute("BEGIN IMMEDIATE")
         return True
-
-
-def files_at_rest(root: Path) -> set[str]:
-    """Once the look whether the disk takes bytes again, which has a file in incoming/ for a moment, is over."""
-    deadline = time.monotonic() + 10
-    while (found := files(root)) and time.monotonic() < deadline:
-        if not any(name.startswith("incoming/") for name in found):
-            break
-        time.sleep(0.01)
-    return found
 
 
 @pytest.mark.parametrize("refusal", [refuse_the_commit, refuse_a_statement])
@@ -592,7 +591,7 @@ def test_a_process_that_opens_the_store_takes_nothing_of_a_removal_that_is_being
         old = store.put(b"old", label="the old one")
         store.put_index(old, 1, b"index")
         store.aliases.add([Alias("build-id", "1", old)])
-        before = files_at_rest(store.root), store.records()
+        before = files(store.root), store.records()
         refusal(monkeypatch)
         beside_the_next_undoing(
             monkeypatch, lambda: opened.extend([may_write(store.root), opened_by_another_process(store.root)])
@@ -600,11 +599,11 @@ def test_a_process_that_opens_the_store_takes_nothing_of_a_removal_that_is_being
         with pytest.raises(StoreUnavailable, match="disk"):
             store.remove(old)
         assert opened == [True, "0 0 1"]
-        assert (files_at_rest(store.root), store.records()) == before
+        assert (files(store.root), store.records()) == before
         assert (store.data(old), store.index(old, 1)) == (b"old", b"index")
         assert store.aliases.resolve("build-id", "1") is not None
         store.remove(old)
-        assert (files_at_rest(store.root), store.records()) == (set(), [])
+        assert (files(store.root), store.records()) == (set(), [])
 
 
 def test_a_removal_waits_for_one_that_is_being_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -623,7 +622,7 @@ def test_a_removal_waits_for_one_that_is_being_undone(tmp_path: Path, monkeypatc
         with pytest.raises(StoreUnavailable, match="disk"):
             store.remove(old)
         removals[0].join()
-        assert (files_at_rest(store.root), store.records()) == (set(), [])
+        assert (files(store.root), store.records()) == (set(), [])
 
 
 def test_behind_a_process_that_stands_still_while_it_undoes_a_removal_others_go_on_and_mend_later(
@@ -645,7 +644,7 @@ def test_behind_a_process_that_stands_still_while_it_undoes_a_removal_others_go_
             other.remove(kept)
         assert (other.data(kept), other.data(new), leftover.exists()) == (b"kept", b"new", True)
         os.close(held)
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONG
         while (leftover.exists() or len(other.records()) > 2) and time.monotonic() < end:
             time.sleep(0.05)
         assert {record.sha256 for record in other.records()} == {kept, new}
@@ -753,8 +752,8 @@ def test_the_indexes_of_what_is_collected_are_room_before_anything_is_written(
         with pytest.raises(StoreUnavailable, match="disk is full"):
             store.collect(1)
         assert (store.data(old), store.index(old, 1)) == (bytes(3000), None)
-        assert list(StorePaths(store.root).incoming.iterdir()) == []
-        end = time.monotonic() + 20
+        assert files(store.root) == {f"modules/{old[:2]}/{old}"}
+        end = time.monotonic() + LONG
         while store.figures().index_bytes and time.monotonic() < end:
             time.sleep(0.05)
         assert store.figures().index_bytes == 0
@@ -765,12 +764,19 @@ def test_rows_of_files_that_went_before_a_transaction_was_refused_go_too(
 ):
     with Store(tmp_path / "store") as store:
         old = store.put(b"old")
+        put_back = RemovedFiles._put_back_once
+
+        def lose(removed: RemovedFiles) -> None:
+            """While the lock is held, for which whoever brings files and rows in step waits."""
+            put_back(removed)
+            StorePaths(store.root).module(old).unlink(missing_ok=True)
+
+        monkeypatch.setattr(RemovedFiles, "_put_back_once", lose)
         monkeypatch.setattr("symd.store.rows.delete", refuse)
         with pytest.raises(StoreUnavailable, match="disk is full"):
             store.remove(old)
         monkeypatch.undo()
-        StorePaths(store.root).module(old).unlink()
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONG
         while store.records() and time.monotonic() < end:
             time.sleep(0.05)
         assert store.records() == []
