@@ -84,7 +84,7 @@ class Connection:
                 self.window[0] -= room
                 self.window[stream] -= room
                 continue
-            frame = self.read_frame(30)
+            frame = self.read_frame(60)
             if frame is None or (frame[2] == stream and frame[0] in (HEADERS, RST_STREAM)):
                 self.ending = frame
                 break
@@ -99,7 +99,7 @@ class Connection:
                         self.initial_window = value
         return sent
 
-    def read_frame(self, seconds=10):
+    def read_frame(self, seconds=60):
         """(kind, flags, stream, payload) of the next frame; None when the daemon has closed. Raises TimeoutError."""
         self.socket.settimeout(seconds)
         head = self._read(9)
@@ -127,7 +127,7 @@ class Connection:
                 found[stream] = payload
         return found
 
-    def is_closed(self, seconds=10):
+    def is_closed(self, seconds=60):
         """Whether the daemon closes the connection within ``seconds``, whatever it says before."""
         try:
             while self.read_frame(seconds) is not None:

@@ -97,7 +97,7 @@ def neighbour(address):
         assert failures == []
 
 
-def eventually(true, seconds=20):
+def eventually(true, seconds=ANSWERED_WITHIN):
     until = time.monotonic() + seconds
     while not true() and time.monotonic() < until:
         time.sleep(0.01)
@@ -165,7 +165,7 @@ def test_a_stream_is_not_idle_while_the_daemon_works(tmp_path):
 
         def batches():
             yield s.SymbolizeStreamRequest(id=1, batch=ONE)
-            assert engine.hold.wait(20)
+            assert engine.hold.wait(ANSWERED_WITHIN)
 
         engine.hold.clear()
         threading.Timer(1.5, engine.hold.set).start()
@@ -206,7 +206,7 @@ def test_uploads_beyond_the_bound_are_refused_while_streams_go_on(tmp_path):
         stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=7, batch=ONE)]))
         assert [each.id for each in stream] == [7]
         over.set()
-        assert first.result(20).module.name == NAME
+        assert first.result(ANSWERED_WITHIN).module.name == NAME
 
 
 @pytest.mark.parametrize("method", [SYMBOLIZE, "grpc.health.v1.Health.Check"])
@@ -295,25 +295,25 @@ def test_questions_that_wait_for_an_index_hold_no_other_up(tmp_path):
         symbols, modules = SymbolServiceStub(channel), ModuleServiceStub(channel)
         calls = [symbols.Symbolize.future(ONE) for _ in range(20)]
         assert eventually(lambda: daemon.lanes[Work.COLD].running == 3)  # a client's share
-        assert modules.ListModules(m.ListModulesRequest(), timeout=10).modules[0].name == NAME
+        assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
         daemon.engine.hold.set()
-        assert all(call.result(20).answers for call in calls)
+        assert all(call.result(ANSWERED_WITHIN).answers for call in calls)
 
 
 def test_no_question_waits_behind_changes_of_the_catalogue(tmp_path):
     with served(tmp_path, writes=2) as (address, daemon), grpc.insecure_channel(address) as channel:
         lock = threading.Event()
-        daemon.engine.remove = lambda _digest: lock.wait(20)
+        daemon.engine.remove = lambda _digest: lock.wait(ANSWERED_WITHIN)
         modules, large = (
             ModuleServiceStub(channel),
             s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 9_000),
         )
         calls = [modules.DeleteModule.future(m.DeleteModuleRequest(name=NAME)) for _ in range(20)]
         assert eventually(lambda: daemon.lanes[Work.WRITE].running == 1)  # a client's share
-        assert modules.ListModules(m.ListModulesRequest(), timeout=10).modules[0].name == NAME
-        assert SymbolServiceStub(channel).Symbolize(large, timeout=10).answers
+        assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
+        assert SymbolServiceStub(channel).Symbolize(large, timeout=ANSWERED_WITHIN).answers
         lock.set()
-        assert all(call.result(20) is not None for call in calls)
+        assert all(call.result(ANSWERED_WITHIN) is not None for call in calls)
 
 
 def test_all_small_changes_of_the_catalogue_have_a_lane_of_their_own():
@@ -330,7 +330,7 @@ def test_many_questions_beyond_the_queue_are_refused_by_name(tmp_path):
         calls = [symbols.Symbolize.future(ONE) for _ in range(30)]
         assert eventually(lambda: sum(call.done() for call in calls) == 21)  # 4 threads have one, 5 wait
         daemon.engine.hold.set()
-        codes = [call.exception(10) and call.code() for call in calls]
+        codes = [call.exception(ANSWERED_WITHIN) and call.code() for call in calls]
         assert codes.count(None) == 9
         assert set(codes) == {None, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
@@ -341,12 +341,14 @@ def test_bytes_in_flight_are_bounded_and_given_back(tmp_path):
     limits = {"bytes_in_flight": 10_000_000}
     with served(tmp_path, **limits) as (address, daemon), neighbour(address) as channel:
         daemon.engine.symbolize_column = lambda *_, **__: (
-            daemon.engine.hold.wait(20) and daemon.engine.symbolize(DIGEST, [])
+            daemon.engine.hold.wait(ANSWERED_WITHIN) and daemon.engine.symbolize(DIGEST, [])
         )
         symbols = SymbolServiceStub(channel)
-        assert symbols.Symbolize(batch, timeout=20)
+        assert symbols.Symbolize(batch, timeout=ANSWERED_WITHIN)
         busy = threading.Event()
-        daemon.engine.symbolize_column = lambda *_, **__: busy.wait(20) and daemon.engine.symbolize(DIGEST, [])
+        daemon.engine.symbolize_column = lambda *_, **__: (
+            busy.wait(ANSWERED_WITHIN) and daemon.engine.symbolize(DIGEST, [])
+        )
         calls = [symbols.Symbolize.future(batch) for _ in range(5)]
         assert eventually(lambda: sum(call.done() for call in calls) == 3)
         for call in calls:
@@ -356,9 +358,9 @@ def test_bytes_in_flight_are_bounded_and_given_back(tmp_path):
                     grpc.StatusCode.RESOURCE_EXHAUSTED, "BUSY", "bytes_in_flight",
                 )  # fmt: skip
         busy.set()
-        assert sum(call.exception(20) is None for call in calls) == 2
+        assert sum(call.exception(ANSWERED_WITHIN) is None for call in calls) == 2
         assert eventually(lambda: daemon.flight.total == 0)
-        assert symbols.Symbolize(batch, timeout=20)
+        assert symbols.Symbolize(batch, timeout=ANSWERED_WITHIN)
 
 
 def test_a_streams_bytes_are_given_back(tmp_path):
@@ -393,7 +395,9 @@ def test_a_streams_bytes_are_given_back(tmp_path):
 )  # fmt: skip
 def test_what_one_call_may_ask_for_is_bounded_by_name(tmp_path, limits, request_, name):
     with served(tmp_path, **limits) as (address, _), neighbour(address) as channel:
-        code, reason, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request_, timeout=20))
+        code, reason, metadata = refusal(
+            lambda: SymbolServiceStub(channel).Symbolize(request_, timeout=ANSWERED_WITHIN)
+        )
         assert (code, reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
         assert (metadata["limit"], metadata["value"]) == (name, str(limits[name]))
 
@@ -406,7 +410,7 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
         daemon.engine.symbolize_column = lambda *_, **__: ambiguous
         monkeypatch.setattr(batches, "write_columns", lambda *_: pytest.fail("written"))
         request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(16), count=2))
-        code, _, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request, timeout=20))
+        code, _, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request, timeout=ANSWERED_WITHIN))
         assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "response_bytes")
     room = batches.RowRoom(Limits(response_bytes=1000))
     room.taken_by(ambiguous[0])

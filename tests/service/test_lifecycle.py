@@ -30,6 +30,8 @@ from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.fakes import DIGEST, FakeEngine
 
 NAME = f"modules/{DIGEST}"
+LONG = 120.0
+"""Seconds, against hanging."""
 BATCH = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
 
 
@@ -53,7 +55,7 @@ def daemon(address, grace="5", **how):
 def refused(address):
     """(exit code, stderr) of a daemon that cannot start."""
     process = start(address)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=LONG)
     assert out == ""
     assert "Traceback" not in err
     return process.returncode, err
@@ -61,7 +63,7 @@ def refused(address):
 
 def answers(address):
     with grpc.insecure_channel(address) as channel:
-        answer = SymbolServiceStub(channel).Symbolize(BATCH, timeout=10, wait_for_ready=True).answers[0]
+        answer = SymbolServiceStub(channel).Symbolize(BATCH, timeout=LONG, wait_for_ready=True).answers[0]
     return [frame.function for frame in answer.frames] == ["helper", "vadd"]
 
 
@@ -78,7 +80,7 @@ def test_only_its_owner_may_use_the_socket_and_its_folder(path, mask):
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert answers(address)
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(LONG) == 0
         assert not path.exists()
 
 
@@ -94,7 +96,7 @@ def test_a_second_daemon_on_the_same_socket_is_refused_and_the_first_goes_on(pat
 def test_of_daemons_that_start_at_once_one_wins(path):
     processes = [start(f"unix:{path}") for _ in range(4)]
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LONG
         while sum(process.poll() is None for process in processes) > 1 and time.monotonic() < deadline:
             time.sleep(0.05)
         alive = [process for process in processes if process.poll() is None]
@@ -140,7 +142,7 @@ def test_somebody_elses_socket_is_not_removed_at_the_end(path):
         with socket.socket(socket.AF_UNIX) as theirs:
             theirs.bind(str(path))
             process.terminate()
-            assert process.wait(10) == 0
+            assert process.wait(LONG) == 0
             assert path.exists()
 
 
@@ -159,7 +161,7 @@ def test_a_signal_ends_it_well_while_a_stream_is_open(path, number):
         with pytest.raises(grpc.RpcError) as caught:
             next(stream)
         assert caught.value.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
-        assert process.wait(60) == 0
+        assert process.wait(LONG) == 0
         over.set()
         assert "Traceback" not in process.stderr.read()
         assert not path.exists()
@@ -172,7 +174,7 @@ def test_a_daemon_that_has_nothing_to_read_again_outlives_a_sighup(path):
         assert answers(address)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LONG) == 0
 
 
 def test_a_signal_ends_it_whichever_thread_gets_it(path):
@@ -188,7 +190,7 @@ def test_a_signal_ends_it_whichever_thread_gets_it(path):
         "lifecycle._announce = announced\n"
         f"raise SystemExit(daemon.main('unix:{path}'))"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=LONG, check=False).returncode == 0
 
 
 def test_a_stream_that_goes_on_is_told_that_the_daemon_stops(path):
@@ -217,7 +219,7 @@ def test_a_stream_that_goes_on_is_told_that_the_daemon_stops(path):
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert "stopping" in caught.value.details()
         assert got == [0, 1, 2, 3, 4]
-        assert process.wait(10) == 0
+        assert process.wait(LONG) == 0
 
 
 def test_health_says_not_serving_before_the_end(path):
@@ -226,7 +228,7 @@ def test_health_says_not_serving_before_the_end(path):
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
         process.terminate()
         assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        assert process.wait(10) == 0
+        assert process.wait(LONG) == 0
 
 
 def test_tcp_is_served_when_asked():
@@ -238,7 +240,7 @@ def test_tcp_is_served_when_asked():
         assert code == 3
         assert "cannot listen there" in error
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(LONG) == 0
 
 
 def test_several_addresses_are_served_at_once(path):
@@ -250,7 +252,7 @@ def test_several_addresses_are_served_at_once(path):
         assert all(answers(address) for address in (first, tcp, last))
         assert {stat.S_IMODE(each.stat().st_mode) for each in (path, other)} == {0o600}
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(LONG) == 0
         assert not path.exists()
         assert not other.exists()
 
@@ -269,7 +271,7 @@ def test_an_address_given_twice_is_served_once(path):
     with daemon(f"unix:{path},unix:{path}") as (process, address):
         assert answers(address)
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(LONG) == 0
         assert process.stdout.read() == ""
 
 
@@ -325,8 +327,8 @@ def test_watchers_that_leave_while_the_daemon_stops_do_not_hold_it(tmp_path):
             leaving.start()
             stopping = threading.Thread(target=daemon.stop, args=(0.2,), daemon=True)
             stopping.start()
-            stopping.join(20)
-            leaving.join(20)
+            stopping.join(LONG)
+            leaving.join(LONG)
             assert not stopping.is_alive()
 
 
@@ -335,13 +337,13 @@ def test_a_service_manager_is_told_when_calls_are_answered_and_when_they_are_not
     name = f"\0{tmp_path}/notify" if abstract else f"{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(name)
-        manager.settimeout(30)
+        manager.settimeout(LONG)
         address = f"unix:{tmp_path}/s"
         environment = {**os.environ, "NOTIFY_SOCKET": name.replace("\0", "@")}
         command = [sys.executable, "-m", "tests.service.daemon", address]
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
             assert manager.recv(100) == b"READY=1"
-            with Client(address, timeout=20) as client:
+            with Client(address, timeout=LONG) as client:
                 assert client.health() == "SERVING"
             process.terminate()
             assert manager.recv(100) == b"STOPPING=1"
@@ -362,7 +364,7 @@ def heard_for_ever(manager):
 def test_a_service_manager_hears_that_the_loop_turns_while_it_does(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"{tmp_path}/notify")
-        manager.settimeout(30)
+        manager.settimeout(LONG)
         monkeypatch.setenv("NOTIFY_SOCKET", f"{tmp_path}/notify")
         monkeypatch.setenv("WATCHDOG_USEC", "200000")
         server = build_daemon(FakeEngine(), Config(store=tmp_path)).server
@@ -370,19 +372,19 @@ def test_a_service_manager_hears_that_the_loop_turns_while_it_does(tmp_path, mon
 
         async def stand_still():
             stands.set()
-            go_on.wait(60)
+            go_on.wait(LONG)
 
         with watchdog_notified(server):
             assert {manager.recv(100) for _ in range(3)} == {b"WATCHDOG=1"}
             still = threading.Thread(target=server.wait_for, args=(stand_still(),))
             still.start()
-            assert stands.wait(20)
+            assert stands.wait(LONG)
             manager.settimeout(1)
             with pytest.raises(TimeoutError):
                 heard_for_ever(manager)
             go_on.set()
             still.join()
-            manager.settimeout(30)
+            manager.settimeout(LONG)
             assert manager.recv(100) == b"WATCHDOG=1"
         server.stop(0, 10)
 
