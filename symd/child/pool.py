@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from symd.child.ending import Defect, Ending, Limit, limit_of
 from symd.child.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.child.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
+from symd.child.thread_limits import thread_limits
 from symd.child.worker import CONFINED
 from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
@@ -47,6 +48,8 @@ class Pool:
         self._idle: list[_Worker] = []
         self._working: set[_Worker] = set()
         self._closed = False
+        self._starting = 0
+        """Processes that are being started ahead."""
         self._ahead = 0
         self._ahead_limits: ProcessLimits | None = None
 
@@ -165,22 +168,55 @@ class Pool:
         raise _ended()
 
     def _started(self, at_start: ProcessLimits) -> _Worker:
+        is_left = False
+
+        def begin() -> _Worker:
+            if is_left:  # by whoever could not have the thread: it finds that when there is one
+                raise _no_thread()
+            return _start(self._command, at_start)
+
         try:
-            return self._starter.submit(_start, self._command, at_start).result()
-        except RuntimeError:  # its thread takes no more
-            raise _ended() from None
+            return self._starter.submit(begin).result()
+        except RuntimeError:  # its thread takes no more, or cannot be had
+            is_left = True
+            raise _ended() if self._closed else _no_thread() from None
 
     def _refill(self) -> None:
         """Start what is to be there ahead and is not. Where none can be started whoever needs one will say so."""
         if self._ahead_limits is None:
             return
-        with self._lock, contextlib.suppress(OSError, Unavailable):
-            while not self._closed and len(self._idle) + len(self._working) < self._ahead:
-                self._idle.insert(0, self._started(_at_start(self._ahead_limits)))
+        with contextlib.suppress(OSError, Unavailable):
+            while self._is_one_short():
+                self._start_one_ahead(_at_start(self._ahead_limits))
+
+    def _is_one_short(self) -> bool:
+        """Whether one is to be started, which is counted from now on."""
+        with self._lock:
+            is_short = not self._closed and len(self._idle) + len(self._working) + self._starting < self._ahead
+            self._starting += is_short
+        return is_short
+
+    def _start_one_ahead(self, at_start: ProcessLimits) -> None:
+        """Nobody who has a process, or gives one back, waits for it."""
+        worker = None
+        try:
+            worker = self._started(at_start)
+        finally:
+            with self._lock:
+                self._starting -= 1
+                is_kept = worker is not None and not self._closed
+                if worker is not None and is_kept:
+                    self._idle.insert(0, worker)
+        if not is_kept:
+            worker.end()
 
 
 def _ended() -> Unavailable:
     return Unavailable("the processes that read modules are being ended")
+
+
+def _no_thread() -> Unavailable:
+    return Unavailable("the system gives no further thread", hint=f"raise the limit: {thread_limits()}")
 
 
 def _at_start(limits: ProcessLimits) -> ProcessLimits:
@@ -243,7 +279,10 @@ class _Worker:
             kill(self.process)
 
         timer = threading.Timer(call.process_limits.seconds, cut)
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:
+            raise _no_thread() from None
         try:
             answer, limit = self._exchange(call)
         finally:

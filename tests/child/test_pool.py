@@ -128,6 +128,46 @@ def test_a_process_is_not_ended_by_sigterm_however_early_it_comes(pool: Pool, mo
     assert ask(pool, b"echo") == b"echo"
 
 
+def no_thread(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_where_the_system_gives_no_thread_that_is_said(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that the processes are being ended."""
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(Unavailable, match="no further thread"):
+            ask(pool, b"pid")
+    first = ask(pool, b"pid")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(Unavailable, match="no further thread"):
+            ask(pool, b"pid")
+    assert ask(pool, b"pid") != first
+
+
+def test_who_asks_does_not_wait_for_a_process_that_is_started_ahead(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.start_ahead(2, PROCESS_LIMITS)
+    begun, go_on = threading.Event(), threading.Event()
+    start = pool_module._start
+
+    def late(*arguments: object) -> object:
+        begun.set()
+        assert go_on.wait(60)
+        return start(*arguments)
+
+    monkeypatch.setattr(pool_module, "_start", late)
+    with ThreadPoolExecutor(2) as threads:
+        killed = threads.submit(ask, pool, b"kill 9")
+        assert begun.wait(60)
+        assert isinstance(threads.submit(ask, pool, b"pid").result(60), bytes)
+        assert not killed.done()
+        go_on.set()
+        assert isinstance(killed.result(60), Ending)
+
+
 def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
