@@ -437,7 +437,8 @@ class Catalogue(CatalogueQueries):
                 connection.execute("COMMIT")
                 self.check_in_place()
             except BaseException as error:
-                self.is_recovered = self.is_recovered and not isinstance(error, sqlite3.OperationalError)
+                if isinstance(error, sqlite3.OperationalError):
+                    self.is_recovered = False
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise

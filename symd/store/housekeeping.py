@@ -127,7 +127,8 @@ class Housekeeping:
             found = faults(damaged) if damaged == newest(self._paths.root) else []
             rebuilt = rebuild(self._paths, damaged, "; ".join(found)) if found else None
             self._catalogue.damaged = None
-            self._catalogue.is_recovered = self._catalogue.is_recovered and rebuilt is None
+            if rebuilt is not None:
+                self._catalogue.is_recovered = False
         self._catalogue.renew()
 
     def _replace_rescued(self) -> None:

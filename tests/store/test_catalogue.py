@@ -163,3 +163,27 @@ def test_a_write_into_a_copy_waits_no_longer_for_its_own_process_either(
         pass
     monkeypatch.undo()
     pool.close()
+
+
+def test_what_is_noted_while_a_write_fails_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread notes that files of a refused transaction wait, between two steps of this one."""
+    pool = Catalogue(tmp_path)
+    noted = [True]
+
+    def look(_: Catalogue) -> bool:
+        before = noted[-1]
+        noted.append(False)
+        return before
+
+    note = property(look, lambda _, is_recovered: noted.append(is_recovered))
+
+    def write() -> None:
+        with pool.writing():
+            monkeypatch.setattr(Catalogue, "is_recovered", note, raising=False)
+            raise ValueError("another")
+
+    with pytest.raises(ValueError, match="another"):
+        write()
+    monkeypatch.undo()
+    assert noted[-1] is (len(noted) == 1), "it was looked at, and what was seen written back"
+    pool.close()
