@@ -57,8 +57,12 @@ class _Way:
 
     def __init__(self, root: str) -> None:
         self._root = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.at = os.dup(self._root)
         self._links = 0
+        try:
+            self.at = os.dup(self._root)
+        except OSError:
+            os.close(self._root)
+            raise
 
     def __enter__(self) -> Self:
         return self
