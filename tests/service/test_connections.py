@@ -73,7 +73,7 @@ def ask(client):
 
 def eventually_asked(client):
     """What it is answered, once there is a connection, and room among the calls that wait."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + ANSWERED_WITHIN
     while True:
         try:
             return ask(client)

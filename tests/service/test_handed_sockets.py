@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import grpc
 import pytest
 
 from symd.client import Client
+from symd.errors import ServerUnavailable
 from tests.daemon.processes import children
 from tests.tools import require
 
@@ -26,6 +28,8 @@ for index, each in enumerate(high):
 os.environ |= {"LISTEN_FDS": str(len(high)), "LISTEN_PID": str(os.getpid() + int(os.environ.pop("OTHER", "0")))}
 os.execv(program[0], program)
 """
+LONG = 120.0
+"""Seconds, against hanging."""
 DAEMON = [sys.executable, "-m", "tests.service.daemon"]
 
 
@@ -54,8 +58,14 @@ def handed(sockets, *arguments, command=DAEMON, **variables):
 
 
 def health(address):
-    with Client(address, timeout=30) as client:
-        return client.health()
+    """What it says once it has started: gRPC waits 20 s for a connection that is taken then."""
+    until = time.monotonic() + LONG
+    with Client(address, timeout=LONG) as client:
+        while True:
+            try:
+                return client.health()
+            except ServerUnavailable:
+                assert time.monotonic() < until
 
 
 def test_who_connected_before_the_daemon_ran_is_answered_and_the_socket_outlives_the_daemon(tmp_path):
@@ -63,11 +73,11 @@ def test_who_connected_before_the_daemon_ran_is_answered_and_the_socket_outlives
     with listener(path) as ours, grpc.insecure_channel(f"unix:{path}") as early:
         ready = grpc.channel_ready_future(early)  # connects now, and waits for an answer
         with handed([ours], f"unix:{path}") as process:
-            ready.result(30)
+            ready.result(LONG)
             assert process.stdout.readline() == f"unix:{path}\n"
             assert health(f"unix:{path}") == "SERVING"
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(LONG) == 0
         assert path.is_socket()
         with handed([ours], f"unix:{path}"):
             assert health(f"unix:{path}") == "SERVING"
@@ -83,7 +93,7 @@ def test_a_real_daemon_passes_the_socket_to_none_of_its_children(tmp_path):
         assert children(process.pid)
         assert all(name not in _open_files(child) for child in children(process.pid))
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(LONG) == 0
 
 
 def _open_files(process):
@@ -107,7 +117,7 @@ def test_only_the_daemons_user_gets_through_an_open_socket(folder):
 
 def refused(sockets, *arguments, **variables):
     with handed(sockets, *arguments, **variables) as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=LONG)
         assert (out, "Traceback" in err) == ("", False), err
         assert process.returncode
         return err
@@ -142,6 +152,6 @@ def test_systemd_starts_it_at_the_first_connection(tmp_path):
             assert "Listening on" in process.stderr.readline()
             assert health(f"unix:{path}") == "SERVING"
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(LONG) == 0
         finally:
             process.kill()

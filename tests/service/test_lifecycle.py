@@ -54,8 +54,11 @@ def daemon(address, grace="5", **how):
 
 def refused(address):
     """(exit code, stderr) of a daemon that cannot start."""
-    process = start(address)
-    out, err = process.communicate(timeout=LONG)
+    with start(address) as process:
+        try:
+            out, err = process.communicate(timeout=LONG)
+        finally:
+            process.kill()
     assert out == ""
     assert "Traceback" not in err
     return process.returncode, err
