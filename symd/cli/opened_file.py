@@ -15,7 +15,7 @@ from symd.cli.debug_file import debug_files
 from symd.cli.input import GZIP_SUFFIX
 from symd.config import Limits
 from symd.containers.amd import amdgpu
-from symd.containers.file_part import LARGE
+from symd.containers.file_part import LARGE, MAPPED
 from symd.errors import SymdError
 
 if TYPE_CHECKING:
@@ -36,12 +36,18 @@ def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFil
 
 
 def is_large(file: str, limits: Limits) -> bool:
-    """Whether ``file`` is opened by ``large_file``: 64 MiB or more, with all of its code and debug data in it, none of it in kernel packs
-    or files apart."""
-    if file.endswith(GZIP_SUFFIX) or not LARGE <= _size(file) <= limits.module_size:
+    """Whether ``file`` is opened by ``large_file``: 64 MiB or more, as it is or as its compressed code objects expand, with all of its
+    code and debug data in it, none of it in kernel packs or files apart."""
+    size = _size(file)
+    if file.endswith(GZIP_SUFFIX) or not min(LARGE, MAPPED) <= size <= limits.module_size:
         return False
     with mapped_file(file) as mapped:
         data = cast("bytes", mapped)
+        if size < LARGE:
+            from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
+
+            if expanded_size(data, limits) < LARGE:
+                return False
         try:
             if amdgpu.claims(data):
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large

@@ -40,8 +40,13 @@ class OpenedModule:
         self._visible: VisibleIn | None = None
         self._one_at_a_time = threading.Lock()
 
-    @property
+    @cached_property
     def _is_large(self) -> bool:
+        """As it is, or as its compressed code objects expand."""
+        if MAPPED <= len(self.data) < LARGE:
+            from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few modules are of that size
+
+            return expanded_size(self.data, self.limits) >= LARGE
         return len(self.data) >= LARGE
 
     @cached_property

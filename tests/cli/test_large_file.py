@@ -164,3 +164,11 @@ def test_a_tree_is_written_line_by_line(capsys):
     tree = Branch(("a",), iter([Branch((("b", "bold"), "c"), [Branch(("d\n",))]), Branch(("e",))]))
     write_tree(tree)
     assert capsys.readouterr().out == "a\n├── b  c\n│   └── d\\n\n└── e\n"
+
+
+@pytest.mark.parametrize(("name", "large"), [("tonemap.zstd.fatbin", True), ("tonemap.none.fatbin", False)])
+def test_a_file_whose_compressed_code_expands_to_much_is_large(name, large, monkeypatch):
+    path = SAMPLES / "cuda/bin" / name
+    monkeypatch.setattr(opened_file, "LARGE", path.stat().st_size + 1)
+    monkeypatch.setattr(opened_file, "MAPPED", 1)
+    assert opened_file.is_large(str(path), opened_file.Limits()) is large

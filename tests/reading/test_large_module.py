@@ -92,3 +92,13 @@ def test_the_bytes_of_a_large_module_are_compared_with_its_digest(tmp_path, monk
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     with pytest.raises(DataLoss):
         OpenedModules().open(known, Limits())
+
+
+@pytest.mark.parametrize(("name", "large"), [("tonemap.zstd.fatbin", True), ("tonemap.none.fatbin", False)])
+def test_a_module_whose_compressed_code_expands_to_much_is_not_unpacked_whole(name, large, monkeypatch):
+    path = SAMPLES / "cuda/bin" / name
+    monkeypatch.setattr(opened_module, "MAPPED", 1)
+    monkeypatch.setattr(opened_module, "LARGE", path.stat().st_size + 1)
+    opened = OpenedModules().open(module_file(path), Limits())
+    Outline().answer(opened)
+    assert ("unpacked" not in vars(opened)) is large

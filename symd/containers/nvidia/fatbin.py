@@ -89,6 +89,13 @@ def read(element: Element, budget: Budget) -> Contents:
     return Contents(tuple(elements), notes=tuple(notes), facts={"entries": facts})
 
 
+def expanded_size(data: FilePart, budget: Budget) -> int:
+    """Bytes that its compressed cubins say they expand to."""
+    return sum(
+        each.raw_size for each in _entries(data, budget, [], []) if each.kind == ELF and each.compression != "none"
+    )
+
+
 def _skipped(entries: Sequence[FatbinEntry]) -> Iterator[str]:
     """A note for each kind of entry without machine code: a library has thousands of them."""
     kinds: dict[int, list[FatbinEntry]] = {}
