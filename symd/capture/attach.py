@@ -22,6 +22,7 @@ from symd.errors import SymdError, Unsupported
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.code import Vendor
+from symd.model.plurals import counted, plural
 
 AttachEvent = ModuleLoaded | ModuleFound
 
@@ -96,7 +97,7 @@ class Attachment:
         )
         if counts.damaged:
             self.notes.append(
-                f"memory: {counts.damaged} beginnings of modules were passed over: freed, or being written"
+                f"memory: passed over {counted(counts.damaged, 'beginning')} of modules: freed, or being written"
             )
         for limit in sorted(counts.limits):
             self.notes.append(
@@ -118,7 +119,9 @@ class Attachment:
                 if data is not None:
                     found += 1
                     yield self._found(data, mapping.file)
-        self.notes.append(f"files: {found} of {len(files)} mapped files carry device code")
+        self.notes.append(
+            f"files: {found} of {counted(len(files), 'mapped file')} {plural(found, 'carries', 'carry')} device code"
+        )
 
     def _file(self, mapping: Mapping) -> bytes | None:
         """The file's bytes where it carries device code. Raises OSError, LimitExceeded, InvalidInput."""

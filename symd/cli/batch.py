@@ -16,6 +16,7 @@ from symd.cli.report_lines import say, say_notes
 from symd.cli.sample_modules import SampleModules, open_tables
 from symd.cli.store_places import named_store
 from symd.config import Limits, default_cache
+from symd.model.plurals import counted, plural
 from symd.model.reasons import ANSWERED
 from symd.sample_tables.answered_file import answer_file, check_arrow, written_paths
 from symd.sample_tables.form import Form
@@ -144,9 +145,12 @@ def _report(report: TableReport, *, as_json: bool) -> None:
     if as_json:
         write_json(report_json(report))
         return
-    placeless = f", {report.placeless:,} name no place" if report.placeless else ""
+    placeless = (
+        f", {report.placeless:,} {plural(report.placeless, 'names', 'name')} no place" if report.placeless else ""
+    )
     reasons = ", ".join(f"{count:,} {reason.name}" for reason, count in report.reasons.items())
-    say(f"{report.samples:,} samples at {report.locations:,} locations{f': {reasons}' if reasons else ''}{placeless}")
+    found = f"{counted(report.samples, 'sample')} at {counted(report.locations, 'location')}"
+    say(f"{found}{f': {reasons}' if reasons else ''}{placeless}")
     say_notes(report.notes)
 
 

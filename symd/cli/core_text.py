@@ -8,6 +8,7 @@ from itertools import groupby
 from symd.answers_json.cores import lane_numbers
 from symd.model.answers import Reason
 from symd.model.cores import CoreDump, CoreFault, CoreFrame, CoreStack, CoreValue, CoreWave
+from symd.model.plurals import counted
 
 SHOWN_BLOCKS = 8
 """Blocks of a stack that are named."""
@@ -79,7 +80,7 @@ def _who(waves: Sequence[CoreWave], noun: tuple[str, str]) -> str:
         )
         shown.append(named + ", ".join(parts))
     more = len(blocks) - SHOWN_BLOCKS
-    return "; ".join(shown) + (f"; and {more} more blocks" if more > 0 else "")
+    return "; ".join(shown) + (f"; and {counted(more, 'more block')}" if more > 0 else "")
 
 
 def _ranges(numbers: Sequence[int]) -> str:

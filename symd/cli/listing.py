@@ -27,6 +27,7 @@ from symd.config import Limits
 from symd.errors import NoDebugData
 from symd.model.identities import ObjectPath
 from symd.model.listings import Listing, ListingPart
+from symd.model.plurals import counted, plural
 from symd.model.sources import PathRule, SourceText
 
 _JSON_HELP = """\b
@@ -101,9 +102,8 @@ def _completeness(file: str, count: int, problems: list[str]) -> int:
     """Say of how many of ``count`` code objects there are no instructions; the exit code."""
     if not problems:
         return 0
-    click.echo(
-        f"symd: {printable(f'{file}: {len(problems)} of {count} code objects are not listed: {problems[0]}')}", err=True
-    )
+    left_out = f"{len(problems)} of {counted(count, 'code object')} {plural(len(problems), 'is', 'are')} not listed"
+    click.echo(f"symd: {printable(f'{file}: {left_out}: {problems[0]}')}", err=True)
     return NO
 
 

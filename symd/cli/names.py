@@ -15,6 +15,7 @@ from symd.config import Limits
 from symd.errors import NotFound
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
+from symd.model.plurals import plural
 
 KINDS = tuple(kind.name.lower() for kind in NameKind)
 
@@ -95,6 +96,8 @@ def _details(found: NamedItem) -> list[str]:
     place = ""
     if found.section_offset is not None:
         section = found.section or f"#{found.section_index}"
-        place = f"{found.address or 0:#x} ({section})+{found.section_offset:#x}, {found.size} bytes"
-    copies = f"inlined {found.inlined_copies} times" if found.inlined_copies else ""
+        place = (
+            f"{found.address or 0:#x} ({section})+{found.section_offset:#x}, {found.size} {plural(found.size, 'byte')}"
+        )
+    copies = f"inlined {found.inlined_copies} {plural(found.inlined_copies, 'time')}" if found.inlined_copies else ""
     return [linkage, place, copies, f"of {found.path}" if found.path else "", facts_text(found.facts)]

@@ -45,11 +45,6 @@ def write_build_log(log: str) -> None:
         sys.stderr.write(printable(line.rstrip("\r").expandtabs()) + "\n")
 
 
-def plural(count: int, thing: str, things: str = "") -> str:
-    """The noun for so many: ``thing`` for one, else ``things``, which without a word is ``thing`` with an s."""
-    return thing if count == 1 else things or f"{thing}s"
-
-
 def is_coloured(stream: TextIO) -> bool:
     """Whether colours go to ``stream``: to terminals, unless $NO_COLOR says no; anywhere where $FORCE_COLOR says so (no-color.org,
     force-color.org; $NO_COLOR wins)."""

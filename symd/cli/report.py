@@ -22,6 +22,7 @@ from symd.cli.page_site import Shown, page_options, shown_module
 from symd.cli.report_lines import say
 from symd.config import Limits
 from symd.model.labels import file_label
+from symd.model.plurals import counted, plural
 from symd.model.sources import PathRule
 from symd.output_file import write_file_or_stdout
 
@@ -92,11 +93,12 @@ def command(
             say(f"written to {target}, {len(page):,} bytes")
         for problem, count in problems.items():
             click.echo(
-                f"symd: {count} of {len(chosen)} kernels have no instructions in the report: {printable(problem)}",
+                f"symd: {count} of {counted(len(chosen), 'kernel')} {plural(count, 'has', 'have')} no instructions in the report: {printable(problem)}",
                 err=True,
             )
         if left_out:
-            click.echo(f"symd: {left_out} further kernels are not in the report (--kernel NAME puts one in)", err=True)
+            further = plural(left_out, "further kernel is", "further kernels are")
+            click.echo(f"symd: {left_out} {further} not in the report (--kernel NAME puts one in)", err=True)
 
 
 def _kernels_called(shown: Shown, name: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from symd.cli.output import printable
+from symd.model.plurals import counted
 
 PRINTED_NOTES = 20
 """Notes that are printed; --json prints all."""
@@ -22,4 +23,4 @@ def say_notes(notes: Sequence[str]) -> None:
     for note in notes[:PRINTED_NOTES]:
         say(note)
     if len(notes) > PRINTED_NOTES:
-        say(f"and {len(notes) - PRINTED_NOTES} more notes (--json prints all)")
+        say(f"and {counted(len(notes) - PRINTED_NOTES, 'more note')} (--json prints all)")

@@ -19,11 +19,12 @@ from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, pr
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting
 from symd.cli.options import complete_files, example, limit_option, server_option_that
-from symd.cli.output import plural, printable
+from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.output_file import writing
+from symd.model.plurals import counted
 
 if TYPE_CHECKING:
     from symd.capture.dump_folder import DumpFolder
@@ -278,10 +279,6 @@ def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone
             said.append(f"{counted(len(sent.refused), 'event')} refused there, the first because: {sent.refused[0]}")
     reason = f" ({chosen.why_there})" if chosen.why_there else ""
     return said if gone else [*said, f"in {chosen.folder}{reason}"]
-
-
-def counted(count: int, thing: str) -> str:
-    return f"{count:,} {plural(count, thing)}"
 
 
 def _say(text: str) -> None:

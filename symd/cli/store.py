@@ -14,10 +14,11 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.options import example, json_option, limit_option, names_limit
-from symd.cli.output import NO, plural, write_json, write_line
+from symd.cli.output import NO, write_json, write_line
 from symd.cli.store_places import collected, folder_of, inspected, is_shared, named_store, store_places, transferred
 from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
+from symd.model.plurals import plural
 from symd.store.catalogue import MIGRATIONS
 from symd.store.copying import Copied, copy
 from symd.store.inspection import Finding, Inspection, Progress, inspect

@@ -20,6 +20,7 @@ from symd.cli.progress import working
 from symd.config import Limits
 from symd.errors import ObjectNotFound, SymdError
 from symd.model.code import CodeObject
+from symd.model.plurals import counted, plural
 from symd.verify import Difference, Report, verify
 
 
@@ -94,14 +95,15 @@ def summary_json(report: Report) -> dict[str, Any]:
 def summary_lines(file: str, report: Report) -> list[str]:
     """The same as text; what was not compared, and what pyelftools is known for, stand before the sums."""
     lines = [f"{_place(one.path)}not compared: {one.reason}" for one in report.not_compared]
-    lines += [f"{_place(one.path)}{one.name} ({one.count} times): {one.reason}" for one in report.deviations]
-    compared = f"{report.rows} rows, {report.scopes} scopes and {report.variables} variables compared"
+    lines += [f"{_place(one.path)}{one.name} ({counted(one.count, 'time')}): {one.reason}" for one in report.deviations]
+    sums = plural(report.rows, "row"), plural(report.scopes, "scope"), plural(report.variables, "variable")
+    compared = f"{report.rows} {sums[0]}, {report.scopes} {sums[1]} and {report.variables} {sums[2]} compared"
     if not _compared(report):
         compared = "nothing was compared" + (
             "" if report.not_compared or report.differences else ": there is no code object in it"
         )
     differences = len(report.differences)
-    return [*lines, f"{file}: {compared}, {differences} {'difference' if differences == 1 else 'differences'}"]
+    return [*lines, f"{file}: {compared}, {differences} {plural(differences, 'difference')}"]
 
 
 def _compared(report: Report) -> int:

@@ -37,6 +37,7 @@ from symd.elf.constants import (
 )
 from symd.errors import SymdError, Unsupported
 from symd.model.code import Section
+from symd.model.plurals import counted
 
 NAME = "host-elf"
 MACHINES = {
@@ -132,7 +133,7 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
     if images.ptx:
         facts["ptx"] = [text._asdict() for text in images.ptx]
         targets = ", ".join(sorted({text.target for text in images.ptx}))
-        notes.append(f"left out: {len(images.ptx)} PTX texts of GCC ({targets}), which hold no machine code")
+        notes.append(f"left out: {counted(len(images.ptx), 'PTX text')} of GCC ({targets}), without machine code")
     elif not images.code and offload_images.is_intermediate(image):
         notes.append("left out: GCC's intermediate language for GPUs (.gnu.offload_lto_*): linking makes code of it")
     return [Element("amdgcn", content) for content in images.code]

@@ -45,6 +45,7 @@ from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.columns import I64, U64
 from symd.model.cores import CoreDevice, CoreDump, CoreFault, CoreFrame, CoreImage, CorePlace, CoreStack, CoreWave
+from symd.model.plurals import counted
 
 MOST_LANES = 32
 """Lanes of a warp."""
@@ -200,7 +201,7 @@ class _Reading:
         placed = (device != NO_ROW) & (number >= 0) & (number < MOST_LANES)
         lost = int((~placed).sum())
         if lost:
-            self.notes.append(f"{lost} lanes belong to no warp of a known device; they are left out")
+            self.notes.append(f"left out: {counted(lost, 'lane')} of no warp of a known device")
         mask = warps["existing"].astype(np.int64)[np.maximum(warp, 0)] if len(warps) else np.zeros(len(lanes), np.int64)
         row = np.flatnonzero(placed & (mask >> np.clip(number, 0, 63) & 1 == 1))
         warp, cta, sm, device, number = (each[row] for each in (warp, cta, sm, device, number))

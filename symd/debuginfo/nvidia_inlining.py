@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from symd.model.code import Function
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, LineRows, RowFlag, Scopes
+from symd.model.plurals import counted
 
 MAX_DEPTH = 64
 """Calls inlined into one another; what is deeper is taken as not inlined."""
@@ -82,7 +83,7 @@ def _tree(context: U32, name: U32) -> _Tree:
     parent = of_row[site]
     deep = np.flatnonzero(_too_deep(parent))
     lost = np.isin(of_row, deep)
-    warnings = (f"{lost.sum()} rows are inlined more than {MAX_DEPTH} deep; their callers are left out",)
+    warnings = (f"left out: the callers of {counted(int(lost.sum()), 'row')} inlined more than {MAX_DEPTH} deep",)
     of_row[lost] = -1
     return _Tree(site, keys.astype(np.uint32), parent, of_row, warnings if len(deep) else ())
 

@@ -26,6 +26,7 @@ from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import NO_PARENT
+from symd.model.plurals import counted
 
 _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
@@ -99,7 +100,7 @@ def scopes_of(
     lost = reader.missing | {"range sections": bad_lists, "string sections": nameless + linkless}
     for place, count in lost.items():
         if count:
-            warnings.add(f"{count} references lead out of {place} and are left out")
+            warnings.add(f"left out: {counted(int(count), 'reference')} out of {place}")
     unit = np.array([unit.number for unit in units.units], np.uint32)[functions.unit]
     which = defined.which
     return replace(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from symd.model.plurals import counted
+
 _KEPT = 100
 
 
@@ -22,4 +24,4 @@ class Warnings:
             self._more += 1
 
     def all(self) -> tuple[str, ...]:
-        return (*self._texts, *([f"and {self._more} more warnings"] if self._more else []))
+        return (*self._texts, *([f"and {counted(self._more, 'more warning')}"] if self._more else []))

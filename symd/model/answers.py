@@ -11,6 +11,7 @@ from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.columns import U8, U32, U64
 from symd.model.frame_text import frame_text
 from symd.model.identities import ObjectPath
+from symd.model.plurals import counted
 from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody knows it
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Answer(NamedTuple):
 
     def __repr__(self) -> str:
         frames = " inlined into ".join(map(str, self.frames)) or (f"in {self.kernel}" if self.kernel else "no answer")
-        alternatives = f", {len(self.candidates)} candidates" if self.candidates else ""
+        alternatives = f", {counted(len(self.candidates), 'candidate')}" if self.candidates else ""
         return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
 
     def _repr_html_(self) -> str:
@@ -135,7 +136,7 @@ class Locations:
         return len(self.reason)
 
     def __repr__(self) -> str:
-        return f"<Locations: {len(self):,}, {len(self.strings):,} strings>"
+        return f"<Locations: {len(self):,}, {counted(len(self.strings), 'string')}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a table of its own, with the strings as a plain list: they may be views of a file or of a message."""

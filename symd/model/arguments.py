@@ -168,9 +168,7 @@ def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
 
 def checked_part(part: ListingPart) -> ListingPart:
     """Raises BadQuery for what is no part of a module."""
-    given: object = part
-    wanted = repr(given[:80]) if isinstance(given, str) else '"vadd"'
-    return of_kind(part, ListingPart, f"one kernel is ListingPart(kernel={wanted}), of symd.model.listings")
+    return of_kind(part, ListingPart, 'one kernel is ListingPart(kernel="vadd"), of symd.model.listings')
 
 
 def checked_level(level: LineLevel | str) -> LineLevel:

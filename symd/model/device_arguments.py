@@ -14,6 +14,7 @@ from symd.model.arguments import AnyColumn, address_column
 from symd.model.columns import I64, U64
 from symd.model.contexts import AddressForm, ContextRecord, Times
 from symd.model.kinds import kind_of, of_kind
+from symd.model.plurals import counted
 from symd.model.texts import checked_text
 
 ContextName: TypeAlias = str | ContextRecord
@@ -53,7 +54,7 @@ def checked_addresses(name: ContextName, values: AnyAddresses, times: AnyTimes, 
         checked_context_id(name), _addresses(values), _times(times), of_kind(form, AddressForm, _FORM_HINT)
     )
     if isinstance(question.times, np.ndarray) and len(question.times) != len(question.values):
-        what = f"there are {len(question.times)} times for {len(question.values)} addresses"
+        what = f"{counted(len(question.times), 'time')} for {counted(len(question.values), 'address', 'addresses')}"
         raise BadQuery(what, hint="give one for each, or one for all")
     return question
 

@@ -12,6 +12,7 @@ import numpy as np
 from symd.model.answers import TextSection
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import ObjectPath
+from symd.model.plurals import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
@@ -78,7 +79,7 @@ class LineTable:
 
     def __repr__(self) -> str:
         files = len(set(self.file.tolist()) - {0})
-        return f"<LineTable {self.path!r} for {self.target}: {len(self):,} rows, {files:,} files>"
+        return f"<LineTable {self.path!r} for {self.target}: {counted(len(self), 'row')}, {counted(files, 'file')}>"
 
     def _repr_html_(self) -> str:
         from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from symd.model.answers import Answers
 from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
+from symd.model.plurals import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
@@ -78,7 +79,7 @@ class Listing:
         return data_frames.to_arrow(data_frames.of_listing(self))
 
     def __repr__(self) -> str:
-        what = f"{len(self):,} instructions by {self.disassembler}" if not self.problem else self.problem
+        what = f"{counted(len(self), 'instruction')} by {self.disassembler}" if not self.problem else self.problem
         return f"<Listing {self.path!r} for {self.target}: {what}>"
 
     def _repr_html_(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from symd.model.answers import Frame
+from symd.model.plurals import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
@@ -111,7 +112,7 @@ class SampledProfile:
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{total:,} {kind.name}" for kind, total in zip(self.value_types, self.totals(), strict=True))
-        return f"<SampledProfile: {len(self.samples):,} samples, {kinds}>"
+        return f"<SampledProfile: {counted(len(self.samples), 'sample')}, {kinds}>"
 
 
 def joined(profiles: Sequence[SampledProfile]) -> SampledProfile:

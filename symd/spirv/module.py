@@ -14,6 +14,7 @@ from symd.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.identities import ObjectPath
+from symd.model.plurals import counted, plural
 from symd.spirv.functions import Body, EntryPoint, SpirvModule
 from symd.spirv.grammar import Op
 from symd.spirv.kernels import KernelFacts
@@ -117,4 +118,7 @@ def _refuse_cut_off(words: Words, points: list[EntryPoint]) -> None:
         what = f"entry point {lost.name} names function %{lost.id}, which is not in the module"
         raise Malformed(f"{what}; the module is cut off or incomplete", where="SPIR-V")
     if begun != ended:
-        raise Malformed(f"{begun} functions begin and {ended} end; the module is cut off", where="SPIR-V")
+        raise Malformed(
+            f"{counted(begun, 'function')}, of which {ended} {plural(ended, 'ends', 'end')}; the module is cut off",
+            where="SPIR-V",
+        )

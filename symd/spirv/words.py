@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.columns import I64, U32, U64
+from symd.model.plurals import counted
 from symd.spirv.debug_sets import DEBUG_SETS, DebugSet, is_unknown
 from symd.spirv.grammar import MAGIC, Op
 
@@ -179,8 +180,8 @@ def split(data: bytes) -> Words:
     starts, problem = _starts((words >> 16).tolist())
     start = np.array(starts, np.int64)
     problem_at = 4 * (int(start[-1]) + int(words[start[-1]] >> 16) if starts else HEADER_WORDS) if problem else 0
-    if not problem and len(data) % 4:
-        problem, problem_at = f"the file ends with {len(data) % 4} bytes that are no whole word", len(words) * 4
+    if not problem and (rest := len(data) % 4):
+        problem, problem_at = f"the file ends with {counted(rest, 'byte')} of a word", len(words) * 4
     head = words[start]
     opcode, count = (head & 0xFFFF).astype(np.uint32), (head >> 16).astype(np.uint32)
     return Words(words, swapped, start, opcode, count, problem, problem_at)
@@ -203,7 +204,8 @@ def _starts(counts: list[int]) -> tuple[list[int], str]:
         if not count:
             return starts, "an instruction has word count 0"
         if at + count > end:
-            return starts, f"an instruction of {count} words ends {at + count - end} words past the file"
+            past = counted(at + count - end, "word")
+            return starts, f"an instruction of {counted(count, 'word')} ends {past} past the file"
         starts.append(at)
         at += count
     return starts, ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symd.model.plurals import counted, plural
 from symd.spirv.capabilities import Capability
 from symd.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
 from symd.spirv.words import text
@@ -67,7 +68,9 @@ def header(module: Module, device: Device) -> Iterator[Finding]:
     for number, ops in words.each(*LEAST_OPERANDS):
         least = LEAST_OPERANDS[module.opcode(number)]
         if len(ops) < least:
-            yield Finding(number, f"opcode {module.opcode(number)} has {len(ops)} operands and needs {least}")
+            yield Finding(
+                number, f"opcode {module.opcode(number)} has {counted(len(ops), 'operand')} and needs {least}"
+            )
     if words.problem:
         yield Finding(len(words), words.problem)
     elif not words.swapped:
@@ -80,7 +83,10 @@ def _cut_off(module: Module) -> Iterator[Finding]:
     begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
     lost = next((entry for entry in module.entries if entry.id not in module.functions), None)
     if begun > ended:
-        yield Finding(len(words), f"the module is cut off: {begun} functions begin and {ended} end")
+        yield Finding(
+            len(words),
+            f"the module is cut off: {counted(begun, 'function')}, of which {ended} {plural(ended, 'ends', 'end')}",
+        )
     elif lost is not None:
         yield Finding(len(words), f"the module is cut off: it lacks the function of entry point {lost.name!r}")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from symd.model.plurals import counted
 from symd.store.soundness import OF_A_PARTIAL_CONTEXT, Column, columns, consistent, text
 
 TABLES = ("modules", "failures", "attempts", "aliases", "contexts", "loads", "segments", "unloads")
@@ -46,7 +47,7 @@ class Salvage:
     def __str__(self) -> str:
         kept = ", ".join(f"{count} {table}" for table, count in self.kept.items() if count) or "nothing"
         lost = f"; not all could be read of {', '.join(self.lost)}" if self.lost else ""
-        given_up = f"; {self.contexts_lost} contexts were not whole" if self.contexts_lost else ""
+        given_up = f"; {counted(self.contexts_lost, 'context')} given up, not whole" if self.contexts_lost else ""
         return f"kept {kept}{lost}{given_up}"
 
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from symd.model.identities import is_digest
+from symd.model.plurals import counted
 from symd.store import failures
 from symd.store.catalogue import MIGRATIONS
 
@@ -182,7 +183,9 @@ def _wrong_links(connection: sqlite3.Connection) -> list[str]:
     found = connection.execute("PRAGMA foreign_key_check").fetchall()
     orphans = [row for row in found if row[0] != "indexes"]  # a start puts these right
     partial = connection.execute(PARTIAL).fetchall()
-    wrong = [f"{len(orphans)} rows of {orphans[0][0]} and others belong to nothing"] if orphans else []
+    wrong = (
+        [f"{counted(len(orphans), 'row')} of {orphans[0][0]} and others without what they belong to"] if orphans else []
+    )
     return wrong + [f"context {name[:32]} has not all that it was told" for (name,) in partial[:_TOLD]]
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from symd.config import Limits
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, StoreUnavailable, SymdError
 from symd.model.identities import Digest, checked_digest
+from symd.model.plurals import counted
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
 from symd.store.budgets import bytes_of_index, bytes_of_module
@@ -513,7 +514,7 @@ def _left_off(error: StoreUnavailable, gone: Evicted) -> StoreUnavailable:
     """The error of an eviction that was refused when some of it was done."""
     modules, indexes = len(gone.evictions), len(gone.indexes)
     return StoreUnavailable(
-        f"{error.message}; {modules} modules and {indexes} indexes of older formats were removed before",
+        f"{error.message}; removed before: {counted(modules, 'module')} and {counted(indexes, 'index', 'indexes')} of older formats",
         where=error.where,
         hint=error.hint,
         metadata={**error.metadata, "removed_modules": str(modules), "removed_indexes": str(indexes)},

@@ -30,11 +30,17 @@ def test_samples_get_their_frames_and_the_report_goes_to_stderr(run: Run, sample
     out = samples.with_name("out.parquet")
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, out)
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == "symd: 4 samples at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 name no place\n"
+    assert outcome.err == "symd: 4 samples at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 names no place\n"
     rows = pq.read_table(out).to_pylist()
     assert [row["reason"] for row in rows] == ["EXACT", "EXACT", "OUTSIDE_TEXT", None]
     assert [(frame["function"], frame["line"]) for frame in rows[0]["frames"]] == [("blend", 13), ("shade", 23)]
     assert sorted(path.name for path in samples.parent.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+def test_one_sample_is_not_several(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"pc": [0x1978]}), tmp_path / "in.parquet")
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert outcome.err == "symd: 1 sample at 1 location: 1 EXACT\n"
 
 
 def test_locations_stand_in_a_file_beside(run: Run, samples: Path) -> None:

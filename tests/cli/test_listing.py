@@ -144,7 +144,7 @@ def test_a_code_object_without_disassembler_is_told_beside_the_others_and_is_exi
     listed.listings += [Listing("second", "sm_90", "", empty, np.zeros(0, np.uint32), (), "nvdisasm is missing")]
     outcome = run("listing", module)
     assert "second  sm_90\nno instructions: nvdisasm is missing\n" in outcome.out
-    assert outcome.err == f"symd: {module}: 1 of 2 code objects are not listed: nvdisasm is missing\n"
+    assert outcome.err == f"symd: {module}: 1 of 2 code objects is not listed: nvdisasm is missing\n"
     assert outcome.code == 1
     last = run("listing", "--json", module).json[-1]
     assert last == {"object": "second", "target": "sm_90", "problem": "nvdisasm is missing"}

@@ -87,7 +87,7 @@ WRONG = {
     "a kernel as part": (
         lambda s, sha: list(s.listing(sha, "vadd")),
         BadQuery,
-        "the text 'vadd' is not a ListingPart (one kernel is ListingPart(kernel='vadd'), of symd.model.listings)",
+        "the text 'vadd' is not a ListingPart (one kernel is ListingPart(kernel=\"vadd\"), of symd.model.listings)",
     ),
     "no level of lines": (lambda s, sha: list(s.lines(sha, None, "sass")), BadQuery, "'sass' is not a level of lines"),
     "text as rules": (lambda s, sha: s.locate(sha, "a.cl:1", rules=["/a=/b"]), BadQuery, "PathRule("),

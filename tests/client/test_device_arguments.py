@@ -153,7 +153,7 @@ def test_what_is_no_time_is_told(contexts: Any, context: str, times: Any) -> Non
 def test_times_are_one_for_each_address_however_many_go_in_a_call(contexts: Any, context: str, size: int) -> None:
     values = np.full(size, WHERE, np.uint64)
     for count in (size - 1, size + 1):
-        with pytest.raises(BadQuery, match=f"there are {count} times for {size} addresses"):
+        with pytest.raises(BadQuery, match=rf"^{count:,} times? for {size:,} addresses "):
             contexts.symbolize(context, values, np.zeros(count, np.int64))
 
 

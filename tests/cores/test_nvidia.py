@@ -307,7 +307,7 @@ def test_a_section_that_leaves_the_file_is_left_out() -> None:
             struct.pack_into("<Q", data, at + 24, (1 << 64) - 2)
     found = read(bytes(data), Budget(Limits()))
     assert found.registers == (None,)
-    assert "1 sections end past" in found.dump.notes[0]
+    assert "1 section past" in found.dump.notes[0]
 
 
 @pytest.mark.parametrize("size", [0, 8, 47, (1 << 20) + 1, 1 << 31, (1 << 64) - 1])
@@ -316,14 +316,14 @@ def test_a_table_whose_rows_cannot_have_that_size_is_left_out(size: int) -> None
     dump.lane(dump.one_warp(existing=1), pc=KERNEL)
     found = read(_with_entry_size(dump.build(), LANES, size), Budget(Limits())).dump
     assert found.stacks == ()
-    assert "lane tables have rows of fewer than 48 bytes" in found.notes[0]
+    assert "1 lane table with rows of fewer than 48 bytes" in found.notes[0]
 
 
 def test_a_lane_of_a_number_that_no_warp_has() -> None:
     dump = Dump()
     dump.lane(dump.one_warp(), number=40, pc=KERNEL)
     found = stopped(dump)
-    assert (found.stacks, found.notes) == ((), ("1 lanes belong to no warp of a known device; they are left out",))
+    assert (found.stacks, found.notes) == ((), ("left out: 1 lane of no warp of a known device",))
 
 
 @pytest.mark.parametrize("kind", [WARPS, LANES, SMS])

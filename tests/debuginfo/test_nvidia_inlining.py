@@ -141,9 +141,7 @@ def test_a_chain_without_end_costs_a_warning_and_not_the_square_of_its_length():
     rows = _rows([(16 * number, number, number, 1) for number in range(count)], 16 * count)
     found = nvidia_inlining.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)])
     depth = nvidia_inlining.MAX_DEPTH
-    assert found.warnings == (
-        f"{count - 1 - depth} rows are inlined more than {depth} deep; their callers are left out",
-    )
+    assert found.warnings == (f"left out: the callers of {count - 1 - depth:,} rows inlined more than {depth} deep",)
     assert len(found.scopes.range_scope) <= depth * (depth + 3)
 
 

@@ -52,7 +52,7 @@ def test_names_that_lead_into_a_section_without_an_end_are_left_out():
     }
     scopes = read_scopes(sections, LineColumns.empty())
     assert not scopes.name.any()
-    assert scopes.warnings == (f"{count} references lead out of string sections and are left out",)
+    assert scopes.warnings == (f"left out: {count:,} references out of string sections",)
 
 
 def test_names_that_overlap_without_end_are_refused():
@@ -99,7 +99,7 @@ def test_warnings_are_bounded():
     units = ((7).to_bytes(4, "little") + b"\x09\0" + bytes(5)) * 20_000 + _info(b"\x01\0", ROOT)[".debug_info"]
     scopes = read_scopes(_info(b"", ROOT) | {".debug_info": units}, LineColumns.empty())
     assert len(scopes.warnings) == 101
-    assert scopes.warnings[-1] == "and 19900 more warnings"
+    assert scopes.warnings[-1] == "and 19,900 more warnings"
 
 
 def _table(program: bytes, shape: Shape) -> bytes:

@@ -734,7 +734,7 @@ def test_an_eviction_that_is_refused_when_some_went_says_so_and_gives_their_room
         monkeypatch.setattr("symd.store.rows.delete", delete_eight)
         monkeypatch.setattr(store._catalogue, "compact", lambda: compacted.append(True))
         with pytest.raises(
-            StoreUnavailable, match=r"disk is full; 8 modules and 0 indexes .* were removed before"
+            StoreUnavailable, match=r"disk is full; removed before: 8 modules and 0 indexes of older"
         ) as caught:
             store.collect(1)
         assert (caught.value.metadata["removed_modules"], len(store.records()), compacted) == ("8", 12, [True])

@@ -197,7 +197,7 @@ def test_a_module_of_which_only_lines_are_known_is_written_and_that_is_said(tmp_
     page = tmp_path / "page.html"
     assert cli.invoke(["report", str(CUBIN), "-o", str(page)]) == 0
     said = capsys.readouterr().err
-    assert "symd: 1 of 1 kernels have no instructions in the report" in said
+    assert "symd: 1 of 1 kernel has no instructions in the report" in said
     assert "nvdisasm" in said
     assert "tonemap.cu" in page.read_text()
 

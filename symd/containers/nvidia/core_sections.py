@@ -20,6 +20,7 @@ from symd.budget import Budget, exceeded
 from symd.elf.constants import SHN_XINDEX, SHT_NOBITS, SHT_NULL, SHT_STRTAB
 from symd.errors import Malformed
 from symd.model.columns import I64, U64
+from symd.model.plurals import counted
 
 _HEADER = {
     "name": (0, "<u4"),
@@ -186,7 +187,7 @@ class CoreSections:
         there &= ~np.isin(self._headers["type"], (SHT_NULL, SHT_NOBITS))
         lost = int((~there & (self._headers["type"] >= _USER)).sum())
         if lost:
-            self.notes.append(f"{lost} sections end past the file's {len(data)} bytes; they are left out")
+            self.notes.append(f"left out: {counted(lost, 'section')} past the file's {counted(len(data), 'byte')}")
         self._there = there
         if float(self._headers["size"][there].astype(np.float64).sum()) > _OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file")
@@ -240,7 +241,7 @@ class CoreSections:
         damaged = len(sound) - int(sound.sum())
         if damaged:
             allowed = f"fewer than {layout.least} bytes or more than {_LONGEST_ROW}"
-            self.notes.append(f"{damaged} {layout.name} tables have rows of {allowed}; left out")
+            self.notes.append(f"left out: {counted(damaged, f'{layout.name} table')} with rows of {allowed}")
         sections, sizes = sections[sound], sizes[sound]
         order = np.argsort(sizes, kind="stable")
         sections, sizes = sections[order], sizes[order]

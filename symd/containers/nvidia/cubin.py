@@ -41,6 +41,7 @@ from symd.elf.constants import (
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 from symd.model.identities import ObjectPath
+from symd.model.plurals import counted
 
 if TYPE_CHECKING:
     from symd.containers.nvidia.cubin_facts import CubinFacts
@@ -125,7 +126,7 @@ def _functions(image: elf.Elf, symbols: _Numbered, warnings: list[str]) -> Itera
         if section.index not in named and section.executable:
             yield Function(section.name.removeprefix(".text."), section.index, 0, section.size)
     if outside:
-        warnings.append(f"{outside} function symbols lie outside their section; they are left out")
+        warnings.append(f"left out: {counted(outside, 'function symbol')} outside of the symbol's section")
 
 
 def _kernels(image: elf.Elf, symbols: _Numbered, described: CubinFacts, budget: Budget) -> Iterator[Kernel]:

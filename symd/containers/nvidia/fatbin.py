@@ -18,6 +18,7 @@ from symd.containers.file_part import FilePart, part_of
 from symd.containers.format import Contents, Element
 from symd.elf.compression import expand_zstd
 from symd.errors import Malformed, SymdError, Unsupported
+from symd.model.plurals import plural
 
 NAME = "cuda-fatbin"
 MAGIC = b"\x50\xed\x55\xba"
@@ -135,7 +136,9 @@ def _next(data: FilePart, end: int, notes: list[str]) -> int:
     found = found if found >= 0 else len(data)
     gap = found - end
     if gap > 0 and not data.part(end, found).blank():
-        notes.append(f"{gap} bytes at byte {end}, behind a container, are no container")
+        notes.append(
+            f"{gap} {plural(gap, 'byte')} at byte {end}, behind a container, {plural(gap, 'is', 'are')} no container"
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symd.model.plurals import plural
 from symd.service.call import Call
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
@@ -13,6 +14,6 @@ WORK = Work.WRITE
 
 def handle(service: ServiceContext, request: CreateAliasesRequest, call: Call) -> CreateAliasesResponse:
     aliases = from_create_request(request)
-    call.subject = f"{len(aliases)} aliases"
+    call.subject = f"{len(aliases)} {plural(len(aliases), 'alias', 'aliases')}"
     service.engine.aliases.add(aliases)
     return CreateAliasesResponse()

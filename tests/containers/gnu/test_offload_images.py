@@ -95,7 +95,7 @@ def test_several_code_objects_and_ptx_texts_are_all_found() -> None:
     program = Program().with_ptx(PTX).with_code(CODE).with_ptx(PTX.replace(b"35", b"70")).with_code(OTHER)
     found = contents(program.built(relocated=True))
     assert [digest(element.data) for element in found.elements] == [digest(CODE), digest(OTHER)]
-    assert found.notes == ("left out: 2 PTX texts of GCC (sm_35, sm_70), which hold no machine code",)
+    assert found.notes == ("left out: 2 PTX texts of GCC (sm_35, sm_70), without machine code",)
     assert found.facts["ptx"] == [
         {"target": target, "size": len(PTX), "kernels": ("main$_omp_fn$0",)} for target in ("sm_35", "sm_70")
     ]
@@ -104,7 +104,7 @@ def test_several_code_objects_and_ptx_texts_are_all_found() -> None:
 def test_programs_of_ptx_alone_are_opened_and_say_so() -> None:
     opened = unpack(Program().with_ptx(PTX).built())
     assert (opened.format, opened.objects) == ("host-elf", ())
-    assert "1 PTX texts of GCC (sm_35)" in opened.notes[0]
+    assert "1 PTX text of GCC (sm_35)" in opened.notes[0]
 
 
 @pytest.mark.parametrize("size", [0, 63, len(CODE) + 1 << 20, (1 << 64) - 1])

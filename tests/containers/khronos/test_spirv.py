@@ -179,7 +179,7 @@ def test_a_module_cut_off_between_two_instructions_is_refused() -> None:
     for data, said in (
         (HEADER[:20], "OpMemoryModel"),
         (HEADER + entry, "entry point gon names function %7"),
-        (HEADER + begun, "1 functions begin and 0 end"),
+        (HEADER + begun, "1 function, of which 0 end"),
     ):
         with pytest.raises(Malformed, match=said):
             code_object(data)

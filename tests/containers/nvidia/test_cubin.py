@@ -208,7 +208,7 @@ def test_symbols_outside_their_section_are_left_out_and_long_ones_are_cut():
     code = samples.read_cubin(_made(symbols=symbols))
     assert [(one.name, one.size) for one in code.functions] == [("k", 64)]
     assert [kernel.name for kernel in code.kernels] == ["k"]
-    assert code.warnings == ("1 function symbols lie outside their section; they are left out",)
+    assert code.warnings == ("left out: 1 function symbol outside of the symbol's section",)
 
 
 def test_other_machines_and_other_kinds_of_elf_are_refused():
