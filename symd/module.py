@@ -231,7 +231,10 @@ class Module:
     def core(self, modules: Iterable[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing; ``modules`` of the same symbolizer answer for code that the dump holds
         without debug data."""
-        return self._symbolizer.core(self.sha256, modules)  # type: ignore[arg-type] # likewise
+        try:
+            return self._symbolizer.core(self.sha256, modules)  # type: ignore[arg-type] # likewise
+        except SymdError as error:
+            raise error.prefix_where(self.name) from None
 
     def profile(
         self, source: str | os.PathLike[str] | bytes, *, identity: str | None = None, form: str | None = None

@@ -17,12 +17,15 @@ from symd.cli.sample_modules import SampleModules, open_tables
 from symd.cli.store_places import named_store
 from symd.config import Limits, default_cache
 from symd.model.plurals import counted, plural
-from symd.model.reasons import ANSWERED
+from symd.model.reasons import ANSWERED, Reason
 from symd.sample_tables.answered_file import answer_file, check_arrow, written_paths
 from symd.sample_tables.form import Form
 
 if TYPE_CHECKING:
     from symd.sample_tables.tables import TableReport
+
+_UNKNOWN = frozenset((Reason.UNKNOWN_MODULE, Reason.UNKNOWN_KERNEL))
+_NAME_THEM = "-m FILE names the module that the samples are of, -m ID=FILE each that they call ID; --store FOLDER or --server ADDRESS has them"
 
 
 @click.command(
@@ -131,6 +134,8 @@ def command(
             tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)
         )
     _report(report, as_json=as_json)
+    if not as_json and modules == () and store is server is None and _UNKNOWN & report.reasons.keys():
+        say(_NAME_THEM)
     return NO if report.reasons and not ANSWERED & report.reasons.keys() else 0
 
 

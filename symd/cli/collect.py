@@ -28,6 +28,7 @@ from symd.errors import (
     Unsupported,
 )
 from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
+from symd.model.plurals import counted, plural
 
 _WAIT_SECONDS = 1.0
 """How long nothing may arrive before folders that were not there are looked for again."""
@@ -87,7 +88,7 @@ def command(
             while not once or watch.unsettled:
                 collector.take_arriving()
         finally:
-            report.note(_told(watch.counts))
+            report.note(_told(watch.counts, collector.kept))
 
 
 def _holds_captures(folder: Path) -> bool:
@@ -110,8 +111,9 @@ def _tell_captures(folder: Path, sink: Sink, report: ModuleReport) -> set[str]:
                 continue
         with suppress(InvalidInput, LimitExceeded, Unsupported):  # said of the first load
             sink.take(event)
-    programs = "1 program" if len(processes) == 1 else f"{len(processes):,} programs"
-    report.note(f"{folder / EVENTS}: what {programs} loaded and when is told; symd contexts lists them")
+    report.note(
+        f"{folder / EVENTS}: what {counted(len(processes), 'program')} loaded and when is told; symd contexts lists them"
+    )
     return digests
 
 
@@ -121,6 +123,12 @@ class _Collector:
     def __init__(self, watch: FolderWatch, report: ModuleReport, sink: Sink) -> None:
         self._watch, self._report, self._sink = watch, report, sink
         self._waited_for: list[str] = []
+        self._before = report.modules
+
+    @property
+    def kept(self) -> int:
+        """So many of what the watch found are where they belong."""
+        return self._report.modules - self._before
 
     def take_present(self, required: Iterable[str]) -> None:
         """What is there; raises InvalidInput where one of the ``required`` folders is not."""
@@ -180,11 +188,12 @@ def _event(found: FolderModule) -> ModuleFound:
     return ModuleFound(CaptureWay.FOLDER, now, ModuleForm.NATIVE_BINARY, found.data, found.path, kernels=found.kernels)
 
 
-def _told(counts: Counts) -> str:
+def _told(counts: Counts, kept: int) -> str:
+    taken = "" if kept == counts.modules else f" found, {f'{kept:,}' if kept else 'none'} taken"
     parts = (
-        (counts.modules, "module" if counts.modules == 1 else "modules"),
+        (counts.modules, plural(counts.modules, "module") + taken),
         (counts.repeated, "with the bytes of another file"),
         (counts.other, "of other kinds"),
         (counts.left_out, "left out"),
     )
-    return "; ".join(f"{number:,} {words}" for number, words in parts if number or words == "modules")
+    return "; ".join(f"{number:,} {words}" for number, words in parts if number or words.startswith("module"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -24,9 +25,14 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, complain, write_json, write_line
 from symd.config import Limits
-from symd.model.breakpoints import BreakpointLocation, Located, Refusal, parse_source_line
+from symd.errors import BadQuery
+from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine, parse_source_line
 from symd.model.code import DebugScheme
 from symd.model.sources import PathRule
+
+_LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
+_NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)
+_HEAD: Final = 64
 
 
 @click.command(
@@ -60,7 +66,7 @@ def command(
     without code slides to the next one that has some, and a function's first line means the first address after its
     prologue. Exit code 1: a line has no address; the reason is given.
     """
-    wanted = [parse_source_line(text) for text in lines]
+    wanted = _wanted(file, lines)
     with open_module(file, server, limits, debug, path) as module:
         answers = [
             module.symbolizer.locate(module.digest, each, path, every_address=every_address, rules=rules)
@@ -74,6 +80,38 @@ def command(
     if hint:
         complain(hint)
     return NO if any(answer.refusal for answer in answers) else 0
+
+
+def _wanted(file: str, words: Sequence[str]) -> list[SourceLine]:
+    """The lines that words name. Raises BadQuery, which says what to write where a module, a source and a number stand in another order."""
+    try:
+        return [parse_source_line(text) for text in words]
+    except BadQuery as error:
+        error.hint = _in_order([file, *words]) or error.hint
+        raise
+
+
+def _in_order(words: Sequence[str]) -> str:
+    """The call that may be meant; "" where these are not a module, a source and the number of a line in some order."""
+    turned = [_NUMBER_FIRST.sub(r"\2:\1", word) for word in words]
+    lines = [word for word in turned if _LINE.fullmatch(word)]
+    numbers = [word for word in turned if word.isdecimal()]
+    names = [word for word in turned if word not in (*lines, *numbers)]
+    if len(numbers) == 1 and not lines and names:
+        source = names.pop(0 if _is_text(names[0]) else -1) if len(names) > 1 else "SOURCE"
+        lines = [f"{source}:{numbers.pop()}"]
+    if len(lines) != 1 or numbers or len(names) != 1 or [*names, *lines] == list(words):
+        return ""
+    return f"FILE comes first, then SOURCE:LINE: symd locate {quote(names[0])} {quote(lines[0])}"
+
+
+def _is_text(file: str) -> bool:
+    """Whether a file is there and begins with text, as sources do."""
+    try:
+        with open(file, "rb") as stream:  # noqa: PTH123 - as the file is opened later
+            return stream.read(_HEAD).isascii()
+    except (OSError, ValueError):
+        return False
 
 
 def _about_files(module: OpenModule, file: str) -> str:

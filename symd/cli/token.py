@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -169,7 +171,10 @@ def _make(
             text = text if old_until is None else ending(text, name, old_until)
         return added(text, token_line(name, has or frozenset((Right.READ,)), token, expires))
 
+    is_new = not rotate and not os.path.lexists(access)
     entries = edit(access, change, create=not rotate).lines
+    if is_new:
+        complain(f"{access} was not there, and is made now; symd serve --access {quote(str(access))} reads it")
     valid = sum(entry.name == name and entry.digest is not None and not entry.has_expired for entry in entries)
     if valid > 1 and not rotate:
         said = f"{name} has {valid} valid tokens now (--revoke-old takes out all but this one; --rotate --old-until 7d lets older ones end)"

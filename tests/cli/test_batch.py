@@ -43,6 +43,18 @@ def test_one_sample_is_not_several(run: Run, tmp_path: Path) -> None:
     assert outcome.err == "symd: 1 sample at 1 location: 1 EXACT\n"
 
 
+@pytest.mark.parametrize("columns", [{"address": [8]}, {"kernel": ["shade"], "offset": [8]}])
+def test_samples_without_a_module_are_told_how_to_name_it(
+    run: Run, tmp_path: Path, columns: dict[str, list[object]]
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    call = ("batch", tmp_path / "in.parquet", tmp_path / "out.parquet")
+    outcome = run(*call)
+    assert (outcome.code, outcome.err.count("symd: -m FILE names the module that the samples are of")) == (1, 1)
+    assert "-m FILE" not in run(*call, "--json").err
+    assert "-m FILE" not in run(*call, "-m", MODULE).err
+
+
 def test_locations_stand_in_a_file_beside(run: Run, samples: Path) -> None:
     call = ("batch", "-m", MODULE, "--column", "address=pc", "--out-form", "locations", samples)
     out = samples.with_name("out.parquet")

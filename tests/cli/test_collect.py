@@ -64,6 +64,15 @@ def test_what_is_there_goes_into_a_folder(run: Run, tmp_path: Path, sample: Path
     assert (event.source, event.way, event.kernels) == (str(cache / "a"), CaptureWay.FOLDER, ("vadd",))
 
 
+def test_what_no_daemon_took_is_not_said_to_be_taken(run: Run, tmp_path: Path, sample: Path) -> None:
+    old(tmp_path / "a", sample.read_bytes())
+    outcome = run("collect", "--once", "--server", f"unix:{tmp_path}/none", tmp_path)
+    assert (outcome.code, outcome.out) == (3, "")
+    said = outcome.err.splitlines()
+    assert said[0] == "symd: 1 module found, none taken"
+    assert "no daemon answers" in said[1]
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -93,12 +93,18 @@ def test_an_address_of_the_web_is_written_as_one_of_a_daemon(address: str, hint:
 
 def test_a_second_token_of_a_name_is_told(run: Run, tmp_path: Path) -> None:
     access = tmp_path / "access"
-    assert run("token", "ci", "--access", access).err == ""
+    first = run("token", "ci", "--access", access)
+    assert first.err == f"symd: {access} was not there, and is made now; symd serve --access {access} reads it\n"
     second = run("token", "ci", "--access", access)
     assert second.code == 0
     assert "ci has 2 valid tokens now" in second.err
     assert "--rotate" in second.err
     assert run("token", "ci", "--rotate", "--access", access).err == ""
+
+
+def test_an_access_file_that_is_there_is_not_said_to_be_made(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "access").touch(0o600)
+    assert run("token", "ci", "--access", tmp_path / "access").err == ""
 
 
 @pytest.mark.parametrize("base", [f"{1 << 63:#x}", str(1 << 63)])

@@ -16,6 +16,7 @@ from symd.store.files import disk_error, make_folder
 from tests.cli.conftest import ROOT, Run
 
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
 PAGES = ROOT / "samples" / "amdgpu" / "bin" / "v2-scale-pages.co"
 
 HINTS = {
@@ -31,6 +32,16 @@ HINTS = {
     "a report without a page": (("report", SHADE), "; write, for example: symd report kernels.zebin -o page.html (see"),
     "an extract without a folder": (("extract", SHADE), "; write, for example: symd extract program.bin objects/ (see"),
     "names without a pattern": (("names", SHADE), "; write, for example: symd names program.bin 'vadd*' (see"),
+    "a line before its module": (
+        ("locate", "shade.cl:8", SHADE),
+        f"comes first, then SOURCE:LINE: symd locate {SHADE} shade.cl:8)",
+    ),
+    "a number before its source": (("locate", SHADE, "8:shade.cl"), f"symd locate {SHADE} shade.cl:8)"),
+    "a number behind its source": (("locate", SHADE, "shade.cl", "8"), f"symd locate {SHADE} shade.cl:8)"),
+    "a source before its module": (("locate", SOURCE, SHADE, "8"), f"symd locate {SHADE} {SOURCE}:8)"),
+    "a line without a source": (("locate", SHADE, "8"), f"symd locate {SHADE} SOURCE:8)"),
+    "a source without a line": (("locate", SHADE, "shade.cl"), "no source line (write FILE:LINE, such as vadd.cl:8)"),
+    "no line": (("locate", SHADE, "shade.cl:0"), "no source line (write FILE:LINE, such as vadd.cl:8)"),
     "a file to forget": (
         ("rm", SHADE),
         f"this is a file; a module is named by its SHA-256: symd rm {hashlib.sha256(SHADE.read_bytes()).hexdigest()})",

@@ -205,3 +205,9 @@ def test_what_is_closed_and_what_failed_leaves_nothing(tmp_path: Path, monkeypat
     with pytest.raises(symd.SymdError):
         symd.open(b"noise")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_dump_is_named() -> None:
+    with symd.open(VADD) as module, pytest.raises(InvalidInput) as caught:
+        module.core()
+    assert str(caught.value).startswith(f"{VADD}: is not a GPU core dump (")
