@@ -30,9 +30,13 @@ test: tools venv check compiled  ## linters, types, then every test
 	$(BIN)/python -m pytest -q -n 3
 
 # Written once, and not by each worker of pytest at the same time; meanwhile Debian's packages come (make -j2).
-compiled: venv
+compiled: $(VENV)/.collected
 	$(BIN)/python -m compileall -q symd
+
+# Of a new environment pytest rewrites every module of the tests; later those alone that were changed, which is quick.
+$(VENV)/.collected: $(VENV)/.installed
 	$(BIN)/python -m pytest -q --collect-only >/dev/null || true  # the tests themselves tell what is wrong
+	touch $@
 
 check: venv
 	$(BIN)/ruff check .

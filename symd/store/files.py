@@ -297,22 +297,19 @@ def lock_folder(path: Path, seconds: float, *, shared: bool = False) -> int | No
 
 
 def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:
-    begun, told = time.monotonic(), False
-    while True:
-        with suppress(BlockingIOError):
-            return fcntl.flock(handle, how | fcntl.LOCK_NB)
-        waited = time.monotonic() - begun
-        if waited >= seconds:
-            raise StoreUnavailable(
-                f"another process has held the store's lock for {seconds:g} s",
-                where=str(path),
-                hint=f"end it (fuser {path} says which it is), or wait longer with --limit lock_seconds=SECONDS",
-                metadata={"limit": "lock_seconds", "file": str(path)},
-            )
-        if waited >= _SILENT_SECONDS and not told:
-            log.warning("waiting for %s, which another process has locked; for %g s at most", path, seconds)
-            told = True
-        time.sleep(_LOCK_POLL)
+    begun = time.monotonic()
+    if _locked_until(handle, how, begun + min(seconds, _SILENT_SECONDS)):
+        return
+    if seconds > _SILENT_SECONDS:
+        log.warning("waiting for %s, which another process has locked; for %g s at most", path, seconds)
+        if _locked_until(handle, how, begun + seconds):
+            return
+    raise StoreUnavailable(
+        f"another process has held the store's lock for {seconds:g} s",
+        where=str(path),
+        hint=f"end it (fuser {path} says which it is), or wait longer with --limit lock_seconds=SECONDS",
+        metadata={"limit": "lock_seconds", "file": str(path)},
+    )
 
 
 def open_file(path: Path) -> int:
