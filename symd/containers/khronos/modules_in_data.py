@@ -32,6 +32,8 @@ _HEAD = struct.Struct("<HH")
 """An instruction's opcode and the number of its words."""
 _FUNCTION, _FUNCTION_END = int(Op.Function), int(Op.FunctionEnd)
 _EXT_INST_IMPORT, _EXT_INST = int(Op.ExtInstImport), int(Op.ExtInst)
+_EXT_INST_BYTES = 5 * _WORD
+"""Those that every OpExtInst has: type, result, set, and the number of the instruction in it."""
 _LINES = frozenset((int(Op.Line), int(Op.NoLine)))
 _NON_SEMANTIC = b"NonSemantic."
 
@@ -74,9 +76,9 @@ def _size(data: bytes) -> int:
         elif opcode == _FUNCTION:
             inside = True
         elif not end:
-            if opcode == _EXT_INST_IMPORT and data.startswith(_NON_SEMANTIC, at + 8):
+            if opcode == _EXT_INST_IMPORT and data[at + 8 : after].startswith(_NON_SEMANTIC):
                 sets.add(_word(data, at + 4))
-        elif opcode == _EXT_INST and _word(data, at + 12) in sets:
+        elif opcode == _EXT_INST and after - at >= _EXT_INST_BYTES and _word(data, at + 12) in sets:
             end = after
         elif opcode not in _LINES:
             break
