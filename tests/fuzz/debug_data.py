@@ -46,6 +46,7 @@ from tests.debuginfo.both_ways import alone, plain, together
 from tests.debuginfo.folded_one_by_one import judged
 from tests.fuzz import bundle, seeds, spirv_words
 from tests.fuzz.elf_sections import section_of
+from tests.fuzz.folded import columns
 from tests.fuzz.folded import objects as folded
 from tests.fuzz.target import Refused, Target, fitting
 
@@ -154,7 +155,7 @@ def read_together(data: bytes) -> None:
 
 
 def read_folded(data: bytes) -> None:
-    """Line sequences at one place: which are other functions', found at once and one by one; then the index of it all."""
+    """Line sequences at one place: which are other functions', found at once and one by one."""
     code = _code(data)
     with fitting():
         layout = assign(code)
@@ -165,10 +166,7 @@ def read_folded(data: bytes) -> None:
         functions = function_lines(scopes)
         found = find_folded(sections, lines, scopes, units, functions, layout)
         one_by_one = judged(unit_ranges(sections, units), lines, scopes, units, functions, layout)
-    of_others = set() if found.of_others is None else set(np.flatnonzero(found.of_others).tolist())
-    doubted = list(zip(*(column.tolist() for column in found.doubted), strict=True))
-    assert of_others == one_by_one.of_others, (of_others, one_by_one)
-    assert doubted == one_by_one.doubted, (doubted, one_by_one)
+    columns.agree(found, one_by_one)
 
 
 @cache
@@ -378,6 +376,7 @@ TARGETS: Mapping[str, Target] = {
     "dwarf.folded": Target(
         read_folded, _folded, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _SAY_WHOSE})
     ),
+    **columns.TARGETS,
     "dwarf.range_lists": Target(
         read_scopes, _with_lists, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _LISTS})
     ),

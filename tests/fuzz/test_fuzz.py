@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from symd import containers, elf
 from symd.budget import Budget
@@ -16,6 +19,7 @@ from symd.config import MIB, Limits
 from symd.containers.file_part import FilePart
 from symd.containers.format import Element
 from symd.containers.khronos.modules_in_data import FoundModules, modules_in
+from symd.debuginfo import folded_sequences
 from symd.debuginfo.folded_sequences import NOTHING_FOLDED
 from symd.errors import StoreUnavailable, SymdError
 from symd.index.first_answer import first_answer
@@ -285,6 +289,20 @@ def test_sequences_that_are_judged_otherwise_one_by_one_are_a_find(monkeypatch: 
     for data in target.seeds():
         with pytest.raises(AssertionError):
             target.run(data)
+
+
+@pytest.mark.parametrize("without", ["_in_units_code", "_is_inlined"])
+def test_made_sequences_tell_one_way_to_judge_them_from_another(without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tells whose a sequence is matters for some of them."""
+    target = TARGETS["folded_sequences"]
+
+    def nothing(*given: Sized) -> NDArray[np.bool_]:
+        return np.zeros(len(given[-1] if without == "_is_inlined" else given[0]), np.bool_)
+
+    monkeypatch.setattr(folded_sequences, without, nothing)
+    with pytest.raises(AssertionError):
+        for number in range(20_000):
+            target.run(target.mutated(random.Random(number)))
 
 
 @pytest.mark.parametrize("form", ["gzip", "ccob", "archive", "cuda-fatbin", "igc-debug"])
