@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
 from pathlib import Path
 
@@ -286,18 +286,16 @@ def test_sequences_that_are_judged_otherwise_one_by_one_are_a_find(monkeypatch: 
     """All seeds but one have sequences at one place that differ: instances of a template do not."""
     target = TARGETS["dwarf.folded"]
     monkeypatch.setattr("tests.fuzz.debug_data.find_folded", lambda *_: NOTHING_FOLDED)
-    assert len(finds(target, target.seeds())) == len(target.seeds()) - 1
+    assert len(list(finds(target, target.seeds()))) == len(target.seeds()) - 1
 
 
-def finds(target: Target, inputs: Iterable[bytes]) -> list[bytes]:
+def finds(target: Target, inputs: Iterable[bytes]) -> Iterator[bytes]:
     """Those of which two ways to an answer differ."""
-    found = []
     for data in inputs:
         try:
             target.run(data)
         except AssertionError:
-            found.append(data)
-    return found
+            yield data
 
 
 @pytest.mark.parametrize("without", ["_in_units_code", "_is_inlined"])
@@ -309,7 +307,7 @@ def test_made_sequences_tell_one_way_to_judge_them_from_another(without: str, mo
         return np.zeros(len(given[-1] if without == "_is_inlined" else given[0]), np.bool_)
 
     monkeypatch.setattr(folded_sequences, without, nothing)
-    assert finds(target, (target.mutated(random.Random(number)) for number in range(4000)))
+    assert any(finds(target, (target.mutated(random.Random(number)) for number in range(4000))))
 
 
 @pytest.mark.parametrize("form", ["gzip", "ccob", "archive", "cuda-fatbin", "igc-debug"])
