@@ -6,9 +6,10 @@ the log of modules has the order in which things were committed. Readers never w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
@@ -20,6 +21,8 @@ from symd.store.rows import index_size
 
 WRITING: Final = 0x73796D64_00000001
 """The advisory lock of whoever writes ("symd", 1)."""
+_ROWS_GIVEN: Final = 2000
+"""Rows of one statement: it is bounded in time."""
 _OLDEST_SERVER: Final = 130000
 """PostgreSQL 13: gen_random_uuid."""
 _BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock({})"
@@ -75,6 +78,12 @@ class PostgresCatalogue(CatalogueQueries):
         relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
         with self._transaction(f"{_BEGIN.format(WRITING)}{relaxed}") as connection:
             yield connection
+
+    def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
+        arrays = ", ".join(f"?::{each}[]" for each in columns.values())
+        query, rows = f"SELECT * FROM unnest({arrays})", iter(found)  # noqa: S608 - constants
+        while some := list(islice(rows, _ROWS_GIVEN)):
+            yield query, [list(column) for column in zip(*some, strict=True)]
 
     def section(self, named: str | int | None) -> str | int | None:
         """The column is JSON."""

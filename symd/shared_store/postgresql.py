@@ -106,7 +106,8 @@ class StatementResult:
         return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
-        return self._cursor.fetchall()
+        """Empty, as SQLite's is, where the statement finds nothing by its nature."""
+        return self._cursor.fetchall() if self._cursor.description else []
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._cursor)

@@ -179,5 +179,17 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         RETURN NULL; END $$;
     CREATE TRIGGER context_counted AFTER INSERT OR DELETE ON contexts FOR EACH ROW EXECUTE FUNCTION context_counted();
     """,
+    # 2: who adds many entries to the log of modules may number them: a number that was counted up for each took time that grew with their square
+    """
+    CREATE OR REPLACE FUNCTION change_numbered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.sequence IS NULL THEN
+            UPDATE module_log SET last = last + 1 RETURNING last INTO NEW.sequence;
+        END IF;
+        RETURN NEW; END $$;
+    CREATE OR REPLACE FUNCTION change_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE module_log SET last = newest FROM (SELECT max(sequence) AS newest FROM changes) AS found WHERE last < newest;
+        PERFORM pg_notify('symd_modules', '');
+        RETURN NULL; END $$;
+    """,
 )
 """Step n takes a catalogue of schema n (0: an empty database) to n + 1. Steps are only ever appended."""

@@ -11,11 +11,13 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
@@ -197,6 +199,8 @@ BUSY_SECONDS = 30.0
 """How long a write waits for other writes, of this process and of others together."""
 _AGAIN_SECONDS = 1.0
 """How long after another that waited in vain: who waited behind that one, or writes for the same call once more, has waited already."""
+_ROWS_GIVEN = (512, 64, 8, 1)
+"""Rows of one statement. Each number of them is a statement of its own, which is prepared once: so there are few."""
 _WRITER_BYTE = 120
 """Of the file of shared memory, which the process that writes holds (SQLite's walformat.html, 2.3.1)."""
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
@@ -587,6 +591,15 @@ class Catalogue(CatalogueQueries):
             if free * 4 > connection.execute("PRAGMA page_count").fetchone()[0]:
                 connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
+        one, rows = f"({', '.join('?' * len(columns))})", iter(found)
+        while some := list(islice(rows, _ROWS_GIVEN[0])):
+            at = 0
+            for size in _ROWS_GIVEN:
+                while len(some) - at >= size:
+                    yield f"VALUES {', '.join([one] * size)}", list(chain.from_iterable(some[at : at + size]))
+                    at += size
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """Catalogued size of each of ``digests`` that has a row."""

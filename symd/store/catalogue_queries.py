@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -55,6 +55,25 @@ class CatalogueQueries(ABC):
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
         need not survive a power cut, only the end of this process, does not wait for the disk. ``seconds`` bound the wait for a lock that all
         writers share, where there is one."""
+
+    @abstractmethod
+    def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
+        """Rows as queries that have some of them each, in their order, with the query's parameters. ``columns`` are PostgreSQL's types, by name."""
+
+    def execute_given(
+        self,
+        connection: Connection,
+        columns: Mapping[str, str],
+        found: Iterable[Sequence[Any]],
+        statement: str,
+        parameters: Sequence[Any] = (),
+    ) -> list[Any]:
+        """What a statement returns, for rows that it has as the table ``given``, many at a time."""
+        returned: list[Any] = []
+        for query, values in self.given(columns, found):
+            with_rows = f"WITH given ({', '.join(columns)}) AS ({query}) {statement}"
+            returned += connection.execute(with_rows, [*values, *parameters]).fetchall()
+        return returned
 
     def section(self, named: str | int | None) -> str | int | None:
         """A section's name or number as it is written into a column that takes either."""

@@ -23,7 +23,7 @@ from symd.store.context_log import ContextLog
 from symd.store.eviction import Evicted, RemoveFile
 from symd.store.eviction_log import EvictionLog, moment
 from symd.store.files import IncomingFile, disk
-from symd.store.module_log import ADDED, ModuleLog
+from symd.store.module_log import ADDED, ModuleLog, append_to_log
 from symd.store.paths import digest_of, not_found
 from symd.store.removals import Removals
 from symd.store.removed_files import RemovedFiles, removing
@@ -236,8 +236,8 @@ class CataloguedModules(ABC):
             first = "UPDATE modules SET format = ? WHERE sha256 = ? AND format = ''"
             is_first = connection.execute(first, (format, digest)).rowcount > 0
             if is_first:
-                rows.append_to_log(connection, [(ADDED, digest, None, None)])
-                rows.trim_log(connection, self._limits.module_events)
+                entries = [(ADDED, digest, None, None)]
+                append_to_log(self._catalogue, connection, entries, self._limits.module_events)
             else:
                 connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
         if is_first:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Any, NamedTuple
@@ -31,22 +31,17 @@ from symd.model.identities import Digest, ObjectPath
 from symd.store import budgets
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import Connection, WrongValue, typed
-from symd.store.module_log import LOADED, UNLOADED
-from symd.store.rows import append_to_log, trim_log
+from symd.store.event_batch import BatchChanges, EventBatch
+from symd.store.event_rows import EventRows
+from symd.store.module_log import append_to_log
 
 PAGE = 50_000
 """Loads that are read together."""
 ROWS = 50_000
 """Segments that are read together, beyond those of one load: a context may have millions."""
+LARGE_BATCH = 100
+"""Events that are looked up before the lock is taken, and not behind it."""
 _RECORDS = "SELECT id, description, added FROM contexts "
-_LATER = "SELECT min(at) FROM (SELECT min(loaded) AS at FROM loads WHERE context = :c AND key = :k AND loaded > :t \
-UNION ALL SELECT min(time) FROM unloads WHERE context = :c AND key = :k AND time > :t) AS later"
-_CLOSE = "UPDATE loads SET unloaded = :t, revision = :r WHERE context = :c AND key = :k AND loaded = \
-(SELECT max(loaded) FROM loads WHERE context = :c AND key = :k AND loaded < :t) AND (unloaded IS NULL OR unloaded > :t) \
-RETURNING sequence, module"
-_NEW = "INSERT INTO loads (context, event, revision, key, module, loaded, unloaded) \
-VALUES (:c, :event, :r, :k, :module, :t, :until) ON CONFLICT (context, event) DO NOTHING RETURNING sequence"
-_ENDS = "INSERT INTO unloads (context, key, time) VALUES (:c, :k, :t) ON CONFLICT DO NOTHING"
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
 ORDER BY sequence LIMIT ?) AS page"
 _BEYOND = "SELECT sequence FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence > ? \
@@ -60,7 +55,6 @@ FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence 
 ORDER BY sequence, segments.rowid'
 _LOAD = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
 FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY segments.rowid'
-_PLACED = 'INSERT INTO segments (load, address, size, object, kernel, section, "offset") VALUES (?, ?, ?, ?, ?, ?, ?)'
 _OF_LOAD = "SELECT id, description, added FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
 _ACTIVE = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
@@ -68,7 +62,7 @@ _ACTIVE_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL A
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
 _ID = re.compile(r"[0-9a-f]{32}\Z")
-_HALF, _WHOLE = 1 << 63, 1 << 64
+_WHOLE = 1 << 64
 
 
 class Row(NamedTuple):
@@ -168,22 +162,39 @@ class ContextLog:
         Loads must have their segments, or none where nobody knows any. Raises ``LimitExceeded`` when the context would have too many of them, or of
         loads and unloads.
         """
+        batch = EventBatch(events, self._catalogue.section)
+        early = self._planned_early(name, batch)
         with self._catalogue.writing() as connection:
             number, revision, segments, told = _number(connection, name)
-            writer = _Writer(connection, number, revision + 1, self._catalogue.section)
-            keys = [writer.unload(event) if isinstance(event, Unload) else writer.load(event) for event in events]
-            segments, told = segments + writer.segments, told + writer.events
+            rows = EventRows(self._catalogue, connection, number)
+            if early is not None and early[0] == (number, revision):
+                changes = early[1]
+            else:
+                changes = batch.changes(rows.around(batch))
+            segments += sum(len(batch.segments[each.event]) for each in changes.loads)
+            told += len(changes.loads) + rows.add_unloads(batch)
             budgets.check_context(segments, told, self._limits)
+            rows.change(batch, changes, revision + 1)
             connection.execute(
                 "UPDATE contexts SET revision = ?, segments = ?, events = ? WHERE number = ?",
                 (revision + 1, segments, told, number),
             )
-            if writer.entries:
-                append_to_log(connection, writer.entries)
-                trim_log(connection, self._limits.module_events)
-        if writer.entries:
+            if changes.lines:
+                entries = [(kind, load.module, load.number, time) for kind, load, time in changes.lines]
+                append_to_log(self._catalogue, connection, entries, self._limits.module_events)
+        if changes.lines:
             self._on_append()
-        return keys
+        return batch.keys
+
+    def _planned_early(self, name: str, batch: EventBatch) -> tuple[tuple[int, int], BatchChanges] | None:
+        """What a large batch changes in the context of that number and revision, worked out while others may still write; None for a small one,
+        of which that takes no time."""
+        if len(batch.keys) < LARGE_BATCH:
+            return None
+        with self._catalogue.reading_at_once() as connection:
+            number, revision, *_ = _number(connection, name)
+            around = EventRows(self._catalogue, connection, number).around(batch)
+        return (number, revision), batch.changes(around)
 
     def changes(self, name: str, last: ContextChanges = NO_CHANGES) -> ContextChanges:
         """What happened since the answer ``last``; without it, everything."""
@@ -229,66 +240,6 @@ class ContextLog:
             return _numbers(connection.execute(_ACTIVE_OF, (module, before, limit)).fetchall())
 
 
-class _Writer:
-    """One transaction's events; they share a revision."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        context: int,
-        revision: int,
-        section: Callable[[str | int | None], str | int | None],
-    ) -> None:
-        self._connection = connection
-        self._section = section
-        self._context = context
-        self._revision = revision
-        self.segments = 0
-        """Segments that were new."""
-        self.events = 0
-        """Loads and unloads that were."""
-        self.entries: list[tuple[str, str, int | None, int | None]] = []
-        """What the log of modules is to have of it."""
-
-    def load(self, load: Load) -> str:
-        event = _event(load)
-        key = load.key or event.hex()
-        at = {"c": self._context, "k": key, "t": load.time, "r": self._revision}
-        until = self._connection.execute(_LATER, at).fetchone()[0]
-        found = self._connection.execute(_NEW, {**at, "event": event, "module": load.module, "until": until}).fetchall()
-        for (number,) in found:
-            self.events += 1
-            self._close(at)
-            self._add_segments(number, load.segments)
-            self.entries.append((LOADED, load.module, number, None))
-            if until is not None:
-                self.entries.append((UNLOADED, load.module, number, until))
-        if load.unload_time is not None:
-            self.unload(Unload(key, load.unload_time))
-        return key
-
-    def unload(self, unload: Unload) -> str:
-        at = {"c": self._context, "k": unload.key, "t": unload.time, "r": self._revision}
-        row = self._connection.execute(_ENDS, at)
-        self.events += row.rowcount
-        self._close(at)
-        return unload.key
-
-    def _close(self, at: Mapping[str, Any]) -> None:
-        """End the load of a key that began last before a time."""
-        for number, module in self._connection.execute(_CLOSE, at).fetchall():
-            self.entries.append((UNLOADED, module, number, at["t"]))
-
-    def _add_segments(self, load: int, segments: Sequence[Segment]) -> None:
-        values = []
-        for each in segments:
-            kernel, section, offset = _columns(each.start)
-            place = kernel, self._section(section), offset
-            values.append((load, _signed(each.address), each.size, each.path, *place))
-        self._connection.executemany(_PLACED, values)
-        self.segments += len(values)
-
-
 def describe(context: Context) -> str:
     """A context as the text that its id is made from: equal contexts have equal texts."""
     plain = {each.name: getattr(context, each.name) for each in fields(context)}
@@ -323,24 +274,6 @@ def _number(connection: Connection, name: str) -> tuple[int, int, int, int]:
         raise unknown(name)
     number, revision, segments, events = typed(row, int, int, int, int)
     return number, revision, segments, events
-
-
-def _event(load: Load) -> bytes:
-    """What tells two loads apart: all that they say but their end."""
-    told = [load.key, load.module, load.time]
-    told += [[each.address, each.size, each.path, *_columns(each.start)] for each in load.segments]
-    return hashlib.sha256(json.dumps(told).encode()).digest()[:16]
-
-
-def _columns(place: Query) -> tuple[str | None, str | int | None, int]:
-    """(kernel, section, offset); both names are absent for an object address."""
-    match place:
-        case ByKernel(kernel, offset):
-            return kernel, None, _signed(offset)
-        case BySection(section, offset):
-            return None, section, _signed(offset)
-        case ByAddress(address):
-            return None, None, _signed(address)
 
 
 def _place(row: Row) -> Query:
@@ -387,8 +320,3 @@ def _loads(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Load]]:
             Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in rows
         )
         yield sequence, Load(module, loaded, segments, key=key, unload_time=unloaded)
-
-
-def _signed(number: int) -> int:
-    """64 bits as SQLite keeps them."""
-    return number - _WHOLE if number >= _HALF else number

@@ -10,6 +10,8 @@ import re
 import secrets
 import threading
 import weakref
+from collections.abc import Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 from symd.config import Limits
@@ -22,8 +24,12 @@ ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
 KINDS = (ADDED, REMOVED, LOADED, UNLOADED)
 _ID = "SELECT id FROM module_log"
 _FIRST = "SELECT min(sequence) FROM changes"
+_NEWEST = "SELECT max(sequence) FROM changes"
 _AFTER = "SELECT sequence, kind, sha256, load, time FROM changes WHERE sequence > ? ORDER BY sequence LIMIT ?"
 _ADDED = f"SELECT sha256 FROM changes WHERE sequence > ? AND kind = '{ADDED}'"  # noqa: S608 - a constant
+_ENTRY = {"sequence": "BIGINT", "kind": "TEXT", "sha256": "TEXT", "load": "BIGINT", "time": "BIGINT"}
+_APPEND = "INSERT INTO changes (sequence, kind, sha256, writer, load, time) SELECT sequence, kind, sha256, '', load, time FROM given"
+_TRIM = "DELETE FROM changes WHERE sequence <= ?"
 _POSITION = re.compile(r"([0-9a-f]{16})-([0-9]{1,18})", re.ASCII)
 
 
@@ -70,7 +76,7 @@ class ModuleLog:
     def end(self) -> Position:
         """The position after everything that has happened."""
         with self._catalogue.reading() as connection:
-            return Position(_id(connection), self._last(connection))
+            return Position(_id(connection), _last(self._catalogue, connection))
 
     def after(self, position: Position, limit: int) -> list[LogEntry]:
         """Up to ``limit`` entries that come after ``position``. Raises ``PositionLost`` where some of them are forgotten."""
@@ -115,13 +121,10 @@ class ModuleLog:
         with self._lock:
             return tuple(self._subscriptions)
 
-    def _last(self, connection: Connection) -> int:
-        return int(typed(connection.execute(self._catalogue.LAST_ENTRY).fetchone() or (None,), int)[0])
-
     def _check(self, connection: Connection, position: Position) -> None:
         metadata = {"position": str(position)}
         hint = "watch again without a position: what is there now is told first"
-        last = self._last(connection)
+        last = _last(self._catalogue, connection)
         if position.log != _id(connection) or position.sequence > last:
             raise PositionLost(
                 "the position is of another store, or of this one before it was made anew", hint=hint, metadata=metadata
@@ -160,6 +163,25 @@ class LogSubscription:
         """Wake whoever waits for the last time. From any thread, any number of times."""
         self._closed = True
         self._notified.set()
+
+
+def append_to_log(
+    catalogue: CatalogueQueries,
+    connection: Connection,
+    entries: Sequence[tuple[str, str, int | None, int | None]],
+    kept: int,
+) -> None:
+    """Append kind, digest, load and time of each entry, and forget all but the last ``kept``. A removal is appended by the trigger of the module's
+    row."""
+    (newest,) = typed(connection.execute(_NEWEST).fetchone(), (int, NoneType))
+    last = max(_last(catalogue, connection), newest or 0)
+    numbered = ((number, *entry) for number, entry in enumerate(entries, last + 1))
+    catalogue.execute_given(connection, _ENTRY, numbered, _APPEND)
+    connection.execute(_TRIM, (last + len(entries) - kept,))
+
+
+def _last(catalogue: CatalogueQueries, connection: Connection) -> int:
+    return int(typed(connection.execute(catalogue.LAST_ENTRY).fetchone() or (None,), int)[0])
 
 
 def _id(connection: Connection) -> str:

@@ -1,5 +1,5 @@
 """Statements that change the catalogue's rows, and what they need to know of them, in the SQL that SQLite and PostgreSQL have in common: one row
-a module, its indexes, remembered failures and attempts, and the log of modules."""
+a module, its indexes, remembered failures and attempts."""
 
 from __future__ import annotations
 
@@ -104,17 +104,6 @@ def touch(connection: Connection, times: Mapping[str, float]) -> None:
     """Note when modules were used last; times only ever advance."""
     update = "UPDATE modules SET used = :at WHERE sha256 = :sha256 AND used < :at"
     connection.executemany(update, [{"at": at, "sha256": digest} for digest, at in sorted(times.items())])
-
-
-def append_to_log(connection: Connection, entries: Iterable[tuple[str, str, int | None, int | None]]) -> None:
-    """Append to the log of modules (``module_log``): kind, digest, load and time of each entry. A removal is appended by the trigger of the
-    module's row."""
-    connection.executemany("INSERT INTO changes (kind, sha256, writer, load, time) VALUES (?, ?, '', ?, ?)", entries)
-
-
-def trim_log(connection: Connection, kept: int) -> None:
-    """Forget all but the last ``kept`` entries of the log of modules."""
-    connection.execute("DELETE FROM changes WHERE sequence <= (SELECT max(sequence) FROM changes) - ?", (kept,))
 
 
 def remember(connection: Connection, digest: Digest, version: int, reason: str, error: str) -> None:

@@ -11,9 +11,10 @@ import pytest
 from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.model.identities import Digest
-from symd.store import Store, rows
+from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.changes import ChangeReader
+from symd.store.module_log import append_to_log
 from symd.store.rebuild import rebuild
 
 ANOTHER = """
@@ -92,8 +93,8 @@ def test_news_that_nobody_has_any_more_is_said_to_be_lost(root: Path, store: Sto
     store.removals.listen(lambda digests: everything.set() if digests is None else None)
     with Store(root, Limits(module_events=10)) as other:
         with other._catalogue.writing() as connection:
-            rows.append_to_log(connection, [("added", f"{number:064x}", None, None) for number in range(20)])
-            rows.trim_log(connection, 10)
+            entries = [("added", f"{number:064x}", None, None) for number in range(20)]
+            append_to_log(other._catalogue, connection, entries, 10)
         assert everything.wait(LONG)
 
 

@@ -1,0 +1,201 @@
+"""Loads and unloads that are told together, and what they change in a context: worked out here one after the other, as if each were told alone, from
+what the catalogue had around their times. So a batch takes a few statements and not a few for each event, and most of its work needs no lock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query
+from symd.model.contexts import Load, Unload
+from symd.model.identities import Digest
+from symd.store.module_log import LOADED, UNLOADED
+
+_HALF, _WHOLE = 1 << 63, 1 << 64
+
+Section = str | int | None
+SegmentRow = tuple[int, int, str | None, str | None, Section, int]
+"""Of the table of segments, without its load: address, size, object, kernel, section, offset."""
+
+
+class Moment(NamedTuple):
+    """When a load of that key, or its unload, was told to be. A load ends at the first moment of its key after its own."""
+
+    key: str
+    time: int
+
+
+@dataclass(eq=False, slots=True)
+class KeptLoad:
+    """A load in the catalogue, or on its way there: ``number`` is 0 until it has one."""
+
+    key: str
+    module: Digest
+    loaded: int
+    unloaded: int | None
+    number: int = 0
+    event: bytes = b""
+    """What tells it from others, of one that is new."""
+
+
+class LogLine(NamedTuple):
+    """What the log of modules is to have: that a load began, or ended at ``time``."""
+
+    kind: str
+    load: KeptLoad
+    time: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a context has, as far as it matters to a batch: which of its loads were told before; of each of its moments the next one of that
+    key, and the loads of the key that began last before."""
+
+    told: frozenset[bytes] = frozenset()
+    moments: Sequence[Moment] = ()
+    loads: Sequence[KeptLoad] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchChanges:
+    """What a batch changes: loads that are new, kept loads that end otherwise than before, by number, and lines of the log."""
+
+    loads: list[KeptLoad] = field(default_factory=list)
+    ended: dict[int, KeptLoad] = field(default_factory=dict)
+    lines: list[LogLine] = field(default_factory=list)
+
+    def begin(self, load: KeptLoad) -> None:
+        """A load is new."""
+        self.loads.append(load)
+        self.lines.append(LogLine(LOADED, load, None))
+        if load.unloaded is not None:
+            self.lines.append(LogLine(UNLOADED, load, load.unloaded))
+
+    def end(self, loads: Sequence[KeptLoad], time: int) -> None:
+        """Loads end at a time, where they did not end before."""
+        for each in loads:
+            if each.unloaded is None or each.unloaded > time:
+                each.unloaded = time
+                self.lines.append(LogLine(UNLOADED, each, time))
+                if each.number:
+                    self.ended[each.number] = each
+
+
+class EventBatch:
+    """Events in the order in which they were told. ``section`` writes a section's name or number as the catalogue's column has it."""
+
+    def __init__(self, events: Iterable[Load | Unload], section: Callable[[Section], Section]) -> None:
+        self.keys: list[str] = []
+        """The key of each event."""
+        self.segments: dict[bytes, list[SegmentRow]] = {}
+        """Of each load, by its event."""
+        self.unloads: dict[Moment, None] = {}
+        self._events: list[KeptLoad | Moment] = []
+        for event in events:
+            if isinstance(event, Unload):
+                key = event.key
+                self._add_unload(Moment(key, event.time))
+            else:
+                key = self._add_load(event, section)
+            self.keys.append(key)
+
+    @property
+    def moments(self) -> list[Moment]:
+        """Each once."""
+        found = (Moment(each.key, each.loaded) if isinstance(each, KeptLoad) else each for each in self._events)
+        return list(dict.fromkeys(found))
+
+    def changes(self, before: Surroundings) -> BatchChanges:
+        """What it changes in a context that has ``before``."""
+        timelines: defaultdict[str, _KeyTimeline] = defaultdict(_KeyTimeline)
+        for moment in before.moments:
+            timelines[moment.key].add_moment(moment.time)
+        for load in before.loads:
+            timelines[load.key].add_load(load)
+        made, told = BatchChanges(), set(before.told)
+        for event in self._events:
+            timeline = timelines[event.key]
+            if isinstance(event, Moment):
+                made.end(timeline.loads_before(event.time), event.time)
+                timeline.add_moment(event.time)
+            elif event.event not in told:
+                told.add(event.event)
+                new = replace(event, unloaded=timeline.next_after(event.loaded))
+                made.end(timeline.loads_before(new.loaded), new.loaded)
+                made.begin(new)
+                timeline.add_moment(new.loaded)
+                timeline.add_load(new)
+        return made
+
+    def _add_load(self, load: Load, section: Callable[[Section], Section]) -> str:
+        places = [_columns(each.start) for each in load.segments]
+        event = _event(load, places)
+        key = load.key or event.hex()
+        self._events.append(KeptLoad(key, load.module, load.time, None, event=event))
+        if event not in self.segments:
+            self.segments[event] = [
+                (_signed(each.address), each.size, each.path, kernel, section(named), offset)
+                for each, (kernel, named, offset) in zip(load.segments, places, strict=True)
+            ]
+        if load.unload_time is not None:
+            self._add_unload(Moment(key, load.unload_time))
+        return key
+
+    def _add_unload(self, moment: Moment) -> None:
+        self._events.append(moment)
+        self.unloads[moment] = None
+
+
+class _KeyTimeline:
+    """What is known of one key, in the order of time."""
+
+    def __init__(self) -> None:
+        self._moments: list[int] = []
+        self._begins: list[int] = []
+        self._loads: dict[int, list[KeptLoad]] = {}
+
+    def next_after(self, time: int) -> int | None:
+        """The first moment after a time."""
+        at = bisect_right(self._moments, time)
+        return self._moments[at] if at < len(self._moments) else None
+
+    def loads_before(self, time: int) -> Sequence[KeptLoad]:
+        """The loads that began last before a time."""
+        at = bisect_left(self._begins, time)
+        return self._loads[self._begins[at - 1]] if at else ()
+
+    def add_moment(self, time: int) -> None:
+        insort(self._moments, time)
+
+    def add_load(self, load: KeptLoad) -> None:
+        if load.loaded not in self._loads:
+            insort(self._begins, load.loaded)
+        self._loads.setdefault(load.loaded, []).append(load)
+
+
+def _event(load: Load, places: Sequence[tuple[str | None, Section, int]]) -> bytes:
+    """What tells two loads apart: all that they say but their end."""
+    told = [load.key, load.module, load.time]
+    told += [[each.address, each.size, each.path, *place] for each, place in zip(load.segments, places, strict=True)]
+    return hashlib.sha256(json.dumps(told).encode()).digest()[:16]
+
+
+def _columns(place: Query) -> tuple[str | None, Section, int]:
+    """(kernel, section, offset); both names are absent for an object address."""
+    match place:
+        case ByKernel(kernel, offset):
+            return kernel, None, _signed(offset)
+        case BySection(section, offset):
+            return None, section, _signed(offset)
+        case ByAddress(address):
+            return None, None, _signed(address)
+
+
+def _signed(number: int) -> int:
+    """64 bits as SQLite keeps them."""
+    return number - _WHOLE if number >= _HALF else number
