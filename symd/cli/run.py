@@ -23,8 +23,8 @@ from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
-from symd.output_file import writing
 from symd.model.plurals import counted
+from symd.output_file import writing
 
 if TYPE_CHECKING:
     from symd.capture.dump_folder import DumpFolder
