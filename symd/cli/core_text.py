@@ -7,7 +7,17 @@ from itertools import groupby
 
 from symd.answers_json.cores import lane_numbers
 from symd.model.answers import Reason
-from symd.model.cores import CoreDump, CoreFault, CoreFrame, CoreStack, CoreValue, CoreWave
+from symd.model.cores import (
+    NOT_LOADED,
+    CoreDump,
+    CoreFault,
+    CoreFrame,
+    CoreImage,
+    CoreStack,
+    CoreValue,
+    CoreWave,
+    images_with_frames,
+)
 from symd.model.plurals import counted
 
 SHOWN_BLOCKS = 8
@@ -24,17 +34,31 @@ def core_lines(dump: CoreDump, files: Mapping[str, str]) -> Iterator[str]:
     for device in dump.devices:
         named = f": {device.name}" if device.name else ""
         yield f"  device {device.number}{named}{f' ({device.target})' if device.target else ''}"
-    for image in dump.images:
+    shown = _images_of_interest(dump)
+    for image in shown:
         by = image.answered_by
         lines = "no lines" if by is None else f"lines from {files.get(by, f'module {by}') if by else 'the dump'}"
         yield f"  code {image.name}{f' ({image.target})' if image.target else ''}, {lines}"
         yield from (f"    note: {note}" for note in image.notes)
+    if len(shown) < len(dump.images):
+        more = len(dump.images) - len(shown)
+        yield f"  code of {more} more module{'' if more == 1 else 's'}, in which no thread had stopped"
     yield from (f"  note: {_with_files(note, files)}" for note in dump.notes)
     if not dump.stacks:
         yield "  no stopped warps or waves"
     for stack in dump.stacks:
         yield ""
         yield from stack_lines(stack, dump)
+
+
+def _images_of_interest(dump: CoreDump) -> list[CoreImage]:
+    """Those that threads had stopped in, and those that something is to be said of. Drivers load a dozen of their own."""
+    stopped_in = images_with_frames(dump.stacks)
+    return [
+        image
+        for number, image in enumerate(dump.images)
+        if not stopped_in or number in stopped_in or set(image.notes) - {NOT_LOADED}
+    ]
 
 
 def stack_lines(stack: CoreStack, dump: CoreDump) -> Iterator[str]:

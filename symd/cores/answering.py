@@ -13,7 +13,15 @@ from symd.cores.stopped import CodeIdentity, StoppedCore, WaveRegisters
 from symd.cores.values import counts_from_frame, values_of
 from symd.model.addresses import BySection, Query, SectionOffset
 from symd.model.answers import Answer
-from symd.model.cores import CoreDump, CoreFrame, CoreImage, CorePlace, CoreStack, CoreValue
+from symd.model.cores import (
+    CoreDump,
+    CoreFrame,
+    CoreImage,
+    CorePlace,
+    CoreStack,
+    CoreValue,
+    images_with_frames,
+)
 from symd.model.variables import Visible
 
 MOST_PLACES = 200
@@ -80,9 +88,10 @@ class Answering:
         """The dump with the lines of its frames and the values of variables."""
         dump = stopped.dump
         found = [self._source(*pair) for pair in zip(dump.images, stopped.identities, strict=True)]
+        stopped_in = images_with_frames(dump.stacks)
         images = tuple(
-            self._with_source(image, source, identity)
-            for image, source, identity in zip(dump.images, found, stopped.identities, strict=True)
+            self._with_source(image, source, identity, asked=number in stopped_in)
+            for number, (image, source, identity) in enumerate(zip(dump.images, found, stopped.identities, strict=True))
         )
         sources = {number: source for number, source in enumerate(found) if source is not None}
         answers = self._answer_of_each_place(sources, dump.stacks)
@@ -113,14 +122,17 @@ class Answering:
                 return _Source(kept.digest, kept.path, (identity, kept.identity))
         return own
 
-    def _with_source(self, image: CoreImage, source: _Source | None, identity: CodeIdentity | None) -> CoreImage:
-        """The image with who gives its lines, or with a note of why nobody does."""
+    def _with_source(
+        self, image: CoreImage, source: _Source | None, identity: CodeIdentity | None, *, asked: bool
+    ) -> CoreImage:
+        """The image with who gives its lines, or with a note of why nobody does, where a line of it is ``asked``: drivers load code
+        of their own, which has no debug data anywhere."""
         if source is None:
             return image
         by = "" if source.digest == self._digest else source.digest
         if identity is not None and not identity.has_debug_data and not by:
             note = "it has no debug data: give the module that it was built as, with debug data"
-            return replace(image, notes=(*image.notes, note))
+            return replace(image, notes=(*image.notes, note)) if asked else image
         return replace(image, answered_by=by, answered_path=source.path)
 
     def _answer_of_each_place(

@@ -44,13 +44,21 @@ from symd.errors import SymdError
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.columns import I64, U64
-from symd.model.cores import CoreDevice, CoreDump, CoreFault, CoreFrame, CoreImage, CorePlace, CoreStack, CoreWave
+from symd.model.cores import (
+    NOT_LOADED,
+    CoreDevice,
+    CoreDump,
+    CoreFault,
+    CoreFrame,
+    CoreImage,
+    CorePlace,
+    CoreStack,
+    CoreWave,
+)
 from symd.model.plurals import counted
 
 MOST_LANES = 32
 """Lanes of a warp."""
-_UNRELOCATED_LEFT_OUT = 1
-"""The bit of the generation flags that says so."""
 
 
 def read(data: bytes, budget: Budget) -> StoppedCore:
@@ -165,7 +173,7 @@ class _Reading:
         if relocated is None:
             return LoadedImage(_noted(image, (*notes, "without its relocated image its addresses are not known")))
         if not relocated.linked:
-            return LoadedImage(_noted(image, (*notes, "its relocated image has no device addresses")))
+            return LoadedImage(_noted(image, (*notes, NOT_LOADED)))
         texts = tuple(_texts(number, known, relocated))
         ranges = tuple(sorted((text.start, text.end) for text in texts))
         return LoadedImage(_noted(image, notes, ranges), texts, identity_of(known, relocated=plain is None))
@@ -280,9 +288,10 @@ class _Reading:
         pc, error_pc = int(lanes.pc[first]), int(lanes.error_pc[first]) if lanes.has_error_pc[first] else None
         calls = self.call_stacks[int(lanes.stack[first])]
         self._count_frames(len(calls) + 1)
-        entry = self._entry(device, grid)
-        frames = tuple(self._frames(device, pc, error_pc, int(lanes.offset[first]), calls, entry))
-        kernel = entry or next((frame.place for frame in reversed(frames) if frame.place), None)
+        frames = tuple(self._frames(device, pc, error_pc, int(lanes.offset[first]), calls, grid))
+        kernel = self._in_kernel(device, grid, 0) or next(
+            (frame.place for frame in reversed(frames) if frame.place), None
+        )
         return CoreStack(
             device=int(self.devices["id"][device]),
             grid=None if grid == NO_ROW else int(self.grids["id"][grid]),
@@ -309,9 +318,13 @@ class _Reading:
             known = self._known_frames[key] = _frame(kind, address, place)
         return known
 
-    def _entry(self, device: int, grid: int) -> CorePlace | None:
-        """Where the grid's kernel begins."""
-        return None if grid == NO_ROW else self._place(device, int(self.grids["entry"][grid]))
+    def _in_kernel(self, device: int, grid: int, offset: int) -> CorePlace | None:
+        """A place in the grid's kernel; None outside of it."""
+        if grid == NO_ROW:
+            return None
+        start = int(self.grids["entry"][grid])
+        entry, place = self._place(device, start), self._place(device, start + offset)
+        return place if entry and place and _function(entry) == _function(place) else None
 
     def _frames(
         self,
@@ -320,22 +333,22 @@ class _Reading:
         error_pc: int | None,
         offset: int,
         calls: Sequence[tuple[int, int]],
-        entry: CorePlace | None,
+        grid: int,
     ) -> Iterator[CoreFrame]:
         """The stack. Drivers of older generations give PCs in the host's copy of the code: then only what is in the kernel
-        itself is known, by its offset in that."""
+        itself is known, by its offset in that. Where a jump led out of all code, the PC says no more than the error PC."""
         at = self._place(device, pc)
-        if at is None and not calls and entry is not None:
-            at = _within(entry, offset)
+        if at is None and not calls:
+            at = self._in_kernel(device, grid, offset)
         raised = self._place(device, error_pc) if error_pc is not None else None
         if error_pc is not None:
             yield self._frame("error_pc", error_pc, raised)
-        if raised is None or at is None or _function(at) != _function(raised):
+        if error_pc is None or (at and _function(at)) != (raised and _function(raised)):
             yield self._frame("pc", pc, at)
         for number, (address, inside) in enumerate(calls, 1):
             place = self._place(device, address - 1)
-            if place is None and number == len(calls) and entry is not None and inside:
-                place = _within(entry, inside - 1)
+            if place is None and number == len(calls) and inside:
+                place = self._in_kernel(device, grid, inside - 1)
             yield self._frame("return", address, place)
 
     def _fault(self, lanes: _Lanes, lane: int) -> CoreFault | None:
@@ -417,27 +430,34 @@ class _Reading:
         return b"" if section == NO_ROW else self.sections.content(section)
 
     def _faults_of_ended_warps(self, lanes: _Lanes) -> Iterator[CoreStack]:
-        """Errors that an SM reports and none of its lanes has: their warps had ended."""
+        """Errors that SMs report and none of their lanes has: the warps had ended. SMs with the same one are told together."""
         told = set(lanes.sm[(lanes.exception != 0) | (lanes.has_error_pc != 0)].tolist())
         owners = self.sms.parents_in(self.devices).tolist()
+        found: dict[tuple[int, ...], list[int]] = {}
         for sm in np.flatnonzero(self.sms["exception"]).tolist():
-            if sm in told or owners[sm] == NO_ROW:
-                continue
-            device, valid = owners[sm], bool(self.sms["valid"][sm])
-            pc = int(self.sms["error_pc"][sm])
+            if sm not in told and owners[sm] != NO_ROW:
+                error = (int(self.sms[name][sm]) for name in ("exception", "valid", "error_pc"))
+                found.setdefault((owners[sm], *error), []).append(int(self.sms["id"][sm]))
+        for (device, exception, valid, pc), numbers in found.items():
             place = self._place(device, pc) if valid else None
             yield CoreStack(
                 device=int(self.devices["id"][device]),
                 grid=None,
                 kernel=place.function or None if place else None,
-                fault=cuda_fault(int(self.sms["exception"][sm])),
+                fault=cuda_fault(exception),
                 active=False,
                 pc=pc,
                 error_pc=pc if valid else None,
                 frames=(_frame("error_pc", pc, place),) if valid else (),
                 waves=(),
-                notes=(f"SM {int(self.sms['id'][sm])} reports it; its warps had ended",),
+                notes=(_reported_by(numbers),),
             )
+
+
+def _reported_by(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"SM {numbers[0]} reports it; its warps had ended"
+    return f"{len(numbers)} SMs report it ({', '.join(map(str, numbers))}); the warps had ended"
 
 
 def _any_of_warp(which: NDArray[np.bool_], warp: I64, count: int) -> NDArray[np.bool_]:
@@ -489,11 +509,6 @@ def _frame(kind: Literal["pc", "error_pc", "return"], address: int, place: CoreP
 def _function(place: CorePlace) -> tuple[int, int, int]:
     """What is the same for all places of a function."""
     return place.image, place.section_index, place.section_offset - place.function_offset
-
-
-def _within(entry: CorePlace, offset: int) -> CorePlace:
-    start = entry.section_offset - entry.function_offset
-    return entry._replace(section_offset=start + offset, function_offset=offset)
 
 
 def _order(each: tuple[CoreStack, WaveRegisters | None]) -> tuple[bool, int, int, bool, int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from symd.model.answers import Frame, Reason
+
+NOT_LOADED = "none of its functions had been loaded"
+"""A note on code of a CUDA dump without device addresses: the driver loads functions when they are needed first."""
 
 
 class CoreFault(NamedTuple):
@@ -129,3 +132,8 @@ class CoreDump:
     images: tuple[CoreImage, ...] = ()
     stacks: tuple[CoreStack, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def images_with_frames(stacks: Iterable[CoreStack]) -> set[int]:
+    """The numbers of the images that some frame lies in."""
+    return {frame.place.image for stack in stacks for frame in stack.frames if frame.place is not None}
