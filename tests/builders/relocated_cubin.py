@@ -5,6 +5,7 @@ Written against the gABI alone: nothing of symd's own relocation is in it."""
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import NamedTuple
 
 REL, RELA, SYMTAB, EXEC = 9, 4, 2, 4
@@ -32,11 +33,16 @@ class Relocated(NamedTuple):
     text: dict[str, int]
 
 
-def relocated(cubin: bytes, base: int) -> Relocated:
-    """The text sections stand from ``base`` on, one after another."""
+def relocated(cubin: bytes, base: int, *, loaded: Collection[str] | None = None) -> Relocated:
+    """The text sections stand from ``base`` on, one after another: those called ``loaded``, or all. Drivers leave the others at 0 until
+    somebody needs them."""
     data = bytearray(cubin)
     sections = _sections(cubin)
-    bases = _bases(sections, base)
+    bases = {
+        number: at
+        for number, at in _bases(sections, base).items()
+        if loaded is None or _name(cubin, sections, sections[number]) in loaded
+    }
     tables = [each for each in sections if each.type == SYMTAB]
     values = _place_symbols(data, tables[0], bases) if tables else []
     for table in sections:

@@ -204,3 +204,25 @@ def test_an_empty_file_is_none(tmp_path: Path) -> None:
     assert not is_regular_file(f"file://{tmp_path}/file")
     (tmp_path / "file").write_text("code")
     assert is_regular_file(f"file://{tmp_path}/file")
+
+
+def test_a_dump_that_a_gpu_wrote(run: Run) -> None:
+    """Of the modules that the driver loads for itself only their number is said."""
+    done = run("core", DUMP.with_name("orbit.nvcudmp.gz"))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[:9] == [
+        "cuda-core: generator UD, driver 580.159, cuda 13.0",
+        "  device 0: NVIDIA H100 80GB HBM3 (sm_90)",
+        "  code device0.module9 (handle 0x5614b80368f0) (sm_90), lines from the dump",
+        "  code of 9 more modules, in which no thread had stopped",
+        "",
+        "_Z5orbitPfPK4BodyPKii, grid 1, device 0: CUDA_EXCEPTION_14 Warp Illegal Address",
+        (
+            "  32 threads: block (0,0,0) SM 124 warp 0 lanes "
+            "1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31; block (1,0,0) SM 126 warp 0 lanes "
+            "1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31"
+        ),
+        "  #0 0x00007fd2c37b00a0 pull at /tmp/symd-cuda/orbit.cu:26  (raised the error)",
+        "  #1 0x00007fd2c37ae780 walk at /tmp/symd-cuda/orbit.cu:35",
+    ]
+    assert "    float dx = 0" in done.out.splitlines()

@@ -103,6 +103,35 @@ def test_a_module_with_the_same_code_answers_for_one_without_debug_data(engine: 
         assert [value.name for value in helped.stacks[0].values] == ["x", "y", "z"]
 
 
+def test_functions_that_were_not_loaded_have_no_lines(engine: Engine) -> None:
+    """In the driver's form of a cubin they are all at 0, so that they would have one another's."""
+    cubin = (CUBINS / "raycast.sm_90.lines.cubin").read_bytes()
+    text = ".text._Z5probePfPK6float3"
+    image = relocated(cubin, 0x7F00_0000_0000, loaded=[text])
+    digest = engine.add(image.data).sha256
+    (found,) = engine.module(digest).objects
+    assert [kernel.name for kernel in found.kernels] == ["_Z5probePfPK6float3"]
+    whole = engine.add(cubin).sha256
+    for offset in range(0, 0x400, 0x40):
+        (mine,) = engine.symbolize(digest, [_query(text, offset)])
+        (theirs,) = engine.symbolize(whole, [_query(text, offset)])
+        assert (mine.reason, mine.frames) == (theirs.reason, theirs.frames)
+
+
+def test_a_module_answers_for_the_functions_of_it_that_were_loaded(engine: Engine) -> None:
+    cubin = (CUBINS / "raycast.sm_90.debug.cubin").read_bytes()
+    section = ".text._Z7squaredfff"
+    image = relocated(without_debug_data(cubin), 0x7F00_0000_0000, loaded=[section])
+    data = CudaCore(metadata=None)
+    device = data.device()
+    data.module(data.context(device), handle=1, relocated=image.data)
+    data.grid(device, entry=image.text[section], module=1)
+    data.lane(data.warp(data.block(data.sm(device)), existing=1), pc=image.text[section] + 0x90, offset=0x90)
+    dump = core(engine, data.build(), cubin)
+    (frame,) = dump.stacks[0].frames
+    assert [(each.function, each.line) for each in frame.frames] == [("squared", 13)]
+
+
 def test_a_module_with_other_code_does_not_answer(engine: Engine) -> None:
     cubin = (CUBINS / "raycast.sm_90.debug.cubin").read_bytes()
     bare = without_debug_data(cubin)

@@ -10,8 +10,8 @@ from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.read import read
 from symd.errors import LimitExceeded, Malformed
-from symd.model.cores import CoreFault, CorePlace, CoreWave
-from tests.builders.cuda_core import CALLS, LANES, REGISTERS, SMS, USER, WARPS, Table
+from symd.model.cores import NOT_LOADED, CoreFault, CorePlace, CoreWave
+from tests.builders.cuda_core import CALLS, LANES, META, REGISTERS, SMS, USER, WARPS, Table
 from tests.builders.relocated_cubin import relocated
 from tests.cores.dumps import BASE, CALLEE, CUBIN, KERNEL, LOADED, Dump, only, stopped
 
@@ -140,6 +140,79 @@ def test_the_error_pc_of_a_warp_means_the_lanes_with_an_exception() -> None:
     first, second = stopped(dump).stacks
     assert (first.error_pc, second.error_pc) == (KERNEL + 0x20, None)
     assert second.fault is None
+
+
+def test_an_exception_of_a_warp_means_the_lanes_that_were_executing() -> None:
+    """Drivers say it of every lane; those that had diverged did not do it."""
+    dump = Dump()
+    warp = dump.one_warp(existing=0b111, active=0b010, error_pc=KERNEL + 0x20)
+    for lane in range(3):
+        dump.lane(warp, number=lane, pc=KERNEL + (0x30 if lane == 1 else 0x80), exception=14)
+    first, second = stopped(dump).stacks
+    assert (first.error_pc, first.fault and first.fault.number, first.waves[0].lanes) == (KERNEL + 0x20, 14, 0b010)
+    assert (second.error_pc, second.fault, second.waves[0].lanes) == (None, None, 0b101)
+
+
+def test_a_trap_means_the_lanes_that_were_executing() -> None:
+    dump = Dump()
+    warp = dump.one_warp(existing=0b11, active=0b10, broken=True)
+    for lane in range(2):
+        dump.lane(warp, number=lane, pc=KERNEL + 0x40)
+    first, second = stopped(dump).stacks
+    assert (first.fault and first.fault.name, first.waves[0].lanes) == ("SIGTRAP", 0b10)
+    assert (second.fault, second.active) == (None, False)
+
+
+def test_a_jump_out_of_all_code_is_one_frame() -> None:
+    dump = Dump()
+    warp = dump.one_warp(existing=1, error_pc=0x123450)
+    dump.lane(warp, pc=0x123460, exception=4, calls=[(0x110, KERNEL + 0x110)])
+    stack = only(dump)
+    assert [(frame.kind, frame.address) for frame in stack.frames] == [
+        ("error_pc", 0x123450),
+        ("return", KERNEL + 0x110),
+    ]
+    assert stack.pc == 0x123460
+
+
+def test_a_return_address_that_is_broken_is_in_no_code() -> None:
+    dump = Dump()
+    dump.lane(dump.one_warp(existing=1), pc=CALLEE, calls=[(0x7F00_0000_0100, KERNEL + (1 << 32))])
+    assert only(dump).frames[1].place is None
+
+
+def test_functions_that_were_not_loaded_are_in_no_code() -> None:
+    """The driver loads a function when it is needed first."""
+    dump = Dump()
+    image = relocated(CUBIN, BASE + 0x1000, loaded=[".text.callee"]).data
+    dump.module(dump.owner, handle=0x78, relocated=image)
+    dump.module(dump.owner, handle=0x79, relocated=image, image=CUBIN)
+    dump.module(dump.owner, handle=0x7A, relocated=CUBIN)
+    dump.lane(dump.one_warp(existing=1), pc=BASE + 0x1000 + 0x210)
+    found = stopped(dump)
+    texts = [(BASE + 0x1200, BASE + 0x1300)]
+    assert [list(each.text) for each in found.images[1:]] == [texts, texts, []]
+    assert [each.notes for each in found.images] == [(), (), (), (NOT_LOADED,)]
+    place = found.stacks[0].frames[0].place
+    assert place is not None
+    assert place[1:] == (2, 0x10, "callee", 0x10)
+
+
+def test_metadata_without_a_size_of_rows() -> None:
+    """As driver 580.159 writes it."""
+    dump = Dump()
+    dump.metadata = (580, 159, 13, 0, 34, 1_700_000_000)
+    found = read(_with_entry_size(dump.build(), META, 0), Budget(Limits())).dump
+    assert (found.facts["driver"], found.facts["cuda"], found.notes) == ("580.159", "13.0", ())
+
+
+def test_sms_with_the_same_error_are_told_together() -> None:
+    dump = Dump()
+    for number, error_pc in ((7, CALLEE + 8), (8, CALLEE + 8), (9, CALLEE + 16)):
+        dump.sm(dump.gpu, number=number, exception=14, error_pc=error_pc)
+    first, second = stopped(dump).stacks
+    assert first.notes == ("2 SMs report it (7, 8); the warps had ended",)
+    assert second.notes == ("SM 9 reports it; its warps had ended",)
 
 
 def test_the_error_pc_of_a_warp_without_exceptions_means_its_active_lanes() -> None:
