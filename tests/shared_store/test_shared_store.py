@@ -42,12 +42,14 @@ from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.store import SharedStore, index_object, module_object
+from symd.store.module_log import append_to_log
 from tests.shared_store.plain_files import PlainFiles
 from tests.shared_store.postgresql_server import PostgresServer, running
 from tests.shared_store.replicas import OBJECT
 
 LONG = 30.0
 """Seconds after which a word that does not come is given up."""
+_COUNTS = "SELECT n_tup_upd FROM pg_stat_xact_user_tables WHERE relname = 'module_log'"
 Opened = Callable[..., SharedStore]
 
 
@@ -367,6 +369,36 @@ def test_a_catalogue_of_a_newer_symd_is_left_alone(database: str) -> None:
         connection.execute("UPDATE symd_schema SET version = 999")
     with pytest.raises(FailedPrecondition, match=f"schema 999, this symd knows {len(MIGRATIONS)}"):
         PostgresCatalogue(Server(database, Limits()))
+
+
+def test_the_log_of_a_catalogue_of_the_first_schema_goes_on(postgresql: PostgresServer) -> None:
+    """A daemon of that version which still runs adds entries without a number, beside those of this one."""
+    url = postgresql.database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(MIGRATIONS[0])  # type: ignore[call-overload]
+        connection.execute("CREATE TABLE symd_schema (version BIGINT NOT NULL); INSERT INTO symd_schema VALUES (1)")
+        add = "INSERT INTO changes (kind, sha256, writer) VALUES ('added', 'old', '')"
+        connection.execute(add)
+        catalogue = PostgresCatalogue(Server(url, Limits()))
+        connection.execute(add)
+        with catalogue.writing() as writing:
+            append_to_log(catalogue, writing, [("added", "new", None, None)] * 3, 100)
+        connection.execute(f"{add}, ('added', 'old', '')")
+        told = connection.execute("SELECT sequence, sha256 FROM changes ORDER BY sequence").fetchall()
+        last = connection.execute("SELECT last FROM module_log").fetchone()
+        catalogue.close()
+    assert told == list(enumerate(["old", "old", "new", "new", "new", "old", "old"], 1))
+    assert last == (7,)
+
+
+def test_the_logs_number_is_not_counted_up_for_each_entry(database: str) -> None:
+    """Each count leaves a version of the row behind, and all are gone through for the next one: 142 s for 40,000 loads."""
+    catalogue = PostgresCatalogue(Server(database, Limits()))
+    with catalogue.writing() as connection:
+        append_to_log(catalogue, connection, [("added", "0", None, None)] * 100, 1000)
+        (counts,) = connection.execute(_COUNTS).fetchone()
+    catalogue.close()
+    assert counts == 1
 
 
 def test_a_database_without_its_tables_is_damaged(stores: Opened) -> None:
