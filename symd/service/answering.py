@@ -28,6 +28,7 @@ from symd.service.limit_errors import message_too_large
 from symd.service.messages import AT_ONCE_BYTES, parsed
 from symd.service.request_log import note_request
 from symd.service.service_context import ServiceContext
+from symd.store.write_patience import waiting_at_most
 from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.wire.field_count import check_fields
 from symd.wire.resource_names import leading_digest
@@ -88,7 +89,7 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     holding.take(len(data))
     arrived = [data]
     del data
-    answering = _without_waiting if work in (Work.COLD, Work.WRITE) else _read_and_answer
+    answering = _ANSWERING.get(work, _read_and_answer)
     answer_it = _below_span(call, partial(answering, method, service, arrived, call))
     response = await service.lanes[work].run(call.client, answer_it)
     holding.release()
@@ -190,6 +191,12 @@ def _without_waiting(method: Method, service: ServiceContext, arrived: list[byte
         return _read_and_answer(method, service, arrived, call)
 
 
+def _while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``_without_waiting``, but where others change the catalogue they are waited for no longer than the caller waits."""
+    with waiting_at_most(call.time_remaining()):
+        return _without_waiting(method, service, arrived, call)
+
+
 def _read_and_answer(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """``arrived`` is emptied: what was read is held no longer than that takes."""
     limits = service.config.limits
@@ -264,3 +271,6 @@ async def _no_message() -> InvalidInput:
     """The error of a call that ended without a message; one that was cancelled looks the same, and learns of that first."""
     await asyncio.sleep(0)
     return InvalidInput("the call has no message", hint="send one")
+
+
+_ANSWERING = {Work.COLD: _without_waiting, Work.WRITE: _while_waited_for}

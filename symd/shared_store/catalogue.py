@@ -25,7 +25,9 @@ _ROWS_GIVEN: Final = 2000
 """Rows of one statement: it is bounded in time."""
 _OLDEST_SERVER: Final = 130000
 """PostgreSQL 13: gen_random_uuid."""
-_BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock({})"
+_LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
+_LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
+"""Milliseconds; 0 are for ever."""
 _SIZES: Final = "SELECT sha256, size FROM modules WHERE sha256 = ANY(?)"
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
@@ -74,9 +76,11 @@ class PostgresCatalogue(CatalogueQueries):
             yield connection
 
     @contextmanager
-    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[Connection]:  # noqa: ARG002
+    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[Connection]:
         relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
-        with self._transaction(f"{_BEGIN.format(WRITING)}{relaxed}") as connection:
+        wait = self._server.bounded(seconds)
+        lock = _LOCK if seconds is None else _LOCK_WITHIN.format(max(1, round(wait * 1000)))
+        with self._transaction(f"BEGIN; {lock}{relaxed}", wait) as connection:
             yield connection
 
     def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -148,8 +152,8 @@ class PostgresCatalogue(CatalogueQueries):
             connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Connection]:
-        with self._server.connection() as connection:
+    def _transaction(self, begin: str, seconds: float | None = None) -> Iterator[Connection]:
+        with self._server.connection(seconds) as connection:
             try:
                 connection.execute(begin)
                 yield connection

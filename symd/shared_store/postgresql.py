@@ -175,12 +175,17 @@ class Server:
         for each in idle:
             each.close()
 
+    def bounded(self, seconds: float | None) -> float:
+        """``Limits.catalogue_seconds``, or fewer where that is said."""
+        return self._seconds if seconds is None else min(seconds, self._seconds)
+
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """A connection from the pool; after an error of its own it is closed instead of reused."""
-        if not self._free.acquire(timeout=self._seconds):
+    def connection(self, seconds: float | None = None) -> Iterator[Connection]:
+        """A connection from the pool, for which ``bounded`` seconds are waited; after an error of its own it is closed instead of reused."""
+        wait = self.bounded(seconds)
+        if not self._free.acquire(timeout=wait):
             raise self._unavailable(
-                f"all {self._most} connections have been busy for {self._seconds:g} s",
+                f"all {self._most} connections have been busy for {wait:g} s",
                 "raise the limit catalogue_connections",
                 {"limit": "catalogue_connections", "value": str(self._most)},
             )

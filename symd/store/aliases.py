@@ -14,6 +14,7 @@ from symd.store import budgets, rows
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import Connection, digest_of_row, typed
 from symd.store.paths import not_found
+from symd.store.write_patience import patience
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"
@@ -37,7 +38,7 @@ class Aliases:
         ``ModuleNotFound``, and ``LimitExceeded`` for names that are too long or too many."""
         for alias in aliases:
             budgets.check_alias(alias, self._limits)
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(seconds=patience()) as connection:
             for alias in aliases:
                 _add(connection, alias)
             budgets.check_alias_counts(connection, {alias.module for alias in aliases}, self._limits)
@@ -53,7 +54,7 @@ class Aliases:
 
     def remove(self, kind: str, key: str, context: str = "") -> None:
         """Forget what the name means in the context with that id, or ("") everywhere. Raises ``AliasNotFound``."""
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(seconds=patience()) as connection:
             if not connection.execute(_REMOVE, (context, kind, key)).rowcount:
                 raise AliasNotFound(
                     f"no alias {key[:100]!r} of kind {kind[:100]!r}", hint="list the aliases of its module"

@@ -449,9 +449,9 @@ class Catalogue(CatalogueQueries):
 
     @contextmanager
     def _turn_to_write(self, seconds: float | None = None) -> Iterator[_Wait]:
-        """The turn among this process's writers, and how long the lock of the file may be waited for: ``seconds``, or ``BUSY_SECONDS``, are for both
+        """The turn among this process's writers, and how long the lock of the file may be waited for: ``seconds``, and no more than ``BUSY_SECONDS``, are for both
         together. Raises ``StoreUnavailable``."""
-        wait = _Wait(BUSY_SECONDS if seconds is None else seconds)
+        wait = _Wait(BUSY_SECONDS if seconds is None else min(seconds, BUSY_SECONDS))
         if not self._write_lock.acquire(timeout=wait.seconds):
             raise locked_by_another(self._pool.path, wait.seconds)
         try:

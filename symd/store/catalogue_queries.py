@@ -53,8 +53,8 @@ class CatalogueQueries(ABC):
         self, *, survives_power_cut: bool = True, seconds: float | None = None
     ) -> AbstractContextManager[Connection]:
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
-        need not survive a power cut, only the end of this process, does not wait for the disk. ``seconds`` bound the wait for a lock that all
-        writers share, where there is one."""
+        need not survive a power cut, only the end of this process, does not wait for the disk. ``seconds`` bound the wait for the lock that all
+        writers share."""
 
     @abstractmethod
     def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:

@@ -30,6 +30,7 @@ from symd.store.removed_files import RemovedFiles, removing
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 from symd.store.writability import Writability
+from symd.store.write_patience import patience
 
 log = logging.getLogger("symd.store")
 
@@ -253,13 +254,13 @@ class CataloguedModules(ABC):
     def relabel(self, digest: str, label: str) -> None:
         """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
         check_label(label, self._limits)
-        with self._changing(digest) as connection:
+        with self._changing(digest, patience()) as connection:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
         Raises ``ModuleNotFound`` where nothing is known of it. Where the disk refuses that, all of it stays."""
-        with self._removing() as removed, self._catalogue.writing() as connection:
+        with self._removing() as removed, self._catalogue.writing(seconds=patience()) as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
@@ -288,10 +289,10 @@ class CataloguedModules(ABC):
         return _absent(digest, self._catalogue.eviction(digest))
 
     @contextmanager
-    def _changing(self, digest: str) -> Iterator[Connection]:
-        """A transaction about one module, which must be there."""
+    def _changing(self, digest: str, seconds: float | None = None) -> Iterator[Connection]:
+        """A transaction about one module, which must be there; ``seconds`` as of ``CatalogueQueries.writing``."""
         checked_digest(digest)
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(seconds=seconds) as connection:
             if not rows.exists(connection, digest):
                 raise _absent(digest, rows.eviction(connection, digest))
             yield connection

@@ -34,6 +34,7 @@ from symd.store.connection import Connection, WrongValue, typed
 from symd.store.event_batch import BatchChanges, EventBatch
 from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
+from symd.store.write_patience import patience
 
 PAGE = 50_000
 """Loads that are read together."""
@@ -124,7 +125,7 @@ class ContextLog:
         there are too many."""
         description = describe(context)
         name = hashlib.sha256(description.encode()).hexdigest()[:32]
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(seconds=patience()) as connection:
             connection.execute(
                 "INSERT INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)"
                 " ON CONFLICT (id) DO NOTHING",
@@ -151,7 +152,7 @@ class ContextLog:
 
     def remove(self, name: str) -> None:
         """Forget a context with everything that was told of it."""
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(seconds=patience()) as connection:
             number = _number(connection, name)[0]
             connection.execute("DELETE FROM contexts WHERE number = ?", (number,))
             connection.execute("DELETE FROM aliases WHERE context = ?", (name,))
@@ -164,7 +165,7 @@ class ContextLog:
         """
         batch = EventBatch(events, self._catalogue.section)
         early = self._planned_early(name, batch)
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(seconds=patience()) as connection:
             number, revision, segments, told = _number(connection, name)
             rows = EventRows(self._catalogue, connection, number)
             if early is not None and early[0] == (number, revision):

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from symd.config import Limits
 from symd.errors import StoreUnavailable
-from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
 from symd.model.contexts import Context, Load, Segment, Unload
+from symd.model.identities import Digest
 from symd.store import ModuleStore, Store, context_log
 from symd.store import catalogue as sqlite_catalogue
 from symd.store.context_log import ContextChanges
@@ -26,8 +27,13 @@ from symd.store.module_log import Position
 from tests.shared_store.fixtures import shared_store
 from tests.store.conftest import Opened
 
-MODULES = ("ab" * 32, "cd" * 32)
-PLACES = (ByAddress(1 << 63), ByKernel("k", 8), BySection(".text", 0), BySection(3, (1 << 64) - 1))
+MODULES = (Digest("ab" * 32), Digest("cd" * 32))
+PLACES = (
+    ByAddress(ObjectAddress(1 << 63)),
+    ByKernel("k", KernelOffset(8)),
+    BySection(".text", SectionOffset(0)),
+    BySection(3, SectionOffset((1 << 64) - 1)),
+)
 Event = Load | Unload
 
 
