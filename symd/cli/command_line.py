@@ -156,9 +156,9 @@ class Verbs(click.Group):
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from symd import __version__  # noqa: PLC0415 - nobody else needs it
+        from symd.cli.version import version_text  # noqa: PLC0415 - nobody else needs it
 
-        click.echo(f"symd {__version__}")
+        click.echo(f"symd {version_text()}")
         context.exit()
 
 

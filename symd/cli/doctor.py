@@ -21,6 +21,7 @@ from symd.child.process import ProcessLimits
 from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
+from symd.cli.version import built_commit, version_text
 from symd.daemon_config import Config
 from symd.disasm import llvm, nvidia, spirv
 from symd.disasm.installed import chosen_folders, library
@@ -145,6 +146,7 @@ def _version(path: str) -> str | None:
 def _report(drivers: Sequence[DriverReport], tools: Sequence[ToolReport]) -> dict[str, Any]:
     return {
         "symd": __version__,
+        "commit": built_commit() or None,
         "python": platform.python_version(),
         "packages": {name: _package(name) for name in ("numpy", "grpcio", "protobuf", "pyelftools")},
         "drivers": [asdict(report) for report in drivers],
@@ -160,7 +162,7 @@ def _package(name: str) -> str | None:
 
 
 def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon: Mapping[str, str]) -> None:
-    write_line(f"symd {__version__}, Python {platform.python_version()}")
+    write_line(f"symd {version_text()}, Python {platform.python_version()}")
     write_line(f"daemon at {daemon['address']}: {daemon['says']}")
     write_line()
     # those of $COLUMNS, or 80, where it is no terminal: this is for people, --json for programs

@@ -48,7 +48,7 @@ def test_no_line_is_wider_than_a_terminal(
 
 def test_json_has_drivers_and_tools(run: Run, drivers: list[DriverReport]):
     [report] = run("doctor", "--json").json
-    assert list(report) == ["symd", "python", "packages", "drivers", "tools", "daemon"]
+    assert list(report) == ["symd", "commit", "python", "packages", "drivers", "tools", "daemon"]
     assert report["drivers"][0] == {
         "api": "level-zero",
         "simulate": None,

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from symd import __version__
+
 ROOT = Path(__file__).parents[2]
 NOT_DISTRIBUTED = (".ci/", ".gitignore")
 
@@ -31,6 +33,8 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in tracked():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name)
+    for words in (("init", "-q"), ("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all")):
+        subprocess.run(["git", *words], cwd=source, check=True)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source]
     done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -83,6 +87,9 @@ def test_symd_works_away_from_the_repository(installed: Path, tmp_path: Path) ->
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert Path(here.strip()) == installed / "symd" / "__init__.py"
+    commit = ["git", "rev-parse", "--short=12", "HEAD"]
+    built = subprocess.run(commit, cwd=installed.parent / "source", capture_output=True, text=True, check=True).stdout
+    assert symd("--version").stdout == f"symd {__version__} (commit {built.strip()})\n"
     copied = symd("samples", ".")
     assert (copied.returncode, copied.stdout, copied.stderr) == (0, "samples\nprotos\n", "")
     answer = symd("symbolize", "samples/amdgpu/bin/v4-gfx900.co", "shade+0x80")
