@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -122,16 +123,18 @@ class Starter:
     def _asked(self, message: bytes, descriptors: Sequence[int]) -> dict[str, int | str]:
         """Raises OSError where the process dies of it."""
         for _ in range(2):
+            begun: dict[str, int | str] = {}
             requests = self._begun()
-            try:
+            with suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(requests, [message], list(descriptors))
-                answer = requests.recv(MESSAGE_BYTES)
-            except (BrokenPipeError, ConnectionResetError):
-                answer = b""
-            if answer:
-                found: dict[str, int | str] = json.loads(answer)
-                return found
+                while answer := requests.recv(MESSAGE_BYTES):
+                    found: dict[str, int | str] = json.loads(answer)
+                    if "begun" not in found:
+                        return found
+                    begun = {"pid": found["begun"]}
             self._end()  # somebody killed it; programs that it started are children of this process and go on
+            if begun:
+                return begun  # the program runs, or has ended where it could not be started: it is not to be run twice
         raise OSError(5, "the process that starts programs has died")
 
     def _begun(self) -> socket.socket:

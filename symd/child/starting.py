@@ -3,7 +3,8 @@ and keeps one thread, so that it may run Python between fork and exec, where it 
 files, sockets, further processes and threads (``confinement``), and resources.
 
 Arguments: symd's folder. Standard input is a Unix socket of messages. A request is one message, JSON with the descriptors of the
-program's standard input, output and error; the answer is one message, JSON with the process number, or the number and the text of
+program's standard input, output and error. First the process that is to become the program says its number, ``begun``, itself: whoever asked knows
+of it even where this one is killed now. The answer is one message, JSON with the process number, or the number and the text of
 an error, or all of these: then the process could not become the program, and has ended. The process is a child of whoever started this one (clone(2), CLONE_PARENT), who
 waits for it.
 """
@@ -45,7 +46,7 @@ def main(package: str) -> None:
             if not message:
                 return
             try:
-                answer = _started(json.loads(message), descriptors, clone, confinement)
+                answer = _started(requests, json.loads(message), descriptors, clone, confinement)
             except OSError as error:
                 answer = {"errno": error.errno or 0, "text": error.strerror or str(error)}
             finally:
@@ -55,14 +56,14 @@ def main(package: str) -> None:
 
 
 def _started(
-    request: Mapping[str, Any], descriptors: Sequence[int], clone: int, confinement: Any
+    requests: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], clone: int, confinement: Any
 ) -> dict[str, int | str]:
     """The answer: the number of the process, which has ended where there is an error too. Raises OSError where there is no process."""
     reading, writing = os.pipe()
     arguments = (ctypes.c_long(clone), ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD), *[ctypes.c_ulong(0)] * 4)
     pid = int(ctypes.CDLL(None, use_errno=True).syscall(*arguments))
     if pid == 0:
-        _become(request, descriptors, writing, confinement)
+        _become(requests, request, descriptors, writing, confinement)
     os.close(writing)
     with os.fdopen(reading, "rb") as errors:
         if pid < 0:
@@ -74,9 +75,12 @@ def _started(
     return {"pid": pid}
 
 
-def _become(request: Mapping[str, Any], descriptors: Sequence[int], errors: int, confinement: Any) -> None:
+def _become(
+    requests: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], errors: int, confinement: Any
+) -> None:
     """Be the program. Never returns."""
     try:
+        requests.send(json.dumps({"begun": os.getpid()}).encode())
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.dup2(errors, max(_ERROR, *descriptors) + 1, inheritable=False)

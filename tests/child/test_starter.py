@@ -18,7 +18,7 @@ import pytest
 from symd.child import confinement
 from symd.child.process import ProcessLimits
 from symd.child.run import Ended
-from symd.child.starter import Starter
+from symd.child.starter import _SCRIPT, Starter
 from symd.child.tool import run_tool
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolFailed
 from tests.daemon.processes import children
@@ -115,6 +115,32 @@ def test_it_comes_back_after_a_kill_and_goes_with_close() -> None:
         os.kill(process, signal.SIGKILL)
         assert asked(starter, "print(1)").answer == b"1\n"
         assert len(children(os.getpid()) - before) == 1
+    assert children(os.getpid()) <= before
+
+
+KILLED_BEFORE_ITS_ANSWER = """
+import json, os, runpy, signal
+own, written = os.getpid(), json.dumps
+def dumps(value):
+    if os.getpid() == own:
+        os.kill(own, signal.SIGKILL)
+    return written(value)
+json.dumps = dumps
+runpy.run_path({script!r})["main"]({package!r})
+"""
+
+
+def test_a_program_is_not_run_twice_where_the_process_is_killed_that_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "starting.py"
+    script.write_text(KILLED_BEFORE_ITS_ANSWER.format(script=str(_SCRIPT), package=str(_SCRIPT.parent.parent)))
+    monkeypatch.setattr("symd.child.starter._SCRIPT", script)
+    before = children(os.getpid())
+    with Starter() as starter:
+        ended = asked(starter, "print(input())", data=b"once")
+        assert (ended.ending.status, ended.answer) == (0, b"once\n")
+        assert run_tool([str(script)], LIMITS, starter=starter).ending.status == 127  # no program
     assert children(os.getpid()) <= before
 
 
