@@ -97,6 +97,7 @@ class Requests:
         self._taken.set()
 
     def _arrive(self, message: object) -> None:
+        self.awaited_since = None  # the handler's thread may take a while to notice
         if isinstance(message, bytes):
             try:
                 self._held.append(self._flight.hold(self._client, len(message)))

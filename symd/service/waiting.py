@@ -145,13 +145,14 @@ class WaitingCalls:
 
     def _sweep_later(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweeping = True
-        loop.call_later(self._period, self._sweep, loop)
+        loop.call_later(self._period, self._sweep, loop, loop.time())
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
+        """What was over when this was ``planned`` has had time since: where the daemon stood still, what came meanwhile is not taken yet."""
         now = loop.time()
-        self._end_silent(now)
-        self._bound_unfinished(now - self._period)
-        self._end_stalled(now)
+        self._end_silent(planned)
+        self._bound_unfinished(planned)
+        self._end_stalled(planned)
         if now >= self._next_rights_check:
             self._next_rights_check = now + RIGHTS_PERIOD
             self._end_unauthorized()
