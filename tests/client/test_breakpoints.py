@@ -119,6 +119,10 @@ def test_places_and_names_come_in_pages(both: Both) -> None:
         request.page_token = first.next_page_token
         second = breakpoints.ResolveBreakpoint(request)
         assert (len(first.locations), len(second.locations), second.next_page_token) == (3, 1, "")
+        request.breakpoint.path_rules.add(prefix="/tmp", replacement="/src")
+        with pytest.raises(grpc.RpcError) as refused:
+            breakpoints.ResolveBreakpoint(request)
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         find = FindNamesRequest(name=f"modules/{digest}", pattern="*", match=3, page_size=2)
         first = names.FindNames(find)
         find.page_token = first.next_page_token

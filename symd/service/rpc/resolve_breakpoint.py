@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from symd.service.call import Call
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
@@ -14,6 +16,6 @@ def handle(service: ServiceContext, request: ResolveBreakpointRequest, _call: Ca
     answer = service.engine.locate(
         digest, asked.where, asked.path, every_address=asked.every_address, rules=asked.rules
     )
-    of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every_address}"
+    of = f"{digest}/breakpoints/{sha256(repr(asked).encode()).hexdigest()}"  # 100 path rules make a long text
     page, token = slice_page(answer.locations, of, request.page_size, request.page_token, to_location)
     return ResolveBreakpointResponse(locations=page, refusal=to_refusal(answer), next_page_token=token)
