@@ -20,7 +20,7 @@ from symd.capture.folder_sink import EVENTS, LOCK, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
 from symd.capture.sink import Sink
 from symd.config import default_captures, default_socket
-from symd.errors import InvalidInput, StoreUnavailable
+from symd.errors import InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.output_file import writing
 from symd.symbolic_links import resolved
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 30.0
 """The longest that one call to the daemon may take."""
+_HEALTH_SECONDS = 10.0
+"""The longest that a daemon is waited for which was told nothing, to say that it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,20 @@ def send_waiting(address: str) -> int:
             if sent.complete and not (folder / SOURCES).exists():
                 remove_sent(folder)
     return events
+
+
+def unanswered(address: str) -> str:
+    """Why a daemon that was told nothing would have taken nothing; "" where one answers."""
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    try:
+        with Client(address, timeout=_HEALTH_SECONDS) as client:
+            client.health()
+    except PermissionDenied:  # one answers
+        return ""
+    except SymdError as error:
+        return str(error)
+    return ""
 
 
 def daemon_sink(address: str) -> AbstractContextManager[Sink]:

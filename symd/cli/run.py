@@ -17,7 +17,7 @@ from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
-from symd.cli.captures_destination import Destination, destination, send_waiting
+from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
 from symd.cli.options import complete_files, example, limit_option, server_option_that
 from symd.cli.output import printable
 from symd.config import Limits
@@ -128,8 +128,11 @@ def command(
     if sent is not None and not sent.left:
         send_waiting(chosen.address)
     is_elsewhere = bool(chosen.why_there) and not gone
-    if not quiet or is_elsewhere or not counts.went_well or (sent is not None and (sent.left or sent.refused)):
-        _say("; ".join((*summary(counts), *where(counts, chosen, sent, gone=gone))))
+    was_told_nothing = sent is not None and not sent.left and not sent.events
+    nobody = unanswered(chosen.address) if was_told_nothing else ""
+    went_well = counts.went_well and not nobody and (sent is None or not (sent.left or sent.refused))
+    if not quiet or is_elsewhere or not went_well:
+        _say("; ".join((*summary(counts), *where(counts, chosen, sent, gone=gone), *filter(None, (nobody,)))))
     return end_like(ending)
 
 

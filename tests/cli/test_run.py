@@ -125,3 +125,17 @@ def test_a_folder_that_cannot_be_sent_still_lets_the_program_end_as_it_ends(shor
     done = subprocess.run(command, capture_output=True, text=True, env=clean, timeout=300, check=False)
     assert done.returncode == 6
     assert "the daemon at unix:/nowhere is told nothing" in done.stderr
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]], ids=["told", "quiet"])
+def test_an_address_where_no_daemon_answers_is_said_where_nothing_was_captured(quiet: list[str], short: Path) -> None:
+    nobody = f"unix:{short}/nobody.sock"
+    done = run(short, "--way", "folder", *quiet, "--server", nobody, "--", "/bin/sh", "-c", "exit 6")
+    assert done.returncode == 6
+    assert f"{nobody}: no daemon answers: there is no such socket (start one with `symd serve" in done.stderr
+    assert "no module was built or loaded" in done.stderr
+
+
+def test_a_daemon_that_answers_and_is_told_nothing_is_not_mentioned(server: str, short: Path) -> None:
+    done = run(short, "--way", "folder", "--server", server, "--", "/bin/true")
+    assert (done.returncode, done.stderr) == (0, "symd: no module was built or loaded where symd could see it\n")
