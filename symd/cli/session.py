@@ -84,16 +84,19 @@ class Session:
         written = self._written(texts, self._ask(queries))
         sys.stdout.write(written.text(0, len(written)).decode())
 
-    def follow(self, batches: Iterator[Sequence[bytes]]) -> None:
-        """Answer lines batch by batch. A line that cannot be read is answered by an error in its place; so is an empty one, which
-        ``finish`` does not count."""
+    def follow(self, batches: Iterator[Sequence[bytes]]) -> bool:
+        """Answer lines batch by batch, and tell whether any came. A line that cannot be read is answered by an error in its place; so is an
+        empty one, which ``finish`` does not count."""
         sys.stdout.flush()
         out = sys.stdout.buffer
+        any_came = False
         for lines in batches:
+            any_came = True
             with gc_paused():
                 for part in self._answered(lines):
                     out.write(part)
             out.flush()
+        return any_came
 
     def meant_hexadecimal(self) -> str | None:
         """Of the first queries whose decimal number lies outside the text, one that lies inside with these digits as hexadecimal ones, so

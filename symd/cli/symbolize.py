@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from symd.cli.demangle import Demangler
     from symd.cli.module import OpenModule
 
+_NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, one a line (see symd symbolize --help)"
+
 
 @click.command(
     "symbolize",
@@ -127,12 +129,19 @@ def command(
             with gc_frozen():  # the process ends after the answer; a session goes on and collects
                 session.answer(queries, asked)
         else:
-            if not queries and sys.stdin.isatty():
-                click.echo("symd: reading queries from the terminal, one a line; Ctrl-D ends them", err=True)
-            session.follow(arriving_pieces(sys.stdin.fileno()))
+            _follow_input(session, is_asked_for=bool(queries))
         if not as_json and not styled:
             session.say_what_was_meant(file, kernels, path)
     return session.finish()
+
+
+def _follow_input(session: Session, *, is_asked_for: bool) -> None:
+    """Answer what comes on standard input; who did not ask for that with "-" is told that it is read."""
+    if not is_asked_for and sys.stdin.isatty():
+        click.echo("symd: reading queries from the terminal, one a line; Ctrl-D ends them", err=True)
+    any_came = session.follow(arriving_pieces(sys.stdin.fileno()))
+    if not is_asked_for and not any_came:
+        click.echo(f"symd: {_NO_QUERY}", err=True)
 
 
 def _queries(file: str, texts: Sequence[str]) -> list[Query]:

@@ -125,6 +125,14 @@ def test_without_queries_they_are_read_from_standard_input(symd: Run, sample: Pa
     assert symd("symbolize", "-", stdin=b"").err.startswith("symd: the file and the queries cannot both come")
 
 
+def test_where_no_query_came_that_is_said_and_is_no_mistake(symd: Run, sample: Path):
+    outcome = symd("symbolize", sample, stdin=b"")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.startswith("symd: no query came: addresses stand behind FILE, or on standard input, one a line")
+    assert symd("symbolize", sample, "-", stdin=b"").err == ""
+    assert symd("symbolize", sample, stdin=b"\n").err == ""
+
+
 def test_an_open_pipe_gets_each_answer_as_it_asks(sample: Path):
     with subprocess.Popen(
         [*SYMD, "symbolize", "--json", sample, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
