@@ -22,6 +22,7 @@ from symd.channel import (
     Credentials,
     Metadata,
     about_certificates,
+    about_tokens,
     connect_async,
     default_credentials,
     is_untrusted,
@@ -348,7 +349,7 @@ class _Calls:
             raise
 
     async def _error_of(self, error: Any) -> SymdError:
-        told = error_of(error, self.address, self.timeout)
+        told = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
         if not isinstance(told, ServerUnavailable):
             return told
         return await asyncio.to_thread(about_certificates, self.address, self._credentials, told)

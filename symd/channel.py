@@ -18,7 +18,7 @@ import grpc.aio
 
 from symd.config import default_socket
 from symd.credential_file import CERTIFICATE, no_password, read_credentials
-from symd.errors import InvalidInput, ServerUnavailable, SymdError
+from symd.errors import InvalidInput, ServerUnavailable, SymdError, Unauthenticated
 from symd.host_and_port import host_and_port, is_loopback
 from symd.model.texts import is_utf8
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
@@ -57,12 +57,13 @@ _WAIT: Final = "try again when others have closed theirs; `symd serve --limit co
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
     """What a client shows and trusts over TCP. ``token`` is a bearer token; ``ca`` a file of certificates (PEM) that the
-    daemon's must be signed by, else those that this machine trusts; ``certificate`` and ``key`` are its own."""
+    daemon's must be signed by, else those that this machine trusts; ``certificate`` and ``key`` are its own. ``token_from`` says where the token was read, as errors name it."""
 
     token: str | None = None
     ca: str | None = None
     certificate: str | None = None
     key: str | None = None
+    token_from: str | None = None
 
 
 def default_credentials() -> Credentials:
@@ -70,15 +71,17 @@ def default_credentials() -> Credentials:
 
     Raises InvalidInput for a token file that cannot be read or is empty.
     """
-    token, file = os.environ.get("SYMD_TOKEN"), os.environ.get("SYMD_TOKEN_FILE")
+    token, file, origin = os.environ.get("SYMD_TOKEN"), os.environ.get("SYMD_TOKEN_FILE"), "$SYMD_TOKEN"
     if not token and file:
+        origin = file
         token = _read(file, "$SYMD_TOKEN_FILE names it").decode("utf-8", "replace").strip()
         if not token:
             raise InvalidInput(
                 "the file of a token is empty", where=file, hint="$SYMD_TOKEN_FILE names it; `symd token` prints tokens"
             )
     names = ("SYMD_TLS_CA", "SYMD_TLS_CERT", "SYMD_TLS_KEY")
-    return Credentials(token or None, *(os.environ.get(name) or None for name in names))
+    ca, certificate, key = (os.environ.get(name) or None for name in names)
+    return Credentials(token or None, ca, certificate, key, origin if token else None)
 
 
 def connect(address: str, credentials: Credentials) -> grpc.Channel:
@@ -130,8 +133,19 @@ def _shown_token(address: str, credentials: Credentials) -> str | None:
         hint = (
             "one is a line of ASCII, as `symd token` prints it; $SYMD_TOKEN or the file $SYMD_TOKEN_FILE has it alone"
         )
-        raise InvalidInput("this is no token", hint=hint)
+        raise InvalidInput("this is no token", where=_whose(address, credentials), hint=hint)
     return credentials.token
+
+
+def about_tokens(address: str, credentials: Credentials, error: SymdError) -> SymdError:
+    """``error``, which names the daemon and where the token was read if it says that the daemon does not know who asks."""
+    return error.prefix_where(_whose(address, credentials)) if isinstance(error, Unauthenticated) else error
+
+
+def _whose(address: str, credentials: Credentials) -> str:
+    """A daemon, and what is shown it."""
+    shown = credentials.token_from and not address.startswith(UNIX)
+    return f"{address}, the token of {credentials.token_from}" if shown else address
 
 
 def _header(token: str) -> tuple[str, str]:

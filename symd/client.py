@@ -22,6 +22,7 @@ from symd.api import AliasVerbs, ContextVerbs
 from symd.channel import (
     Credentials,
     about_certificates,
+    about_tokens,
     connect,
     default_credentials,
     is_refused_unseen,
@@ -603,7 +604,8 @@ class Client:
     def _error_of(self, error: Any, timeout: float | None) -> SymdError:
         if self._closed.is_set():
             return closed_error(self.address)
-        return about_certificates(self.address, self._shown, error_of(error, self.address, timeout))
+        told = about_tokens(self.address, self._shown, error_of(error, self.address, timeout))
+        return about_certificates(self.address, self._shown, told)
 
 
 class OpenWatch:

@@ -670,8 +670,29 @@ def missing(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("text", ["-----BEGIN\nCERTIFICATE", "sÿmd"])
 def test_what_cannot_be_a_token_is_told_before_anybody_is_asked(text: str) -> None:
     for address in ("tls:localhost:1", "127.0.0.1:1"):
-        with pytest.raises(InvalidInput, match="this is no token"):
+        with pytest.raises(InvalidInput, match=f"^{address}: this is no token"):
             Client(address, credentials=Credentials(token=text))
+
+
+def test_a_token_that_is_none_or_wrong_is_told_with_the_daemon_and_where_it_was_read(
+    access, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    with served("127.0.0.1:0", access=access("read")) as address:
+        for variable, text, origin in (("FILE", str(file), str(file)), ("", "wrong", "$SYMD_TOKEN")):
+            file.write_text("wrong")
+            monkeypatch.setenv(f"SYMD_TOKEN_{variable}".rstrip("_"), text)
+            with Client(address, timeout=20) as it, pytest.raises(Unauthenticated) as caught:
+                it.server_info()
+            assert str(caught.value).startswith(f"{address}, the token of {origin}: this token is wrong")
+        monkeypatch.delenv("SYMD_TOKEN")
+        file.write_text("two\nlines")
+        with pytest.raises(InvalidInput, match="this is no token") as refused:
+            Client(address)
+        assert refused.value.where == f"{address}, the token of {file}"
+        with client(address, "wrong") as it, pytest.raises(Unauthenticated) as caught:
+            it.server_info()
+        assert caught.value.where == address
 
 
 def test_an_expired_daemon_is_not_trusted(authority: Authority) -> None:
