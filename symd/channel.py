@@ -25,6 +25,8 @@ from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
+_TLS_SCHEMES: Final = ("https", "grpcs", "tls", "ssl")
+"""How URLs begin whose writers mean TLS."""
 _TCP_TAKES: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -170,10 +172,12 @@ def _check_form(address: str) -> None:
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
     scheme, is_url, rest = address.partition("://")
-    if is_url and scheme in ("http", "https"):
+    scheme = scheme.removeprefix(TLS)
+    if is_url and f"{scheme}:" not in SCHEMES:
         place = rest.partition("/")[0]
         written = place if _is_host_and_port(place) else f"{place or 'HOST'}:PORT"
-        hint = f"daemons speak gRPC: write {TLS if scheme == 'https' else ''}{written}"
+        is_tls = address.startswith(TLS) or scheme in _TLS_SCHEMES
+        hint = f"an address of gRPC has no {scheme}://, write {TLS if is_tls else ''}{written}"
         raise InvalidInput("is not the address of a daemon", where=address, hint=hint)
     if not all(map(_is_host_and_port, hosts(address))):
         if "," in address and not are_several(address):

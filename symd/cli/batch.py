@@ -15,6 +15,7 @@ from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.cli.sample_modules import SampleModules, open_tables
 from symd.cli.store_places import named_store
+from symd.cli.store_urls import is_url
 from symd.config import Limits, default_cache
 from symd.model.plurals import counted, plural
 from symd.model.reasons import ANSWERED, Reason
@@ -118,7 +119,7 @@ def command(
     if store is not None and server is not None:
         raise click.UsageError("--store and --server: name one of the two")
     store = None if store is None else named_store(store)
-    if context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT and "://" not in (store or ""):
+    if context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT and not is_url(store or ""):
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
         raise click.UsageError("--locations takes --out-form locations")

@@ -128,6 +128,8 @@ class Verbs(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if args[0] == "version":
+                raise click.UsageError("no verb 'version'; write symd --version", ctx) from error
             from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
 
             like = get_close_matches(args[0], [verb for verb, _ in VERBS], 3)
@@ -235,6 +237,11 @@ def _invoke(arguments: Sequence[str]) -> int:
     try:
         with GROUP.make_context("symd", list(arguments)) as context:
             return int(GROUP.invoke(context) or 0)
+    except click.NoSuchOption as error:
+        file = next((each for each in arguments if each.startswith("-") and os.path.lexists(each)), None)
+        if file is None:
+            raise
+        raise click.UsageError(f"{error.format_message().rstrip('.')}; the file is named ./{file}", error.ctx) from None
     except UnicodeEncodeError as error:  # names of files may be any bytes; messages over gRPC and URLs hold UTF-8
         bad = error.object[error.start : error.end]
         written = next((argument for argument in arguments if bad in argument), None)

@@ -81,6 +81,8 @@ def read_input(
 def _read(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None) -> bytes:
     if file == "-":
         return _bounded(sys.stdin.buffer, "standard input", limits)
+    if not file:
+        raise InvalidInput("the name of the file is empty", where="''", hint="a variable of the shell may be unset")
     place = uri.parse(file) if uri.is_uri(file) else uri.CodeObjectUri(file)
     try:
         with open(place.path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load, and not needed for one file

@@ -96,9 +96,7 @@ def command(
     """
     if target is None and output is None and Path(source).is_file():
         _check_no_module(read_input(source, limits, expand=False), source)
-    if (target is None) == (output is None):
-        raise click.UsageError("name OUT once: as the second argument, or with -o")
-    target = str(target or output)
+    target = _named_out(target, output)
     if value is not None and to is None:
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
@@ -133,6 +131,15 @@ def command(
         say("no module was given: -m FILE names the one that ran")
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
+
+
+def _named_out(target: str | None, output: str | None) -> str:
+    """OUT, which is the second argument or that of -o. Raises ``UsageError`` where it is neither, or both."""
+    if target is None and output is None:
+        raise click.UsageError("Missing argument 'OUT' (or -o OUT)")
+    if target is not None and output is not None:
+        raise click.UsageError("name OUT once: as the second argument, or with -o")
+    return str(target or output)
 
 
 def _check_no_module(data: bytes, source: str) -> None:

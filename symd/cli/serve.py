@@ -16,6 +16,7 @@ from symd.cli.door_options import door_options
 from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
+from symd.cli.store_urls import is_url
 from symd.config import Limits, default_cache, default_drivers, default_store, parse_driver
 from symd.daemon_config import Config, Doors
 from symd.model.sources import PathRule
@@ -239,7 +240,7 @@ def command(
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
     logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
-    is_shared = _is_url(store)
+    is_shared = is_url(store)
     if is_shared != bool(catalogue):
         missing = "--catalogue is not given" if is_shared else "--store is a folder"
         raise click.UsageError(
@@ -280,10 +281,6 @@ def command(
     for sentence in contradictions(limits):
         log.warning("--limit: %s", sentence)
     return serve(config, ready=_say_ready)
-
-
-def _is_url(store: str) -> bool:
-    return "://" in store
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:

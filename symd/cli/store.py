@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from symd.cli.options import example, json_option, limit_option, names_limit
 from symd.cli.output import NO, write_json, write_line
 from symd.cli.store_places import collected, folder_of, inspected, is_shared, named_store, store_places, transferred
+from symd.cli.store_urls import is_url
 from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
 from symd.model.plurals import plural
@@ -164,7 +165,7 @@ def copy_command(
     if len(places) > 2:
         raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
     source, target = map(named_store, places if len(places) == 2 else (root, places[0]))
-    if "://" not in source + target:
+    if not is_url(source) and not is_url(target):
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
     one, other = store_places(source, target, catalogue, to_catalogue)
     with _progress("copied") as told:

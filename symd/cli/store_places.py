@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from symd.cli.store_urls import is_url
 from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
 from symd.store import ModuleStore, Store
@@ -41,13 +42,13 @@ def named_store(text: str) -> str:
     if text != "default":
         return text
     named = os.environ.get("SYMD_STORE", "")
-    return named if _is_url(named) else str(default_store())
+    return named if is_url(named) else str(default_store())
 
 
 def store_places(source: str, target: str, catalogue: str, target_catalogue: str) -> tuple[StorePlace, StorePlace]:
     """Where a copy comes from and goes to; ``catalogue`` is that of the one that is an object storage, or of the source where both are. Raises
     ``UsageError`` where one is missing or too many."""
-    shared = [each for each in (source, target) if _is_url(each)]
+    shared = [each for each in (source, target) if is_url(each)]
     given = [each for each in (catalogue, target_catalogue) if each]
     if len(shared) != len(given) or (given and not catalogue):
         raise click.UsageError(
@@ -76,7 +77,7 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
 
 def folder_of(store: str, catalogue: str) -> Path:
     """The folder that ``store`` names. Raises ``UsageError``, which says what there is instead, for a store that several daemons share."""
-    if _is_url(store) or catalogue:
+    if is_url(store) or catalogue:
         raise click.UsageError(
             "this mends the files of a folder. Of a store in an object storage `symd store check --catalogue …` names what is damaged: modules are"
             " mended by adding them again, indexes by the daemons; `symd store gc` removes what nobody needs"
@@ -87,11 +88,11 @@ def folder_of(store: str, catalogue: str) -> Path:
 def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
     """Whether ``store`` is one that several daemons share. Raises ``UsageError`` where its catalogue is missing, or a folder is given one, not
     just ``by_environment``."""
-    if _is_url(store) and not catalogue:
+    if is_url(store) and not catalogue:
         raise click.UsageError("a store in an object storage takes --catalogue postgresql://HOST/DATABASE")
-    if catalogue and not _is_url(store) and not by_environment:
+    if catalogue and not is_url(store) and not by_environment:
         raise click.UsageError("--catalogue goes with --store s3://BUCKET/PREFIX: a folder has its own")
-    return _is_url(store)
+    return is_url(store)
 
 
 def inspected(store: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
@@ -133,8 +134,4 @@ def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator
 
 
 def _place(text: str, catalogue: str) -> StorePlace:
-    return StorePlace("", text, catalogue) if _is_url(text) else StorePlace(text)
-
-
-def _is_url(text: str) -> bool:
-    return "://" in text
+    return StorePlace("", text, catalogue) if is_url(text) else StorePlace(text)

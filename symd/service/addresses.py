@@ -147,18 +147,19 @@ def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
     except OSError as error:
-        raise _unusable(folder, error) from error
+        raise _unusable(folder, error, elsewhere) from error
     _check_folder(folder, status, elsewhere)
     with ExitStack() as stack:
         try:
             stack.enter_context(private_lock(folder / _LOCK))
         except OSError as error:
-            raise _unusable(folder, error) from error
+            raise _unusable(folder, error, elsewhere) from error
         yield
 
 
-def _unusable(folder: Path, error: OSError) -> Unavailable:
-    return Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder))
+def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
+    hint = f"choose a folder that can be made, or that you may write in: {elsewhere}"
+    return Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder), hint=hint)
 
 
 def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:

@@ -12,6 +12,9 @@ from symd.errors import InvalidInput, ModuleNotFound
 from symd.model.identities import Digest, checked_digest, is_digest
 from symd.store.files import make_folder
 
+_NO_STORE: Final = (
+    "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
+)
 _ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
 
 
@@ -49,7 +52,7 @@ class StorePaths:
         names = {entry.name for entry in _entries(self.root)}
         beside = {self.index_files.name, self.incoming.name, "catalogue.lock"}
         if self.modules.name not in names or names.isdisjoint(beside):
-            raise InvalidInput("there is no store", where=str(self.root), hint="give its folder with --store")
+            raise InvalidInput("there is no store", where=str(self.root), hint=_NO_STORE)
 
     def module(self, digest: str) -> Path:
         return self.modules / checked_digest(digest)[:2] / digest

@@ -83,6 +83,10 @@ def test_what_to_do_next_is_said(run: Run, tmp_path: Path, call: tuple[object, .
         ("http://localhost:50051", "write localhost:50051"),
         ("https://gpu.example:50051/symd", "write tls:gpu.example:50051"),
         ("http://localhost", "write localhost:PORT"),
+        ("grpc://localhost:50051", "write localhost:50051"),
+        ("grpcs://gpu.example:50051", "write tls:gpu.example:50051"),
+        ("tls://gpu.example:50051", "write tls:gpu.example:50051"),
+        ("tls:grpc://gpu.example:50051", "write tls:gpu.example:50051"),
     ],
 )
 def test_an_address_of_the_web_is_written_as_one_of_a_daemon(address: str, hint: str) -> None:

@@ -42,6 +42,22 @@ HINTS = {
     "a line without a source": (("locate", SHADE, "8"), f"symd locate {SHADE} SOURCE:8)"),
     "a source without a line": (("locate", SHADE, "shade.cl"), "no source line (write FILE:LINE, such as vadd.cl:8)"),
     "no line": (("locate", SHADE, "shade.cl:0"), "no source line (write FILE:LINE, such as vadd.cl:8)"),
+    "a file without a name": (("info", ""), "'': the name of the file is empty (a variable of the shell may be unset)"),
+    "no store to check": (
+        ("store", "check", "--store", "{folder}/nix"),
+        "/nix: there is no store (a store is made by its",
+    ),
+    "no store to copy": (("store", "copy", "{folder}/nix", "{folder}/to"), "`symd status` says where that of a daemon"),
+    "a URL that lacks a slash": (
+        ("serve", "--store", "s3:/symd/modules", "--catalogue", "postgresql://h/d"),
+        "s3:/symd/modules lacks a slash: write s3://symd/modules (see symd serve",
+    ),
+    "one of a store to check": (
+        ("store", "check", "--store", "file:/symd"),
+        "write file:///symd (see symd store check",
+    ),
+    "one of a store to copy to": (("store", "copy", "{folder}", "s3:/symd/modules"), "write s3://symd/modules (see"),
+    "the version": (("version",), "no verb 'version'; write symd --version (see"),
     "a file to forget": (
         ("rm", SHADE),
         f"this is a file; a module is named by its SHA-256: symd rm {hashlib.sha256(SHADE.read_bytes()).hexdigest()})",
@@ -57,6 +73,18 @@ def test_what_to_do_next_is_said(run: Run, tmp_path: Path, call: tuple[object, .
 
 def test_a_short_option_that_is_none_stays_one(run: Run) -> None:
     assert run("info", "-Q", SHADE).err.startswith("symd: No such option '-Q' (see")
+
+
+@pytest.mark.parametrize("name", ["-dash.co", "--dash.co"])
+def test_a_file_that_looks_like_an_option_is_told_how_it_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "the file is named" not in run("info", name).err
+    Path(name).write_bytes(SHADE.read_bytes())
+    done = run("info", name)
+    assert (done.code, f"; the file is named ./{name} (see symd info --help)" in done.err) == (2, True), done.err
+    assert run("info", f"./{name}").code == 0
 
 
 def test_record_without_lines_says_that_no_daemon_answers(symd: Run, tmp_path: Path) -> None:

@@ -300,6 +300,7 @@ def test_a_folder_that_is_a_file_is_an_outside_failure(tmp_path):
     code, error = refused(f"unix:{tmp_path}/file/s")
     assert code == 3
     assert "cannot use the folder" in error
+    assert "may write in: --address unix:FOLDER/symd.sock" in error
 
 
 @pytest.mark.parametrize(

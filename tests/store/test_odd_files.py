@@ -387,7 +387,7 @@ def test_what_another_user_left_in_the_store_is_set_aside(tmp_path: Path) -> Non
 def test_what_is_no_store_is_told(tmp_path: Path) -> None:
     (tmp_path / "modules").mkdir()
     for act in (inspect, lambda root: repair(root, Limits()), lambda root: collect(root, Limits())):
-        with pytest.raises(InvalidInput, match=r"there is no store .*--store"):
+        with pytest.raises(InvalidInput, match=r"there is no store .*symd status"):
             act(tmp_path)
     assert list(tmp_path.iterdir()) == [tmp_path / "modules"]
 
