@@ -75,6 +75,21 @@ def replaceable(folder: Path) -> Path | None:
     return None
 
 
+def anothers(path: Path) -> Path | None:
+    """The first folder or symbolic link on the way to ``path``, or what is there itself, that another user than this one and root owns, and so may
+    replace what comes behind it; None where there is none. Raises OSError."""
+    way = [each for step in passed(path) for each in step if each is not None]
+    return next((each for each in (*way, path.resolve()) if _owner(each) not in (None, 0, os.geteuid())), None)
+
+
+def _owner(path: Path) -> int | None:
+    """None where nothing is there yet."""
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:
+        return None
+
+
 def changeable(folder: Path) -> Path | None:
     """As ``replaceable``, and stricter, for what is run as this user: also ``folder`` itself, and a folder on the way that another user than this
     one and root owns, or that others of its group may write in. Raises OSError."""

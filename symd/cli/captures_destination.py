@@ -23,7 +23,7 @@ from symd.config import default_captures, default_socket
 from symd.errors import InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.output_file import writing
-from symd.symbolic_links import resolved
+from symd.symbolic_links import anothers, resolved
 
 if TYPE_CHECKING:
     from symd.capture.daemon_sink import DaemonSink
@@ -67,10 +67,22 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
     name = f"{began}-{Path(program).name}-{os.getpid()}"
     address = server or os.environ.get("SYMD_SERVER") or _default_daemon()
     captures = default_captures().absolute()
-    if os.environ.get("SYMD_CAPTURES") or ensure_writable(captures):
+    stranger = _anothers(captures)
+    if os.environ.get("SYMD_CAPTURES") or (stranger is None and ensure_writable(captures)):
         return Destination(captures / name, address, named=False)
-    why = f"{captures} cannot be written; set SYMD_CAPTURES to a folder that can"
+    if stranger is None:
+        why = f"{captures} cannot be written; set SYMD_CAPTURES to a folder that can"
+    else:
+        why = f"{stranger}, on the way to {captures}, is another user's; set SYMD_CAPTURES to a folder that is yours"
     return Destination(_temporary(name), address, named=False, why_there=why)
+
+
+def _anothers(path: Path) -> Path | None:
+    """What another user may change on the way to a place that nobody named: $HOME is his where root got it from him."""
+    try:
+        return anothers(path)
+    except OSError:
+        return None  # it cannot be used either, and that is told with its reason
 
 
 def _led_to(out: Path) -> Path:
@@ -90,8 +102,10 @@ def _temporary(name: str) -> Path:
 
 def send_waiting(address: str) -> int:
     """Send the daemon what earlier runs could not; how many events it took."""
-    events = 0
-    for folder in waiting(default_captures(), address):
+    events, captures = 0, default_captures()
+    if not os.environ.get("SYMD_CAPTURES") and _anothers(captures) is not None:
+        return events
+    for folder in waiting(captures, address):
         with contextlib.suppress(OSError):
             sent = Forwarder(folder, address, lambda: daemon_sink(address)).finish()
             events += sent.events
@@ -146,8 +160,10 @@ class RefusalsToldSink:
 
 
 def _default_daemon() -> str:
-    """Its address, if somebody listens there: asked without gRPC, which takes a while to load."""
+    """Its address, if somebody listens there: asked without gRPC, which takes a while to load. A socket that another user may put there is none."""
     path = default_socket()
+    if _anothers(path) is not None:
+        return ""
     with socket.socket(socket.AF_UNIX) as asked:
         try:
             asked.connect(str(path))

@@ -31,7 +31,7 @@ from symd.shared_store.cache_eviction import CacheEviction
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
-from symd.store.ownership import check_private
+from symd.store.ownership import check_private, keep_from_others
 
 log = logging.getLogger("symd.store")
 
@@ -80,6 +80,8 @@ class CachedFiles:
             check_private(folder)
             with disk(folder, NOT_MADE):
                 self._make_folders()
+            for each in (self._files, self._incoming):
+                keep_from_others(each)
             sweep(self._incoming)
         self._eviction = CacheEviction(self._files, limits)
         self._lock = Lock()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from pathlib import Path
+from typing import Final
 
 from symd.errors import FailedPrecondition
 from symd.symbolic_links import replaceable, resolved
 
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+log = logging.getLogger("symd.store")
+
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+"""What nobody but the store's user may do with what stands in its folder: whoever may open it, if only to read it, may hold its lock (flock(2))."""
+_WRITING: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_owner(folder: Path) -> None:
@@ -24,6 +30,16 @@ def check_owner(folder: Path) -> None:
         raise FailedPrecondition("the store belongs to another user", where=str(folder), hint=hint)
 
 
+def keep_from_others(folder: Path) -> None:
+    """Let nobody else open what is in a folder, as one is that was copied without its mode. Raises OSError."""
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & OTHERS:
+        folder.chmod(mode & ~OTHERS)
+        log.warning(
+            "%s had the mode %04o, with which other users may open it: it has %04o now", folder, mode, mode & ~OTHERS
+        )
+
+
 def check_private(folder: Path) -> None:
     """Raises ``FailedPrecondition`` where ``folder`` is not this user's, or others may write in it or put another folder in its
     place. Raises OSError."""
@@ -31,7 +47,7 @@ def check_private(folder: Path) -> None:
     if not folder.exists():
         resolved(folder)  # it would be made where a stranger's link leads
         return
-    if folder.stat().st_mode & _OTHERS:
+    if folder.stat().st_mode & _WRITING:
         raise FailedPrecondition(
             "other users may change the store",
             where=str(folder),

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from symd.errors import FailedPrecondition
 from symd.model.identities import Digest, is_digest
+from symd.store.ownership import OTHERS
 from symd.store.paths import StorePaths
 
 _KEPT = re.compile(r"catalogue(?:-[1-9][0-9]{0,8})?\.sqlite(?:-wal|-shm|-journal)?|catalogue\.lock")
@@ -128,9 +129,9 @@ class _Looking:
         with os.scandir(self._paths.root) as found:
             for entry in found:
                 if entry.name in folders:
-                    self._size(entry, stat.S_ISDIR)
+                    self._size(entry, stat.S_ISDIR, refused=OTHERS)
                 elif _KEPT.fullmatch(entry.name) or _FRESH.fullmatch(entry.name):
-                    self._size(entry, stat.S_ISREG, stat.S_IRUSR | stat.S_IWUSR)
+                    self._size(entry, stat.S_ISREG, stat.S_IRUSR | stat.S_IWUSR, refused=OTHERS)
                 elif entry.name not in _OF_THE_SYSTEM:
                     self._tree.unknown.append(Path(entry.path))
 
@@ -175,9 +176,16 @@ class _Looking:
             self._tree.unreadable.add(folder)
             return []
 
-    def _size(self, entry: os.DirEntry[str], expected: Callable[[int], bool], needed: int = stat.S_IRUSR) -> int | None:
+    def _size(
+        self,
+        entry: os.DirEntry[str],
+        expected: Callable[[int], bool],
+        needed: int = stat.S_IRUSR,
+        *,
+        refused: int = 0,
+    ) -> int | None:
         """The bytes of what is as expected; anything else is misplaced, and what is gone is nothing. ``needed``: what a file's
-        owner must be allowed."""
+        owner must be allowed; ``refused``: what nobody may be."""
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -196,7 +204,9 @@ class _Looking:
             return status.st_size
         needed = stat.S_IRWXU if expected is stat.S_ISDIR else needed
         if mode & needed != needed:
-            self._misplaced(entry, f"has the mode {mode:04o}, with which it cannot be used", mode | needed)
+            self._misplaced(entry, f"has the mode {mode:04o}, with which it cannot be used", (mode | needed) & ~refused)
+        elif mode & refused:
+            self._misplaced(entry, f"has the mode {mode:04o}, with which other users may open it", mode & ~refused)
         return status.st_size
 
     def _misplaced(self, entry: os.DirEntry[str], problem: str, mode: int | None) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import MODULES, FolderSink
+from symd.capture.forward import SENT
 from symd.capture.receiver import CaptureCounts
 from symd.cli import captures_destination
 from symd.cli.captures_destination import Destination, RefusalsToldSink, destination, send_waiting
@@ -20,6 +24,7 @@ from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFoun
 from symd.store import Store
 from tests.capture.test_folder_sink import write
 
+NOBODY = 65534
 ADDRESS = "unix:/there"
 SAMPLE = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()
 
@@ -85,3 +90,43 @@ def test_a_folder_that_somebody_names_is_not_replaced(tmp_path: Path, monkeypatc
     (tmp_path / "file").touch()
     monkeypatch.setenv("SYMD_CAPTURES", str(tmp_path / "file"))
     assert destination("program", None, "unix:/nowhere").folder.parent == tmp_path / "file"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_nothing_is_kept_or_told_where_another_user_decides(
+    tmp_path: Path, anothers_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where root runs a program with that user's HOME."""
+    (anothers_home / ".cache/symd/captures").symlink_to(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.chdir(anothers_home / ".cache/symd")
+        listening.bind("symd.sock")
+        listening.listen()
+        chosen = destination("/bin/program", None, None)
+    assert chosen.address == ""
+    assert chosen.folder.parent == tmp_path / "temporary"
+    assert chosen.why_there.startswith(f"{anothers_home}, on the way to ")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_what_another_user_put_in_his_cache_is_not_sent(captures: Path, anothers_home: Path) -> None:
+    del captures  # with an engine in the daemon's place
+    one = anothers_home / ".cache/symd/captures/one"
+    write(one, [found(SAMPLE)])
+    (one / SENT).write_text(json.dumps({"to": ADDRESS, "position": 0, "refused": 0}))
+    assert send_waiting(ADDRESS) == 0
+    os.chown(anothers_home, 0, 0)
+    assert send_waiting(ADDRESS) == 1
+
+
+@pytest.fixture
+def anothers_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    (home / ".cache/symd").mkdir(parents=True)
+    os.chown(home, NOBODY, NOBODY)
+    (tmp_path / "temporary").mkdir()
+    for name in ("SYMD_CAPTURES", "SYMD_SERVER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    return home

@@ -56,6 +56,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
+def test_folders_that_others_may_open_are_the_users_alone(folder: Path, storage: Counted) -> None:
+    """Who may open a cached file, if only to read it, could hold its lock for ever."""
+    CachedFiles(folder, storage, LIMITS)
+    for path in folder.iterdir():
+        path.chmod(0o755)
+    CachedFiles(folder, storage, LIMITS)
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o700}
+
+
 @pytest.fixture
 def cache(folder: Path, storage: Counted) -> CachedFiles:
     return CachedFiles(folder, storage, LIMITS)

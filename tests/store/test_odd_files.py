@@ -422,3 +422,14 @@ def test_a_store_whose_catalogue_is_lost_is_one_whatever_stands_beside_it(tmp_pa
     (tmp_path / "store" / "notes").touch()
     with Store(tmp_path / "store") as store:
         assert len(store.records()) == 1
+
+
+def test_what_a_copy_let_others_open_is_the_users_alone(root: Path) -> None:
+    """Whoever may open the lock's file, or a folder, could hold its lock for ever."""
+    Filled(root)
+    for path in (root, *root.iterdir()):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    assert {finding.kind for finding in inspect(root).findings} == {Kind.MISPLACED}
+    Store(root).close()
+    assert [path for path in root.iterdir() if path.stat().st_mode & 0o077] == []
+    assert not inspect(root).findings
