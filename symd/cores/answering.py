@@ -162,7 +162,7 @@ class Answering:
             seen = visible.get(place) if place is not None else None
             if place is None or known is None or not isinstance(seen, Visible):
                 return ()
-            bias = _bias(images[place.image], stopped.identities[place.image])
+            bias = _bias(images[place.image])
             return values_of(seen, known, memory.get, bias, positions.get, frames.get(place))
 
         while True:
@@ -187,9 +187,9 @@ class Answering:
         return found
 
 
-def _bias(image: CoreImage, identity: CodeIdentity | None) -> int | None:
+def _bias(image: CoreImage) -> int | None:
     """What is added to the addresses of a code object's own variables; a cubin as the driver changed it has device addresses."""
-    return 0 if image.bias is None and identity is not None and identity.relocated else image.bias
+    return 0 if image.bias is None and image.text else image.bias
 
 
 def _of_other_targets(codes: Sequence[CodeIdentity], images: Sequence[CodeIdentity]) -> str:

@@ -39,7 +39,7 @@ from symd.containers.nvidia.core_sections import (
 from symd.cores.faults import TRAPPED, cuda_fault
 from symd.cores.identities import identity_of
 from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
-from symd.cores.stopped import MOST_REGISTER_BYTES, MemoryWindow, StoppedCore, WaveRegisters
+from symd.cores.stopped import MOST_REGISTER_BYTES, CodeIdentity, MemoryWindow, StoppedCore, WaveRegisters
 from symd.errors import SymdError
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
@@ -165,7 +165,7 @@ class _Reading:
         notes: list[str] = []
         plain = self._code(module.name, module.image, notes)
         relocated = self._code(module.name, module.relocated, notes)
-        known = plain or relocated
+        known = relocated if relocated is not None and relocated.linked else plain or relocated
         name = f"{module.name} (handle {module.handle:#x})"
         if known is None:
             return LoadedImage(CoreImage(name, None, (), None, notes=tuple(notes)))
@@ -174,9 +174,9 @@ class _Reading:
             return LoadedImage(_noted(image, (*notes, "without its relocated image its addresses are not known")))
         if not relocated.linked:
             return LoadedImage(_noted(image, (*notes, NOT_LOADED)))
-        texts = tuple(_texts(number, known, relocated))
+        texts = tuple(_texts(number, relocated))
         ranges = tuple(sorted((text.start, text.end) for text in texts))
-        return LoadedImage(_noted(image, notes, ranges), texts, identity_of(known, relocated=plain is None))
+        return LoadedImage(_noted(image, notes, ranges), texts, _identity(plain, relocated))
 
     def _code(self, name: str, section: int | None, notes: list[str]) -> CodeObject | None:
         if section is None:
@@ -473,14 +473,19 @@ def _meant(which: NDArray[np.bool_], active: U64, warp: I64) -> NDArray[np.bool_
     return np.where(_any_of_warp(executing, warp, int(warp.max(initial=0)) + 1), executing, which)
 
 
-def _texts(number: int, known: CodeObject, relocated: CodeObject) -> Iterator[LoadedText]:
-    """The text sections at their device addresses, by their numbers in the code object that answers."""
-    numbers = {(each.name, each.size): each.index for each in reversed(known.sections) if each.executable}
+def _texts(number: int, relocated: CodeObject) -> Iterator[LoadedText]:
+    """The text sections at their device addresses."""
     for section in relocated.sections:
-        index = numbers.get((section.name, section.size))
-        if section.executable and section.address and index is not None:
+        if section.executable and section.address:
             end = section.address + section.size
-            yield LoadedText(section.address, end, number, index, functions_of(relocated, section.index))
+            yield LoadedText(section.address, end, number, section.index, functions_of(relocated, section.index))
+
+
+def _identity(plain: CodeObject | None, relocated: CodeObject) -> CodeIdentity | None:
+    """What the code is known by: its bytes before the driver changed them, where the dump has those."""
+    loaded = identity_of(relocated, relocated=True)
+    built = identity_of(plain) if plain is not None else None
+    return loaded if loaded is None or built is None else loaded._replace(known_by=built.known_by, relocated=False)
 
 
 def _noted(image: CoreImage, notes: Sequence[str], text: tuple[tuple[int, int], ...] = ()) -> CoreImage:

@@ -26,6 +26,6 @@ def read(element: Element, budget: Budget) -> Contents:
     sections = CoreSections(element.data, budget)
     modules = loaded_modules(sections)
     budget.count_elements(NAME, len(modules))
-    found = [(each, element_of(sections, each)) for each in modules]
+    found = [(each, element_of(sections, each, budget)) for each in modules]
     notes = [f"{each.name}: the dump does not have its code" for each, cubin in found if cubin is None]
     return Contents(tuple(cubin for _, cubin in found if cubin is not None), notes=(*sections.notes, *notes))

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd import elf
+from symd.budget import Budget
 from symd.containers.format import Element
 from symd.containers.nvidia.core_sections import (
     CONTEXTS,
@@ -19,11 +21,13 @@ from symd.containers.nvidia.core_sections import (
     CoreSections,
     TableRows,
 )
+from symd.containers.nvidia.relocated_image import is_relocated
+from symd.errors import Malformed
 
 
 class LoadedModule(NamedTuple):
     """A module of a dump: ``name`` is unique in it; ``device`` is the row of its device; ``image`` and ``relocated`` are the numbers of the sections with its
-    cubin, as loaded from and as relocated. The element of the dump is the first of the two that there is."""
+    cubin, as loaded from and as relocated. The element of the dump is the relocated one where it has device addresses."""
 
     name: str
     handle: int
@@ -56,11 +60,19 @@ def _by_module(sections: CoreSections, modules: TableRows, kind: int) -> dict[in
     return dict(zip(reversed(keys), reversed(numbers.tolist()), strict=True))
 
 
-def _best(module: LoadedModule) -> tuple[int, ...]:
-    """The section that stands for the module, if any: compilers' own form of the cubin before the driver's."""
-    return tuple(each for each in (module.image, module.relocated) if each is not None)[:1]
+def element_of(sections: CoreSections, module: LoadedModule, budget: Budget) -> Element | None:
+    """The module's cubin, where the dump has it: as relocated, so that device addresses are known in it, unless none of its functions had
+    been loaded."""
+    section = module.relocated
+    if section is None or (module.image is not None and not _has_addresses(sections.content(section), budget)):
+        section = module.image if module.image is not None else section
+    return None if section is None else Element(module.name, partial(sections.content, section))
 
 
-def element_of(sections: CoreSections, module: LoadedModule) -> Element | None:
-    """The module's cubin, where the dump has it."""
-    return next((Element(module.name, partial(sections.content, section)) for section in _best(module)), None)
+def _has_addresses(cubin: bytes, budget: Budget) -> bool:
+    try:
+        image = elf.parse(cubin, budget)
+        table = image.by_name.get(".symtab")
+        return table is not None and is_relocated(image, image.symbols(table))
+    except Malformed:
+        return False
