@@ -226,3 +226,11 @@ def test_a_dump_that_a_gpu_wrote(run: Run) -> None:
         "  #1 0x00007fd2c37ae780 walk at /tmp/symd-cuda/orbit.cu:35",
     ]
     assert "    float dx = 0" in done.out.splitlines()
+
+
+def test_device_addresses_of_a_dump_with_both_images_of_a_module(run: Run) -> None:
+    done = run("symbolize", DUMP.with_name("orbit.nvcudmp.gz"), "0x7fd2c37b00a0", "0x7fd2c37ae780")
+    assert done.out.splitlines() == [
+        "0x7fd2c37b00a0: pull at /tmp/symd-cuda/orbit.cu:26",
+        "0x7fd2c37ae780: walk at /tmp/symd-cuda/orbit.cu:35",
+    ]

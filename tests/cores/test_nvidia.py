@@ -259,7 +259,7 @@ def test_an_exception_that_is_not_known_keeps_its_number() -> None:
     assert only(dump).fault == CoreFault(4711, "CUDA_EXCEPTION_4711", "an exception that symd does not know")
 
 
-def test_the_unrelocated_image_answers_where_there_is_one() -> None:
+def test_two_images_of_a_module_are_one() -> None:
     dump = Dump()
     dump.module(dump.owner, handle=0x78, relocated=_moved(0x1000), image=CUBIN)
     dump.lane(dump.one_warp(existing=1), pc=BASE + 0x1000 + 0x210)
