@@ -13,11 +13,20 @@ from pathlib import Path
 import pytest
 
 from tests import tools
+from tests.builders.elf import ALLOC, ET_DYN, OBJECT, Section, Symbol, build_elf
 from tests.survey import __main__ as command
 from tests.survey import page
 from tests.survey.artefacts import ARTEFACTS, HIP, Artefact, Bounds
 from tests.survey.case import ROOT, Case, Compared
-from tests.survey.compare import COMPARISONS, elf_symbols, llvm_symbolizer, nvidia_tools, offloading, spirv_tools
+from tests.survey.compare import (
+    COMPARISONS,
+    elf_symbols,
+    embedded_spirv,
+    llvm_symbolizer,
+    nvidia_tools,
+    offloading,
+    spirv_tools,
+)
 from tests.survey.measured import Usage, run
 from tests.survey.registries import DebianPackage, Unreachable, Wheel
 from tests.survey.surveyed import Row, least, over, refuse, survey
@@ -168,6 +177,23 @@ def test_images_of_sycl_programs_are_counted(monkeypatch: pytest.MonkeyPatch, tm
         header = f"  [26] .tgtimg           PROGBITS        0000000000050450 04d450 {size:06x} 00 WAo  0   0 16\n"
         monkeypatch.setattr(offloading, "printed", lambda *_, header=header: header)
         assert len(offloading.images(case).differences) == differences
+
+
+def test_modules_that_the_symbol_table_or_symd_has_not_are_told(tmp_path: Path) -> None:
+    """A variable with the magic number alone is none."""
+    modules = [(SPIRV / name).read_bytes() for name in ("waves.g.spv", "waves.gV.spv")]
+    variables = [
+        Symbol("first", 0x2000, len(modules[0]), ".rodata", OBJECT),
+        Symbol("second", 0x2000 + len(modules[0]), len(modules[1]), ".rodata", OBJECT),
+        Symbol("magic", 0x2000, 4, ".rodata", OBJECT),
+    ]
+    for number, (symbols, told) in enumerate([(variables, 0), (variables[1:], 1), (variables[2:], 2)]):
+        path = tmp_path / f"lib{number}.so"
+        section = Section(".rodata", flags=ALLOC, address=0x2000, data=b"".join(modules))
+        path.write_bytes(build_elf(machine=62, type=ET_DYN, sections=[section], symbols=symbols))
+        found = embedded_spirv.modules(Case(path, tmp_path / str(number)))
+        assert (found.count, len(found.differences)) == (2 - told, told)
+        assert len(embedded_spirv.arrays(path)) == 2 - told
 
 
 def test_a_doubt_of_sound_debug_data_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
