@@ -18,7 +18,7 @@ import grpc.aio
 
 from symd.config import default_socket
 from symd.credential_file import CERTIFICATE, no_password, read_credentials
-from symd.errors import InvalidInput, ServerUnavailable, SymdError, Unauthenticated
+from symd.errors import InvalidInput, PermissionDenied, ServerUnavailable, SymdError, Unauthenticated
 from symd.host_and_port import host_and_port, is_loopback
 from symd.model.texts import is_utf8
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
@@ -140,8 +140,9 @@ def _shown_token(address: str, credentials: Credentials) -> str | None:
 
 
 def about_tokens(address: str, credentials: Credentials, error: SymdError) -> SymdError:
-    """``error``, which names the daemon and where the token was read if it says that the daemon does not know who asks."""
-    return error.prefix_where(_whose(address, credentials)) if isinstance(error, Unauthenticated) else error
+    """``error``, which names the daemon and where the token was read if it says that the daemon does not know who asks, or that they may not."""
+    is_about_them = isinstance(error, (Unauthenticated, PermissionDenied))
+    return error.prefix_where(_whose(address, credentials)) if is_about_them else error
 
 
 def _whose(address: str, credentials: Credentials) -> str:

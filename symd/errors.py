@@ -248,7 +248,7 @@ class Unauthenticated(SymdError):
 
 
 class PermissionDenied(SymdError):
-    """``metadata`` has ``right``, the one that is missing, and ``client``, who asked."""
+    """``metadata`` has ``right``, the one that is missing, ``client``, who asked, and ``method``, for what."""
 
     status = "PERMISSION_DENIED"
     reason = "PERMISSION_DENIED"

@@ -113,9 +113,8 @@ class Doorkeeper:
             self.refusals.warn(f"{principal.name} at {peer} has no right to {right.value}")
             raise PermissionDenied(
                 f"{principal.name} may not do that: it takes the right {right.value!r}",
-                where=call.method,
                 hint=f"{principal.name} has {_having(principal.rights)}; the operator of the daemon gives rights",
-                metadata={"right": right.value, "client": principal.name},
+                metadata={"right": right.value, "client": principal.name, "method": call.method},
             )
 
     def read_again(self) -> None:

@@ -685,6 +685,11 @@ def test_a_token_that_is_none_or_wrong_is_told_with_the_daemon_and_where_it_was_
             with Client(address, timeout=20) as it, pytest.raises(Unauthenticated) as caught:
                 it.server_info()
             assert str(caught.value).startswith(f"{address}, the token of {origin}: this token is wrong")
+        monkeypatch.setenv("SYMD_TOKEN", "read")
+        with Client(address, timeout=20) as it, pytest.raises(PermissionDenied) as missed:
+            it.remove("0" * 64)
+        assert str(missed.value).startswith(f"{address}, the token of $SYMD_TOKEN: read may not do that: it takes")
+        assert missed.value.metadata["method"] == "symd.v1.ModuleService.DeleteModule"
         monkeypatch.delenv("SYMD_TOKEN")
         file.write_text("two\nlines")
         with pytest.raises(InvalidInput, match="this is no token") as refused:
