@@ -196,7 +196,9 @@ def _tool_row(tool: ToolReport) -> tuple[str, str, str]:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(*headings, box=None, pad_edge=False, title_justify="left", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, title_justify="left", padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, overflow="fold", min_width=max(map(len, heading.split())))
     for row in rows:
         table.add_row(*(Text(printable(cell), overflow="fold") for cell in row))
     return table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import write_json, write_line
+from symd.cli.output import plural, write_json, write_line
 from symd.config import MIB
 
 if TYPE_CHECKING:
@@ -48,11 +48,16 @@ def command(server: str | None, as_json: bool) -> None:
     write_line(f"symd {facts['version']} at {facts['server']}: {facts['health']}")
     if facts["store"]:
         write_line(f"store          {facts['store']}")
-    write_line(f"modules        {facts['modules']}, {facts['module_bytes'] / MIB:,.1f} MiB{bad}")
+    write_line(f"modules        {facts['modules']}, {size_text(facts['module_bytes'])}{bad}")
     write_line(f"contexts       {facts['contexts']}")
     write_line(f"drivers        the system's{''.join(f', {name}' for name in facts['drivers'])}")
     write_line(f"disassemblers  {', '.join(facts['disassemblers']) or 'none'}")
     write_line(f"source files   {'read from its disk' if facts['reads_source_files'] else 'of modules alone'}")
+
+
+def size_text(size: int) -> str:
+    """A size in MiB, or in bytes where it is less than one."""
+    return f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size:,} {plural(size, 'byte')}"
 
 
 def _amount(limit: Limit) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 import symd
 from symd import Client
 from symd.cli.module_name import chosen_module
-from symd.config import default_server
+from symd.cli.status import size_text
+from symd.config import MIB, default_server
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.summaries import ModuleRecord
 from tests.cli.conftest import Run
@@ -80,7 +80,7 @@ def test_the_modules_of_a_daemon_are_listed_counted_and_removed(run: Run, filled
     assert status["store"] == str(Path(filled.removeprefix("unix:")).with_name("store"))
     assert f"store          {status['store']}\n" in text
     assert text.startswith(f"symd {status['version']} at {filled}: SERVING\n")
-    assert re.search(r"^modules +2, ", text, re.MULTILINE)
+    assert f"\nmodules        2, {size_text(sum(sizes))}\n" in text
 
     gone = run("rm", "--server", filled, digest(FILES[0])[:12], "modules/" + "0" * 64, "feed" * 4)
     assert (gone.code, gone.out) == (1, f"removed modules/{digest(FILES[0])}\n")
@@ -200,3 +200,8 @@ def test_a_daemon_that_has_nothing_says_so_beside_the_output(run: Run, server: s
         outcome = run(verb, "--server", server)
         assert (outcome.code, outcome.out) == (0, "")
         assert said in outcome.err
+
+
+def test_a_store_of_less_than_a_mebibyte_has_bytes() -> None:
+    sizes = (0, 1, 52_429, MIB, 5 * MIB + MIB // 2)
+    assert [size_text(each) for each in sizes] == ["0 bytes", "1 byte", "52,429 bytes", "1.0 MiB", "5.5 MiB"]

@@ -46,6 +46,17 @@ def test_no_line_is_wider_than_a_terminal(
     assert max(map(len, said.splitlines())) <= int(columns or 80)
 
 
+def test_a_narrow_terminal_cuts_no_heading(
+    run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drivers.append(DriverReport("level-zero", "tgllp", "Level Zero driver 1.3.24595", ("Intel(R) Graphics [0xff20]",)))
+    monkeypatch.setenv("SYMD_SERVER", "unix:/nowhere")
+    for columns in (20, 30, 40):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert "…" not in run("doctor").out
+    assert {"interface", "simulated", "driver", "devices", "tool", "here", "for"} <= set(run("doctor").out.split())
+
+
 def test_json_has_drivers_and_tools(run: Run, drivers: list[DriverReport]):
     [report] = run("doctor", "--json").json
     assert list(report) == ["symd", "commit", "python", "packages", "drivers", "tools", "daemon"]
