@@ -20,6 +20,10 @@ STALLED_SECONDS: Final = 30.0
 """How long its other end may take nothing of what is sent to it."""
 UNREAD_BYTES: Final = 32 << 20
 """Bytes of a body that are let pass when the request has been answered without them: who is cut off while sending does not hear why."""
+CHUNKS: Final = 1024
+"""Chunks of a body that may have any size. Each takes as long as many bytes in one, and what is read at once holds up everybody else."""
+CHUNK_BYTES: Final = 256
+"""Bytes that further ones have, on average, at least."""
 STRANGERS: Final = 128
 """Connections on which nobody has been let in yet; beyond, the oldest of the address that has most is closed."""
 VISITORS: Final = 256
@@ -72,16 +76,40 @@ class Connections:
 
 
 class _Reading(h11.Connection):
-    """What comes on a connection. h11 by itself bounds a head only while it is incomplete: one that came at once could have any length."""
+    """What comes on a connection. h11 by itself bounds a head only while it is incomplete: one that came at once could have any length; and chunks
+    not at all."""
+
+    problem = ""
+    """Why the last event was refused, where that was here."""
+    _chunks = 0
+    _bytes = 0
 
     def next_event(self) -> Any:
         if self.their_state is not h11.IDLE:
-            return super().next_event()
+            event = super().next_event()
+            if isinstance(event, h11.Data):
+                self._check_chunk(event)
+            return event
         before = len(self.trailing_data[0])
         event = super().next_event()
-        if isinstance(event, h11.Request) and before - len(self.trailing_data[0]) > HEAD_BYTES:
-            raise h11.RemoteProtocolError(f"the head of the request is longer than {HEAD_BYTES} bytes")
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+            if before - len(self.trailing_data[0]) > HEAD_BYTES:
+                raise self._refused(f"the head of the request is longer than {HEAD_BYTES} bytes")
         return event
+
+    def _check_chunk(self, data: h11.Data) -> None:
+        """Raises RemoteProtocolError."""
+        self._chunks += data.chunk_start
+        self._bytes += len(data.data)
+        if self._chunks > CHUNKS + self._bytes // CHUNK_BYTES:
+            raise self._refused(
+                f"the body comes in chunks of less than {CHUNK_BYTES} bytes, more than {CHUNKS} of them"
+            )
+
+    def _refused(self, problem: str) -> h11.RemoteProtocolError:
+        self.problem = problem
+        return h11.RemoteProtocolError(problem)
 
 
 class Connection(H11Protocol):
@@ -89,6 +117,7 @@ class Connection(H11Protocol):
 
     bounds: Connections
     """Those of its server."""
+    conn: _Reading
     address: str = ""
     _silent: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
@@ -123,6 +152,13 @@ class Connection(H11Protocol):
             self._unread += len(data)
             if self._unread > UNREAD_BYTES:
                 self.close("unread_bytes")
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that what came is no request, unless an answer has begun: then nothing more can be said."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(self.conn.problem or msg)
+        else:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

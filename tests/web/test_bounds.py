@@ -21,7 +21,7 @@ from symd.service.metrics import Metrics
 from symd.service.server import build_daemon
 from symd.service.web_door import web_served
 from symd.store import Store
-from symd.web.connections import HEAD_BYTES
+from symd.web.connections import CHUNKS, HEAD_BYTES
 from symd.web.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
 from symd.web.routes.symbolication import ADDRESSES, JOBS, MODULES
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
@@ -153,6 +153,38 @@ def test_a_body_that_a_stranger_sends_for_ever_is_not_taken(tmp_path):
     head, piece = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"x" * 0x10000
     with served(tmp_path) as page, page.connected(head) as connection, pytest.raises(OSError, match=r"reset|pipe"):
         connection.sendall((b"10000\r\n" + piece + b"\r\n") * (4 * symd.web.connections.UNREAD_BYTES >> 16))
+
+
+@pytest.mark.parametrize("who", ["stranger", "visitor"])
+def test_a_body_in_chunks_of_one_byte_is_refused(tmp_path, who):
+    with served(tmp_path) as page:
+        path = f"{page.path if who == 'visitor' else '/'}symbolicate/v5"
+        with page.connected(
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ) as connection:
+            connection.sendall(b"1\r\n \r\n" * (2 * CHUNKS))
+            said = everything(connection)
+        assert b"chunks of less than" in said or (who, said.split()[1]) == ("stranger", b"401")
+
+
+def test_small_chunks_among_large_ones_are_taken(tmp_path):
+    with served(tmp_path) as page:
+        body = b'{"jobs": []}'
+        spaces = [b" " * 2048, *[b" "] * 7] * CHUNKS
+        head = f"POST {page.path}symbolicate/v5 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        with page.connected(head) as connection:
+            connection.sendall(b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in (*spaces, body, b"")))
+            assert everything(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_what_is_no_body_behind_an_answer_is_no_defect(tmp_path, caplog):
+    with served(tmp_path) as page:
+        head = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        with page.connected(f"{head}1\r\nx\r\n") as connection:
+            assert refused(connection)[0] == 401
+            connection.sendall(b"-1\r\n")
+            assert everything(connection) == b""
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path):
