@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import plural, write_json, write_line
+from symd.cli.output import write_json, write_line
 from symd.config import MIB
+from symd.model.plurals import counted
 
 if TYPE_CHECKING:
     from symd.v1.server_service_pb2 import Limit
@@ -57,7 +58,7 @@ def command(server: str | None, as_json: bool) -> None:
 
 def size_text(size: int) -> str:
     """A size in MiB, or in bytes where it is less than one."""
-    return f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size:,} {plural(size, 'byte')}"
+    return f"{size / MIB:,.1f} MiB" if size >= MIB else counted(size, "byte")
 
 
 def _amount(limit: Limit) -> float:
