@@ -16,6 +16,7 @@ from symd.model.identities import Digest
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
+from symd.store.connection import Connection as AnyConnection
 from symd.store.connection import digest_of_row, typed
 from symd.store.rows import index_size
 
@@ -46,6 +47,7 @@ class PostgresCatalogue(CatalogueQueries):
     """The catalogue in the database of a server. Safe to use from several threads. Raises ``StoreUnavailable`` where the server cannot be
     reached or refuses, ``DataLoss`` for tables that symd did not make."""
 
+    FOR_EACH = "given CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS {table}"
     LAST_ENTRY = "SELECT last FROM module_log"
 
     def __init__(self, server: Server, *, make: bool = True) -> None:
@@ -88,6 +90,10 @@ class PostgresCatalogue(CatalogueQueries):
         query, rows = f"SELECT * FROM unnest({arrays})", iter(found)  # noqa: S608 - constants
         while some := list(islice(rows, _ROWS_GIVEN)):
             yield query, [list(column) for column in zip(*some, strict=True)]
+
+    def expect_lookups(self, connection: AnyConnection) -> None:
+        """Of a table that has grown since the server looked at it last, it would rather read the whole for each few hundred rows."""
+        connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
 
     def section(self, named: str | int | None) -> str | int | None:
         """The column is JSON."""

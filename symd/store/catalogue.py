@@ -23,6 +23,7 @@ from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdErro
 from symd.model.identities import Digest
 from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
+from symd.store.connection import Connection
 from symd.store.files import FILE_MODE, disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.opened_path import OpenedPath
 
@@ -289,6 +290,7 @@ class _Pool:
 class Catalogue(CatalogueQueries):
     """Connections to the newest catalogue in the folder ``root``; safe to use from several threads."""
 
+    FOR_EACH = "given CROSS JOIN {table} WHERE {condition}"
     LAST_ENTRY = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
 
     def __init__(
@@ -600,6 +602,9 @@ class Catalogue(CatalogueQueries):
                 while len(some) - at >= size:
                     yield f"VALUES {', '.join([one] * size)}", list(chain.from_iterable(some[at : at + size]))
                     at += size
+
+    def expect_lookups(self, connection: Connection) -> None:
+        """As SQLite does in any case."""
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """Catalogued size of each of ``digests`` that has a row."""

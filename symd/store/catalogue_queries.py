@@ -40,6 +40,9 @@ class CatalogueQueries(ABC):
     LAST_ENTRY: ClassVar[str]
     """The query for the number of the last entry that the log of modules was given, forgotten or not; 0 before the first."""
 
+    FOR_EACH: ClassVar[str]
+    """Of a table ``{table}`` the rows that a condition finds for each row of ``given`` (``execute_given``), by an index; it stands behind FROM."""
+
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:
         """A connection for queries."""
@@ -74,6 +77,10 @@ class CatalogueQueries(ABC):
             with_rows = f"WITH given ({', '.join(columns)}) AS ({query}) {statement}"
             returned += connection.execute(with_rows, [*values, *parameters]).fetchall()
         return returned
+
+    @abstractmethod
+    def expect_lookups(self, connection: Connection) -> None:
+        """For the rest of the transaction rows are found one by one, by an index."""
 
     def section(self, named: str | int | None) -> str | int | None:
         """A section's name or number as it is written into a column that takes either."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import NoneType
 from typing import Any
 
@@ -18,19 +19,20 @@ _LOAD = {"event": "BYTEA", "key": "TEXT", "module": "TEXT", "loaded": "BIGINT", 
 _SEGMENT = {
     "load": "BIGINT", "address": "BIGINT", "size": "BIGINT", "object": "TEXT", "kernel": "TEXT", "section": "JSONB", '"offset"': "BIGINT"
 }  # fmt: skip
-_TOLD = "SELECT loads.event FROM given CROSS JOIN loads WHERE context = ? AND loads.event = given.event"
+_TOLD = "context = ? AND loads.event = given.event"
 _AROUND = "SELECT key, \
 (SELECT max(loaded) FROM loads WHERE context = ? AND loads.key = given.key AND loaded < given.time), \
 (SELECT min(loaded) FROM loads WHERE context = ? AND loads.key = given.key AND loaded > given.time), \
 (SELECT min(unloads.time) FROM unloads WHERE context = ? AND unloads.key = given.key AND unloads.time > given.time) FROM given"
-_BEGUN = "SELECT loads.key, module, loaded, unloaded, sequence FROM given CROSS JOIN loads \
-WHERE context = ? AND loads.key = given.key AND loaded = given.time ORDER BY sequence"
+_BEGUN = "context = ? AND loads.key = given.key AND loaded = given.time"
 _UNLOADED = "INSERT INTO unloads (context, key, time) SELECT ?, key, time FROM given WHERE TRUE ON CONFLICT DO NOTHING RETURNING 1"
 _LOADED = "INSERT INTO loads (context, revision, event, key, module, loaded, unloaded) \
 SELECT ?, ?, event, key, module, loaded, unloaded FROM given RETURNING sequence, event"
 _PLACED = 'INSERT INTO segments (load, address, size, object, kernel, section, "offset") \
 SELECT load, address, size, object, kernel, section, "offset" FROM given'
 _ENDED = "UPDATE loads SET unloaded = given.time, revision = ? FROM given WHERE sequence = given.number"
+
+_number = attrgetter("number")
 
 
 class EventRows:
@@ -43,7 +45,8 @@ class EventRows:
 
     def around(self, batch: EventBatch) -> Surroundings:
         """What the context has that matters to a batch."""
-        told = self._for_each(_EVENT, [(event,) for event in batch.segments], _TOLD, self._context)
+        events = [(event,) for event in batch.segments]
+        told = self._found("loads.event", _EVENT, events, _TOLD)
         moments: set[Moment] = set()
         begins: set[Moment] = set()
         for row in self._for_each(_MOMENT, batch.moments, _AROUND, *[self._context] * 3):
@@ -51,9 +54,9 @@ class EventRows:
             moments.update(Moment(key, time) for time in after if time is not None)
             if before is not None:
                 begins.add(Moment(key, before))
-        loads = self._for_each(_MOMENT, sorted(begins), _BEGUN, self._context)
+        loads = self._found("loads.key, module, loaded, unloaded, sequence", _MOMENT, sorted(begins), _BEGUN)
         kept = [KeptLoad(*typed(row, str, str, int, _TIME, int)) for row in loads]
-        return Surroundings(frozenset(event for (event,) in told), list(moments), kept)
+        return Surroundings(frozenset(event for (event,) in told), list(moments), sorted(kept, key=_number))
 
     def add_unloads(self, batch: EventBatch) -> int:
         """How many of a batch's were new."""
@@ -68,7 +71,16 @@ class EventRows:
             each.number = numbers[each.event]
         segments = ((each.number, *row) for each in changes.loads for row in batch.segments[each.event])
         self._for_each(_SEGMENT, segments, _PLACED)
-        self._for_each(_END, [(each.number, each.unloaded) for each in changes.ended.values()], _ENDED, revision)
+        if changes.ended:
+            self._catalogue.expect_lookups(self._connection)
+            self._for_each(_END, [(each.number, each.unloaded) for each in changes.ended.values()], _ENDED, revision)
+
+    def _found(
+        self, what: str, columns: Mapping[str, str], given: Iterable[Sequence[Any]], condition: str
+    ) -> list[Any]:
+        """Of the loads that a condition finds for each row that is given."""
+        rows = self._catalogue.FOR_EACH.format(table="loads", condition=condition)
+        return self._for_each(columns, given, f"SELECT {what} FROM {rows}", self._context)  # noqa: S608 - constants
 
     def _for_each(
         self, columns: Mapping[str, str], given: Iterable[Sequence[Any]], statement: str, *parameters: Any

@@ -31,7 +31,7 @@ from symd.errors import (
     StoreUnavailable,
 )
 from symd.index import VERSION
-from symd.model.contexts import Alias, Context, Load
+from symd.model.contexts import Alias, Context, Load, Unload
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.shared_store.advisory_locks import BUILDING, AdvisoryLocks
@@ -42,6 +42,9 @@ from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.store import SharedStore, index_object, module_object
+from symd.store import context_log
+from symd.store.event_batch import BatchChanges, EventBatch
+from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
 from tests.shared_store.plain_files import PlainFiles
 from tests.shared_store.postgresql_server import PostgresServer, running
@@ -49,6 +52,7 @@ from tests.shared_store.replicas import OBJECT
 
 LONG = 30.0
 """Seconds after which a word that does not come is given up."""
+_READ = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'loads'"
 _COUNTS = "SELECT n_tup_upd FROM pg_stat_xact_user_tables WHERE relname = 'module_log'"
 Opened = Callable[..., SharedStore]
 
@@ -399,6 +403,26 @@ def test_the_logs_number_is_not_counted_up_for_each_entry(database: str) -> None
         (counts,) = connection.execute(_COUNTS).fetchone()
     catalogue.close()
     assert counts == 1
+
+
+def test_of_a_large_context_a_batch_reads_what_matters_to_it(stores: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server, which has not looked at the table since it grew, read all loads of the context for each few hundred events."""
+    store, few = stores(), 400
+    name = store.context_log.add(Context())
+    store.context_log.record(name, [Load("ab" * 32, at, key=f"{at}") for at in range(20 * few)])
+    read: list[int] = []
+    change = EventRows.change
+
+    def counted(rows: EventRows, batch: EventBatch, changes: BatchChanges, revision: int) -> None:
+        assert len(changes.ended) == few
+        change(rows, batch, changes, revision)
+        read.append(rows._connection.execute(_READ).fetchone()[0])
+
+    monkeypatch.setattr(EventRows, "change", counted)
+    monkeypatch.setattr(context_log, "LARGE_BATCH", 1_000_000)
+    told = [Load("ab" * 32, at, key=f"{at}") for at in range(few)]
+    store.context_log.record(name, [*told, *(Unload(f"{at}", 100_000) for at in range(few))])
+    assert read[0] < 10 * few
 
 
 def test_a_database_without_its_tables_is_damaged(stores: Opened) -> None:
