@@ -19,8 +19,9 @@ from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from tests.fuzz import counts, nested, reach, watchdog
 from tests.fuzz.everything import CHOSEN, TARGETS, Lives, Outcome, name_of, seeds
-from tests.fuzz.kinds import kind
+from tests.fuzz.kinds import FOLDED, VULKAN, kind
 from tests.fuzz.target import Find, Refused, Target
+from tests.fuzz.targets import target_of
 from tests.fuzz.trial import State, StateFile, Trial
 
 SEED = 20
@@ -96,6 +97,13 @@ def test_inputs_are_answered_or_refused_and_stay_so_when_the_store_is_opened_aga
     assert [len(each) for each in unfinished] == [0, 1, 0, 0, 0]  # the fourth life ends with its store
     assert len(checked) > 5 * A_LIFE
     assert {outcome.query is None for outcome in checked} == {True, False}
+
+
+@pytest.mark.parametrize("kind", [VULKAN, FOLDED])
+def test_modules_among_data_and_folded_code_go_through_everything(kind: str, lives: Lives) -> None:
+    target = target_of(f"everything.{kind}")
+    made = [target.mutated(random.Random(f"{SEED}/{kind}/{number}")) for number in range(2 * A_LIFE)]
+    assert Counter(refused(lives, data) for data in made)[False] > A_LIFE / 2
 
 
 def test_an_answer_that_is_another_after_a_start_is_a_find_of_the_input_that_had_it(lives: Lives) -> None:
