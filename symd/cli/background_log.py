@@ -8,6 +8,8 @@ import queue
 import threading
 from typing import Final
 
+from symd.patient_streams import write
+
 LINES: Final = 10_000
 """Lines kept while nobody takes any. Those that come then are counted, and the count is told later."""
 LAST_SECONDS: Final = 1.0
@@ -53,10 +55,8 @@ class BackgroundHandler(logging.Handler):
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
-            view = memoryview(line)
             try:
-                while view:
-                    view = view[os.write(self._descriptor, view) :]
+                write(self._descriptor, line)
             except OSError:  # nobody will ever read it: what follows is thrown away
                 self._descriptor = os.open(os.devnull, os.O_WRONLY)
 

@@ -24,6 +24,7 @@ from symd.cli.options import first_example
 from symd.cli.output import MISUSED, complain, write_build_log
 from symd.cli.termination import Terminated, cleaned_up
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
+from symd.patient_streams import patient
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
@@ -205,6 +206,7 @@ def invoke(arguments: Sequence[str]) -> int:
 def ended(work: Callable[[], int], *, is_daemon: bool = False) -> int:
     """Do some work of the command, and give its exit code, or that of the error it raises, once that is explained."""
     _open_closed_streams(is_daemon=is_daemon)
+    sys.stdin, sys.stdout, sys.stderr = patient(sys.stdin), patient(sys.stdout), patient(sys.stderr)
     _speak_utf8(sys.stdout)
     _speak_utf8(sys.stderr)
     try:

@@ -14,6 +14,7 @@ import numpy as np
 
 from symd.errors import LimitExceeded
 from symd.model.columns import I64, U64
+from symd.patient_streams import read
 
 READ_BYTES = 1 << 20
 _LONG = 1 << 12
@@ -89,7 +90,7 @@ def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
     at_once = stat.S_ISREG(status.st_mode) and _LONG <= status.st_size <= _AT_ONCE
     size = _AT_ONCE if at_once else READ_BYTES
     rest = b""
-    while piece := os.read(handle, size):
+    while piece := read(handle, size):
         text = rest + piece
         rest = text[text.rfind(b"\n") + 1 :]
         lines = Lines(text, _newlines(text)) if at_once else text.split(b"\n")[:-1]

@@ -24,7 +24,7 @@ def main() -> NoReturn:
 
 
 def _begin() -> NoReturn:
-    if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None:
+    if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None and os.get_blocking(sys.stdout.fileno()):
         text = _plain_answers(sys.argv[2:])
         if text is not None:
             _write(text)
