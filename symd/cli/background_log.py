@@ -8,7 +8,7 @@ import queue
 import threading
 from typing import Final
 
-from symd.patient_streams import write
+from symd.cli.patient_streams import write
 
 LINES: Final = 10_000
 """Lines kept while nobody takes any. Those that come then are counted, and the count is told later."""

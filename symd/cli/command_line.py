@@ -22,9 +22,9 @@ from symd.cli.ending import end
 from symd.cli.garbage import gc_frozen
 from symd.cli.options import first_example
 from symd.cli.output import MISUSED, complain, write_build_log
+from symd.cli.patient_streams import patient
 from symd.cli.termination import Terminated, cleaned_up
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
-from symd.patient_streams import patient
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),

@@ -12,9 +12,9 @@ from typing import overload
 
 import numpy as np
 
+from symd.cli.patient_streams import read
 from symd.errors import LimitExceeded
 from symd.model.columns import I64, U64
-from symd.patient_streams import read
 
 READ_BYTES = 1 << 20
 _LONG = 1 << 12
