@@ -70,14 +70,16 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
     """The content of global memory at these addresses and sizes; None where the dump does not have all of it. Raises
     Malformed, LimitExceeded."""
     sections = CoreSections(data, budget)
-    held = sorted((address, section) for kind in GLOBAL_MEMORY for section, address in sections.placed(kind))
-    starts = [address for address, _ in held]
+    held = sorted(sections.extent(section) for kind in GLOBAL_MEMORY for section, _ in sections.placed(kind))
+    starts = [address for address, _, _ in held]
 
     def read(address: int, size: int) -> bytes | None:
         at = bisect_right(starts, address) - 1
-        content = sections.content(held[at][1]) if at >= 0 else b""
-        inside = content[address - starts[at] :][:size] if at >= 0 else b""
-        return inside if len(inside) == size else None
+        if at < 0:
+            return None
+        start, room, offset = held[at]
+        inside = address - start
+        return data[offset + inside : offset + inside + size] if size <= room - inside else None
 
     return tuple(read(*each) for each in ranges)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from symd import containers
+from symd.budget import Budget
 from symd.config import Limits
+from symd.cores.read import memory
 from symd.cores.stopped import MemoryWindow, WaveRegisters
 from symd.cores.values import values_of
 from symd.debuginfo.frame_addresses import frame_addresses
@@ -144,3 +147,17 @@ def test_frames_are_found_by_section() -> None:
         None,
         None,
     )
+
+
+def test_a_little_of_much_memory_is_no_copy_of_all() -> None:
+    dump = CudaCore()
+    dump.device()
+    dump.memory(BASE, bytes(8 << 20) + b"end")
+    data = dump.build()
+    asked = [(BASE + (8 << 20), 3), (BASE, 2), (BASE + (8 << 20), 4), (BASE - 1, 2), (BASE + (9 << 20), 1)]
+    tracemalloc.start()
+    try:
+        assert memory(data, Budget(Limits()), asked) == (b"end", b"\0\0", None, None, None)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
