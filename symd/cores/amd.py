@@ -76,6 +76,7 @@ class _Reading:
         self._frame_count = 0
         self._notes: list[str] = []
         self._register_bytes = 0
+        self._room = amd_waves.AreaRoom(self._core.memory)
         self._runtime = core_state.runtime_version(self._core.memory, self._core.state)
 
     def core(self) -> StoppedCore:
@@ -150,7 +151,7 @@ class _Reading:
         calls = instructions_of(agent.version)
         try:
             for wave in amd_waves.saved_waves(
-                self._core.memory, self._core.state, queue, agent, self._runtime, self._budget
+                self._core.memory, self._core.state, queue, agent, self._runtime, self._budget, self._room
             ):
                 told = tuple(amd_waves.reasons(wave, agent.version))
                 memory = amd_memory.memory_of(wave, agent, scratch)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from symd.budget import Budget
 from symd.containers.amd.core_memory import CoreMemory
@@ -18,6 +18,8 @@ from symd.containers.amd.core_state import Agent, CoreState, Queue
 from symd.errors import Malformed
 
 _AREA = struct.Struct("<4I")
+_OVERLAP: Final = 8
+"""Times the memory of the dump that all areas together may have."""
 _EVENT, _STATE = 1 << 30, 1 << 31
 _SPECIAL = 64
 """Bytes of 16 registers: the trap registers, and the hardware registers below them."""
@@ -84,11 +86,32 @@ def is_known(agent: Agent) -> bool:
     return 9 <= major <= 11 or (major == 12 and minor == 0)
 
 
+class AreaRoom:
+    """How much the areas of saved waves may have together: each is read by itself, and any number of queues and compute dies may claim the
+    same."""
+
+    def __init__(self, memory: CoreMemory) -> None:
+        self._most = _OVERLAP * memory.size
+        self._largest = memory.size
+
+    def take(self, size: int, where: str) -> None:
+        """An area has so many bytes. Raises Malformed."""
+        self._most -= min(size, self._largest)
+        if self._most < 0:
+            raise Malformed("areas of saved waves overlap so much that they hold eight times the dump", where=where)
+
+
 def saved_waves(
-    memory: CoreMemory, state: CoreState, queue: Queue, agent: Agent, runtime: int | None, budget: Budget
+    memory: CoreMemory,
+    state: CoreState,
+    queue: Queue,
+    agent: Agent,
+    runtime: int | None,
+    budget: Budget,
+    room: AreaRoom,
 ) -> Iterator[SavedWave]:
-    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. Raises Malformed where
-    an area contradicts itself, LimitExceeded."""
+    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. ``room`` is one for all queues. Raises
+    Malformed where an area contradicts itself, LimitExceeded."""
     for xcc in range(agent.xccs):
         area = queue.save_area + xcc * queue.area_size
         header = memory.read(area, _AREA.size)
@@ -97,6 +120,7 @@ def saved_waves(
         stack_at, stack_size, end, size = _AREA.unpack(header)
         if stack_at + stack_size != end - size or stack_size % 4:
             raise Malformed("the area of its saved waves contradicts itself", where=f"queue {queue.queue_id}")
+        room.take(stack_size + size, f"queue {queue.queue_id}")
         words = memory.read(area + stack_at, stack_size)
         if len(words) < stack_size:
             raise Malformed("the control stack is not whole in the dump", where=f"queue {queue.queue_id}")

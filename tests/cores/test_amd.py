@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -361,6 +362,18 @@ def test_compute_dies_without_waves_count_too() -> None:
     with pytest.raises(LimitExceeded) as caught:
         read(bytes(data), Budget(Limits(core_waves=1000)))
     assert caught.value.metadata["limit"] == "core_waves"
+
+
+def test_an_area_that_many_compute_dies_claim_is_not_read_for_each() -> None:
+    """It may be most of the dump, and there may be four thousand million of them."""
+    dump = loaded(xccs=0xFFFF_FFFF, list_code=False)
+    for number in range(200):
+        dump.wave(pc=SHADE + 8 * number, vector=[[0]] * 4)
+    one = replace(dump, xccs=1)
+    dump._areas = lambda: (0, one._areas()[1])  # type: ignore[method-assign]
+    found = read(dump.build(), Budget(Limits(core_waves=10_000))).dump
+    assert sum(len(stack.waves) for stack in found.stacks) < 200 * 20
+    assert any("overlap so much" in note for note in found.notes)
 
 
 def test_a_dump_of_another_machine_is_not_claimed(tmp_path: Path) -> None:

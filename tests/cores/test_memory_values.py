@@ -13,7 +13,7 @@ from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.amd import amdgpu_core_file
 from symd.cores.amd_memory import global_ranges, memory_of, scratch_of
-from symd.cores.amd_waves import saved_waves
+from symd.cores.amd_waves import AreaRoom, saved_waves
 from symd.cores.memory import PendingMemory
 from symd.cores.stopped import WaveMemory, WaveRegisters
 from symd.cores.values import values_of
@@ -122,7 +122,7 @@ def test_gfx942_is_asked_where_its_memory_is(moved: int, found: bool) -> None:
     dump.wave(pc=0, exec=1, scalar=scalar, slot=None, **vectors)  # type: ignore[arg-type]
     core = amdgpu_core_file.Core(dump.build(), Budget(Limits()))
     (queue,), (agent,) = core.state.queues, core.state.agents
-    waves = saved_waves(core.memory, core.state, queue, agent, None, Budget(Limits()))
+    waves = saved_waves(core.memory, core.state, queue, agent, None, Budget(Limits()), AreaRoom(core.memory))
     scratch = scratch_of(queue, core.memory)
     assert [memory_of(wave, agent, scratch).scratch for wave in waves] == [(base, 16384) if found else None, None]
 
