@@ -17,6 +17,7 @@ from symd.cli.demangle import Demangler
 from symd.cli.llvm_symbolizer import readable
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
+from symd.cli.output import write_raw
 from symd.cli.repeated_lines import RepeatedLines
 from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
@@ -68,7 +69,7 @@ def command(arguments: tuple[str, ...]) -> None:
         become(NAME, arguments)
     demangler = Demangler() if line.demangle else None
     if line.addresses:
-        sys.stdout.writelines(answers(line, symbolize, line.addresses, demangler))
+        write_raw("".join(answers(line, symbolize, line.addresses, demangler)))
         return
     answer_each = partial(answers, line, symbolize, demangler=demangler)
     RepeatedLines(answer_each).follow(sys.stdin.fileno())

@@ -16,7 +16,7 @@ from symd.child.dialogue import Dialogue, answer_of
 from symd.cli.demangle import LLVM_PROGRAMS, Demangler
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
-from symd.cli.output import printable
+from symd.cli.output import printable, write_raw
 from symd.cli.repeated_lines import RepeatedLines
 from symd.cli.symbolizer_styles import (
     Asked,
@@ -81,7 +81,7 @@ def command(arguments: tuple[str, ...]) -> int:
         become(NAME, arguments)
     with Answering(line, known) as answering:
         if line.questions:
-            sys.stdout.write(answering.all_at_once(line.questions))
+            write_raw(answering.all_at_once(line.questions))
         else:
             RepeatedLines(answering.each, answering.theirs).follow(sys.stdin.fileno())
         return answering.code

@@ -33,6 +33,13 @@ def write_line(text: str = "") -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def write_raw(text: str) -> None:
+    """Lines in the form of another tool, which programs read as they stand; to a terminal control characters of foreign names are escaped."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(printable, text.split("\n")))
+    sys.stdout.write(text)
+
+
 def complain(text: str) -> None:
     """One line on stderr, whatever is in the text."""
     line = " ".join(text.split())

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from symd.cli.garbage import gc_paused
+from symd.cli.output import write_raw
 from symd.cli.question_lines import arriving_pieces, line_text
 
 _KEPT_LINES = 1 << 17
@@ -54,7 +55,7 @@ class RepeatedLines:
         lines = lines[:]  # of a long text, whose lines are made when they are looked at: each is looked at twice
         found = self.answers(lines)
         for start in range(0, len(found), _WRITTEN_AT_ONCE):
-            sys.stdout.write("".join(found[start : start + _WRITTEN_AT_ONCE]))
+            write_raw("".join(found[start : start + _WRITTEN_AT_ONCE]))
 
     def answers(self, lines: Sequence[bytes]) -> list[str]:
         """The answer to each line."""

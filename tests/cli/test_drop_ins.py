@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import stat
 import subprocess
 import tracemalloc
@@ -474,3 +475,27 @@ def test_the_tool_that_path_finds_first_is_the_original(tmp_path: Path) -> None:
     tool.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     assert said([*SYMD, "addr2line", "-e", "/bin/sh", "10"], PATH=path) == "mine\n"
+
+
+@pytest.mark.parametrize("verb", ["addr2line", "llvm-symbolizer"])
+@pytest.mark.parametrize("asks", ["arguments", "lines"])
+def test_names_with_controls_reach_programs_as_they_stand_and_terminals_escaped(
+    tmp_path: Path, verb: str, asks: str
+) -> None:
+    file = tmp_path / "hostile.co"
+    file.write_bytes((BIN / "v4-gfx900.co").read_bytes().replace(b"shade.cl", b"\x1b[2J\a.cl"))
+    command = [*SYMD, verb, "-e", str(file), *(["0x1978"] if asks == "arguments" else [])]
+    try:
+        master, slave = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+    try:
+        piped = subprocess.run(command, input=b"0x1978\n", capture_output=True, timeout=120, check=True)
+        subprocess.run(command, input=b"0x1978\n", stdout=slave, timeout=120, check=True)
+        shown = os.read(master, 1 << 12)
+    finally:
+        os.close(slave)
+        os.close(master)
+    assert b"\x1b[2J" in piped.stdout
+    assert b"\x1b" not in shown
+    assert b"\\x1b[2J" in shown
