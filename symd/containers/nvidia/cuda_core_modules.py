@@ -22,7 +22,7 @@ from symd.containers.nvidia.core_sections import (
     TableRows,
 )
 from symd.containers.nvidia.relocated_image import is_relocated
-from symd.errors import Malformed
+from symd.errors import Malformed, Unsupported
 
 
 class LoadedModule(NamedTuple):
@@ -74,5 +74,5 @@ def _has_addresses(cubin: bytes, budget: Budget) -> bool:
         image = elf.parse(cubin, budget)
         table = image.by_name.get(".symtab")
         return table is not None and is_relocated(image, image.symbols(table))
-    except Malformed:
+    except (Malformed, Unsupported):
         return False
