@@ -22,6 +22,7 @@ from symd.errors import InvalidInput, PermissionDenied, ServerUnavailable, SymdE
 from symd.host_and_port import host_and_port, is_loopback
 from symd.model.texts import is_utf8
 from symd.replicas import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
+from symd.system_reason import system_reason
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
@@ -434,7 +435,7 @@ def _check_pair(certificate: str, key: str) -> None:
     except (OSError, ValueError) as error:  # OSError: they went since they were read
         hint = "$SYMD_TLS_CERT takes a chain in PEM, $SYMD_TLS_KEY the key of its first certificate, without a password"
         raise InvalidInput(
-            f"not a certificate and its key: {error}", where=f"{certificate}, {key}", hint=hint
+            f"not a certificate and its key: {system_reason(error)}", where=f"{certificate}, {key}", hint=hint
         ) from None
 
 
@@ -442,7 +443,7 @@ def _read(name: str, hint: str) -> bytes:
     try:
         return read_credentials(name)[0]
     except OSError as error:
-        raise InvalidInput(f"it cannot be read: {error.strerror}", where=name, hint=hint) from error
+        raise InvalidInput(f"it cannot be read: {system_reason(error)}", where=name, hint=hint) from error
 
 
 class _Details(NamedTuple):

@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.leftovers import remove_leftovers
 from symd.symbolic_links import resolved
+from symd.system_reason import system_reason
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
@@ -114,8 +115,7 @@ def writing(path: Path, hint: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise StoreUnavailable(f"cannot write the file: {reason.lower()}", where=str(path), hint=hint) from error
+        raise StoreUnavailable(f"cannot write the file: {system_reason(error)}", where=str(path), hint=hint) from error
 
 
 @contextmanager

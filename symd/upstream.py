@@ -21,6 +21,7 @@ from symd.config import Limits
 from symd.debug_ids import checked_name
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
 from symd.model.frame_text import printable
+from symd.system_reason import system_reason
 
 Result = TypeVar("Result")
 
@@ -202,7 +203,7 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
                 _refuse_size(url, largest)
             yield piece
     except (OSError, http.client.HTTPException) as error:
-        _fail(url, deadline.why or f"it cannot be asked: {error}")
+        _fail(url, deadline.why or f"it cannot be asked: {system_reason(error)}")
     if deadline.why:
         _fail(url, deadline.why)
     if announced is not None and announced != size:

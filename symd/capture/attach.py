@@ -23,6 +23,7 @@ from symd.model.addresses import DeviceAddress
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.code import Vendor
 from symd.model.plurals import counted, plural
+from symd.system_reason import system_reason
 
 AttachEvent = ModuleLoaded | ModuleFound
 
@@ -111,7 +112,7 @@ class Attachment:
             try:
                 data = self._file(mapping)
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
+                reason = system_reason(error)
                 self.left_out.append(LeftOut(mapping.file, Unsupported(f"cannot read the mapped file: {reason}")))
             except SymdError as error:
                 self.left_out.append(LeftOut(mapping.file, error))
@@ -160,7 +161,7 @@ class Attachment:
                 self._check_cache(path)
                 return True
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = system_reason(error)
             self.left_out.append(LeftOut(str(path), Unsupported(f"cannot look at the cache: {reason}")))
         except Unsupported as error:
             self.left_out.append(LeftOut(str(path), error))

@@ -10,6 +10,7 @@ from symd import containers
 from symd.config import Limits
 from symd.containers import archive, gzip_file, host_elf, uri
 from symd.errors import InvalidInput, LimitExceeded
+from symd.system_reason import system_reason
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -49,7 +50,7 @@ def _read(descriptor: int, size: int, place: uri.CodeObjectUri) -> bytes:
 
 
 def _unreadable(place: uri.CodeObjectUri, error: OSError) -> InvalidInput:
-    reason = (error.strerror or str(error)).lower()
+    reason = system_reason(error)
     return InvalidInput(f"cannot read the file: {reason}", where=place.path)
 
 

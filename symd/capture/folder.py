@@ -22,6 +22,7 @@ from symd import containers
 from symd.config import Limits
 from symd.containers import archive, host_elf
 from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
+from symd.system_reason import system_reason
 
 SETTLE_SECONDS: Final = 1.0
 """How long a file that was there before must not have changed before its bytes are believed to be all."""
@@ -183,7 +184,7 @@ class FolderWatch:
                 paths = sorted((not entry.is_dir(follow_symlinks=False), entry.path) for entry in entries)
         except OSError as error:
             if error.errno not in _GONE:
-                yield self._left_out(folder, InvalidInput(f"cannot look into the folder: {_words(error)}"))
+                yield self._left_out(folder, InvalidInput(f"cannot look into the folder: {system_reason(error)}"))
             return
         except LimitExceeded as error:
             yield self._left_out(folder, error)
@@ -230,7 +231,7 @@ class FolderWatch:
         except OSError as error:
             self._unsettled.pop(path, None)
             if error.errno not in _GONE:
-                yield self._left_out(path, InvalidInput(f"cannot read the file: {_words(error)}"))
+                yield self._left_out(path, InvalidInput(f"cannot read the file: {system_reason(error)}"))
         except SymdError as error:
             yield self._left_out(path, error)
         else:
@@ -307,7 +308,7 @@ def _inotify() -> Inotify:
         return Inotify()
     except OSError as error:
         hint = "raise it, as root: sysctl fs.inotify.max_user_instances=NUMBER"
-        raise LimitExceeded(f"the kernel watches no more for this user: {_words(error)}", hint=hint) from error
+        raise LimitExceeded(f"the kernel watches no more for this user: {system_reason(error)}", hint=hint) from error
 
 
 def _content(path: str, status: os.stat_result, roots: Sequence[str], limits: Limits) -> bytes:
@@ -338,7 +339,3 @@ def _below(path: str, folder: str) -> bool:
 def _over(sentence: str, limit: str, value: int) -> LimitExceeded:
     hint = f"raise it with --limit {limit}=NUMBER"
     return LimitExceeded(sentence.format(f"{value:,}"), hint=hint, metadata={"limit": limit})
-
-
-def _words(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

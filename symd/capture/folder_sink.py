@@ -24,6 +24,7 @@ from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable,
 from symd.model.captures import CaptureEvent
 from symd.private_lock import private_lock
 from symd.symbolic_links import resolved
+from symd.system_reason import system_reason
 
 EVENTS: Final = "captures.jsonl"
 MODULES: Final = "modules"
@@ -238,7 +239,7 @@ def _cut_unfinished_line(descriptor: int) -> None:
 
 
 def _unavailable(folder: Path, error: OSError) -> StoreUnavailable:
-    reason = (error.strerror or str(error)).lower()
+    reason = system_reason(error)
     return StoreUnavailable(
         f"captures cannot be kept there: {reason}", where=str(error.filename or folder), hint="choose another --out"
     )

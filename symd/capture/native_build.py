@@ -22,6 +22,7 @@ from symd.capture.folder_hints import ensure_writable, folder_hint, make_own_fol
 from symd.config import Limits, native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
 from symd.symbolic_links import changeable
+from symd.system_reason import system_reason
 
 _NATIVE: Final = Path(__file__).with_name("native")
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -118,7 +119,7 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
         partial.rename(target)
     except OSError as error:
         raise StoreUnavailable(
-            f"the library {name} cannot be kept: {error.strerror}",
+            f"the library {name} cannot be kept: {system_reason(error)}",
             where=str(target.parent),
             hint=folder_hint("XDG_CACHE_HOME", error),
         ) from error
@@ -145,7 +146,7 @@ def _compile(command: Sequence[str], limits: Limits) -> None:
     if ended.ending.status != 0 or ended.ending.signal:
         if full := next((reason for reason in _FULL if reason in ended.printed), ""):
             raise StoreUnavailable(
-                f"the libraries that symd loads into programs cannot be built: {full}",
+                f"the libraries that symd loads into programs cannot be built: {full.lower()}",
                 where=str(native_cache()),
                 hint=f"free some space there and in {tempfile.gettempdir()}, or set XDG_CACHE_HOME and TMPDIR to folders with room",
             )

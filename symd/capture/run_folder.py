@@ -30,6 +30,7 @@ from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
 from symd.symbolic_links import changeable
+from symd.system_reason import system_reason
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"
@@ -116,7 +117,9 @@ def make_run_folder() -> RunFolder:
             folder.chmod(mode)  # whatever the umask says
     except OSError as error:
         raise StoreUnavailable(
-            f"no folder can be made for the run: {error.strerror}", where=parent, hint=folder_hint("TMPDIR", error)
+            f"no folder can be made for the run: {system_reason(error)}",
+            where=parent,
+            hint=folder_hint("TMPDIR", error),
         ) from error
     return RunFolder(outer, inner, lock)
 

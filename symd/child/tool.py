@@ -17,6 +17,7 @@ from symd.child.process import ProcessLimits, clean_environment
 from symd.child.run import Ended, run
 from symd.child.starter import Confined, Starter
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed
+from symd.system_reason import system_reason
 
 _SCRIPT_LINE: Final = 256
 """Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE)."""
@@ -65,7 +66,7 @@ def run_tool(
                 check_wanted=check_wanted,
             )
         except OSError as error:
-            raise ToolFailed(f"it cannot be started: {error}", where=program, hint=hint) from error
+            raise ToolFailed(f"it cannot be started: {system_reason(error)}", where=program, hint=hint) from error
     _check_limit(ended, limits, program, hint)
     return ended
 

@@ -27,6 +27,7 @@ from symd.errors import InvalidInput, SymdError
 from symd.fault_text.annotating import Annotator, Found, GivenModule
 from symd.model.addresses import Query
 from symd.model.answers import Answer
+from symd.system_reason import system_reason
 
 READ_BYTES = 1 << 16
 LONGEST_LINE = 1 << 20
@@ -91,7 +92,7 @@ def _opened(log: str) -> Iterator[int]:
     try:
         file = open(log, "rb")  # noqa: PTH123, SIM115 - pathlib is slow to load
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise InvalidInput(f"cannot read the file: {reason}", where=log) from error
     with file:
         _check_text(file.fileno(), log)

@@ -24,6 +24,7 @@ from symd.errors import InvalidInput, PermissionDenied, StoreUnavailable, SymdEr
 from symd.model.captures import CaptureEvent
 from symd.output_file import writing
 from symd.symbolic_links import anothers, resolved
+from symd.system_reason import system_reason
 
 if TYPE_CHECKING:
     from symd.capture.daemon_sink import DaemonSink
@@ -97,7 +98,7 @@ def _temporary(name: str) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"symd-captures-{name}-"))
     except OSError as error:
         hint = "set SYMD_CAPTURES or TMPDIR to a folder that you may write in"
-        raise StoreUnavailable(f"no folder can be made for captures: {error.strerror}", hint=hint) from error
+        raise StoreUnavailable(f"no folder can be made for captures: {system_reason(error)}", hint=hint) from error
 
 
 def send_waiting(address: str) -> int:

@@ -25,6 +25,7 @@ from symd.cli.output import MISUSED, complain, write_build_log
 from symd.cli.patient_streams import patient
 from symd.cli.termination import Terminated, cleaned_up
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
+from symd.system_reason import system_reason
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
@@ -217,7 +218,7 @@ def ended(work: Callable[[], int], *, is_daemon: bool = False) -> int:
         return BROKEN_PIPE
     except OSError as error:  # of standard output: verbs explain what happens to other files
         _abandon_stdout()
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         return _explain(StoreUnavailable(f"cannot write: {reason}", where="standard output"))
     return code
 

@@ -13,6 +13,7 @@ import click
 from symd.daemon_config import Doors
 from symd.errors import InvalidInput
 from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
+from symd.system_reason import system_reason
 
 _DEFAULTS = Doors()
 _RIGHTS = ",".join(right.value for right in Right)
@@ -48,7 +49,7 @@ def there(_context: click.Context, parameter: click.Parameter, path: Path | None
             path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:
         token = f"; symd token NAME --access {shlex.quote(str(path))} makes one" if parameter.name == "access" else ""
-        raise click.BadParameter(f"{path}: {error.strerror}{token}") from None
+        raise click.BadParameter(f"{path}: {system_reason(error)}{token}") from None
     except OSError:
         pass  # the daemon says why it may not be read
     return path

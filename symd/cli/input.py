@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 from symd.config import Limits
 from symd.containers import uri
 from symd.errors import InvalidInput, LimitExceeded, SymdError
+from symd.system_reason import system_reason
 
 GZIP_SUFFIX = ".gz"
 _GZIP = b"\x1f\x8b"
@@ -94,9 +95,8 @@ def _read(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None) -
                 stream.seek(0)
             return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InvalidInput(
-            f"cannot read the file: {(reason or 'unknown reason').lower()}",
+            f"cannot read the file: {system_reason(error)}",
             where=file,
             hint=_hint(error, place.path, file),
         ) from error

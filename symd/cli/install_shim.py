@@ -17,6 +17,7 @@ from symd.cli.output import write_line
 from symd.errors import InvalidInput
 from symd.output_file import output_folder
 from symd.symbolic_links import resolved
+from symd.system_reason import system_reason
 
 NAMES = ("llvm-symbolizer", "addr2line")
 _SHIM_BYTES = 4096
@@ -40,7 +41,7 @@ def command(folder: str, force: bool) -> None:
             _write(place / name, name, force)
             write_line(str(Path(folder, name)))
     except OSError as error:
-        raise InvalidInput(f"cannot be written: {error.strerror}", where=folder) from error
+        raise InvalidInput(f"cannot be written: {system_reason(error)}", where=folder) from error
 
 
 def _write(path: Path, name: str, force: bool) -> None:

@@ -25,6 +25,7 @@ from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.plurals import counted
 from symd.output_file import writing
+from symd.system_reason import system_reason
 
 if TYPE_CHECKING:
     from symd.capture.dump_folder import DumpFolder
@@ -119,7 +120,7 @@ def command(
         environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines, limits)
         ending, counts, sent = _captured(program, environment | simulated, run, chosen, limits)
     except ProgramNotStarted as error:
-        _say(f"{program[0]}: {(error.reason.strerror or str(error.reason)).lower()}")
+        _say(f"{program[0]}: {system_reason(error.reason)}")
         return NOT_FOUND if isinstance(error.reason, FileNotFoundError) else NOT_EXECUTABLE
     finally:
         run.end()
@@ -222,7 +223,7 @@ def _goes_on(without: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _say(f"{without} ({(error.strerror or str(error)).lower()})")
+        _say(f"{without} ({system_reason(error)})")
 
 
 def _started(program: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> ForegroundProgram:

@@ -27,7 +27,7 @@ def ask(program, arguments, text=None):
             check=False,
         )
     except OSError as error:
-        raise Refused("%s cannot be run: %s" % (words[0], error.strerror)) from error
+        raise Refused("%s cannot be run: %s" % (words[0], str(error.strerror).lower())) from error
     except subprocess.TimeoutExpired as error:
         raise Refused("%s did not answer within %d seconds" % (words[0], TIMEOUT)) from error
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.startswith("{")]

@@ -38,6 +38,7 @@ from symd.errors import (
     from_description,
 )
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.system_reason import system_reason
 
 # The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\
@@ -124,7 +125,9 @@ def ask(
             )
         return _understood(ended, request, limits)
     except OSError as error:
-        raise DriverFailed(f"the driver's process cannot be started: {error}", where=request.where) from error
+        raise DriverFailed(
+            f"the driver's process cannot be started: {system_reason(error)}", where=request.where
+        ) from error
     except SymdError as error:
         error.where = error.where or request.where
         if isinstance(error, BuildFailed):

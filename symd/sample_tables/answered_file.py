@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
 from symd.output_file import check_no_input, replacing
 from symd.sample_tables.form import Form
+from symd.system_reason import system_reason
 
 if TYPE_CHECKING:
     from symd.sample_tables.tables import SampleTables, TableReport
@@ -50,7 +51,7 @@ def answer_file(
             try:
                 write_answers(file, tables, form, temporaries[-1], temporaries[0] if len(paths) > 1 else None, progress)
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
+                reason = system_reason(error)
                 raise StoreUnavailable(f"cannot write the file: {reason}", where=str(target), hint=_HINT) from error
     return tables.report()
 

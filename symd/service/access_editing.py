@@ -14,6 +14,7 @@ from symd.errors import FailedPrecondition, NotFound, StoreUnavailable
 from symd.private_lock import private_lock
 from symd.service.access_file import EXPIRES, Access, parse_access, parse_expiry, read_text, time_text
 from symd.symbolic_links import resolved
+from symd.system_reason import system_reason
 
 PRIVATE = 0o600
 _NAME_CHARACTERS = 100
@@ -92,7 +93,7 @@ def _led_to(path: Path) -> Path:
     try:
         return resolved(path)
     except OSError as error:
-        raise FailedPrecondition(f"it cannot be reached: {error.strerror}", where=str(path)) from error
+        raise FailedPrecondition(f"it cannot be reached: {system_reason(error)}", where=str(path)) from error
 
 
 @contextmanager
@@ -102,7 +103,9 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             stack.enter_context(private_lock(path.with_name(f".{path.name[:_NAME_CHARACTERS]}.lock")))
         except OSError as error:
-            raise FailedPrecondition(f"the folder cannot be used: {error.strerror}", where=str(path.parent)) from error
+            raise FailedPrecondition(
+                f"the folder cannot be used: {system_reason(error)}", where=str(path.parent)
+            ) from error
         yield
 
 
@@ -118,7 +121,7 @@ def _replace(path: Path, text: str) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise StoreUnavailable(
             f"cannot write the file: {reason}", where=str(path), hint="choose another --access"
         ) from error

@@ -22,6 +22,7 @@ from symd.service.event_loop import Server
 from symd.service.handed_sockets import HandedSockets
 from symd.service.relay import relaying
 from symd.symbolic_links import replaceable
+from symd.system_reason import system_reason
 
 UNIX = "unix:"
 _LOCK = ".symd.lock"
@@ -74,7 +75,7 @@ def _behind(server: Server, listener: socket.socket, keeper: Doorkeeper) -> Iter
         try:
             own = stack.enter_context(child_folder("daemon")) / "own.sock"
         except OSError as error:
-            raise Unavailable(f"cannot make a folder for the daemon's own socket: {error.strerror}") from error
+            raise Unavailable(f"cannot make a folder for the daemon's own socket: {system_reason(error)}") from error
         _bind(server, own)
         stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
         yield
@@ -159,7 +160,7 @@ def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
 
 def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
     hint = f"choose a folder that can be made, or that you may write in: {elsewhere}"
-    return Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder), hint=hint)
+    return Unavailable(f"cannot use the folder: {system_reason(error)}", where=str(folder), hint=hint)
 
 
 def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:

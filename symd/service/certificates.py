@@ -21,6 +21,7 @@ from symd.errors import FailedPrecondition, Unavailable
 from symd.model.frame_text import printable
 from symd.service.certificate_dates import not_after
 from symd.service.watched_files import WatchedFiles, read_private, unreadable
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.service")
 
@@ -114,7 +115,7 @@ class Certificates:
             hint = "give a chain in PEM and the key of its first certificate, without a password"
             raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
         except OSError as error:  # ssl.SSLError is one too
-            raise Unavailable(f"they cannot be handed to OpenSSL: {error.strerror}", where=where) from error
+            raise Unavailable(f"they cannot be handed to OpenSSL: {system_reason(error)}", where=where) from error
         if authorities is not None:
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))

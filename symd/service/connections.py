@@ -35,6 +35,7 @@ from symd.service.peer_names import Remote, tcp_remote
 from symd.service.quiet_log import QuietLog
 from symd.service.shut_out import NETWORKS, Network, ShutOut, network_of
 from symd.service.unknown_bytes import Stranger, UnknownBytes, received
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.service")
 
@@ -188,7 +189,7 @@ class Connections:
             is_soon = self._look(now)
         except OSError as error:
             if not self._trouble:
-                self._left_out.warn(error.strerror or str(error))
+                self._left_out.warn(system_reason(error))
             self._trouble = str(error)
             return False
         self._trouble = ""
@@ -283,7 +284,7 @@ class Connections:
             self._can_filter = False
             log.warning(
                 "the kernel takes no packet filter (%s): connections of addresses that are shut out are closed as they come",
-                error.strerror,
+                system_reason(error),
             )
 
     def _leave(self, peer: str, entry: _LetIn) -> None:

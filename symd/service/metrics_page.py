@@ -16,6 +16,7 @@ from typing import Any, Final
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.host_and_port import host_and_port, is_loopback
 from symd.service.addresses import UNIX, locked_folder, socket_path
+from symd.system_reason import system_reason
 
 SECONDS: Final = 5.0
 """The longest that a request may take, however slowly its bytes come."""
@@ -63,7 +64,7 @@ def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tu
         return server, f"{host}:{server.server_address[1]}"
     except OSError as error:
         raise FailedPrecondition(
-            f"cannot tell metrics there: {error.strerror}", where=address, hint="choose another with --metrics"
+            f"cannot tell metrics there: {system_reason(error)}", where=address, hint="choose another with --metrics"
         ) from error
 
 

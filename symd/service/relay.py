@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from symd.service.peer_names import address
 from symd.service.quiet_log import QuietLog
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.service")
 
@@ -75,7 +76,7 @@ class _Relay:
             try:
                 client, _ = await loop.sock_accept(listener)
             except OSError as error:  # no descriptors are left: those that are open go on
-                log.warning("the relay cannot accept: %s", error.strerror)
+                log.warning("the relay cannot accept: %s", system_reason(error))
                 await asyncio.sleep(_PAUSE)
                 continue
             pid, uid, _gid = _CREDENTIALS.unpack(

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from symd.credential_file import read_credentials
 from symd.errors import FailedPrecondition, SymdError, Unavailable
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.service")
 
@@ -114,7 +115,7 @@ def unreadable(path: Path, error: OSError, *, option: str = "", hint: str = "") 
     """The error for a file that cannot be read: FailedPrecondition where that lasts until somebody changes it, else Unavailable. ``option`` is
     the one that names it, where that has to be said."""
     kind = FailedPrecondition if error.errno in _OF_THE_FILE else Unavailable
-    message = f"it cannot be read: {error.strerror}"
+    message = f"it cannot be read: {system_reason(error)}"
     return kind(f"{option}: {message}" if option else message, where=str(path), hint=hint)
 
 

@@ -40,6 +40,7 @@ from symd.reading.module_file import ModuleFile
 from symd.reading.questions import MakeIndex, Question
 from symd.reading.served import LARGE_MODULE, files, request
 from symd.reading.values import decode
+from symd.system_reason import system_reason
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class Workers:
         try:
             return pool.call(data, self._limits, limits, module.digest, descriptors)
         except OSError as error:
-            raise Unavailable(f"no process to read modules with could be started: {error.strerror}") from error
+            raise Unavailable(f"no process to read modules with could be started: {system_reason(error)}") from error
 
     def _process_limits(self, seconds: float, memory: int) -> ProcessLimits:
         limits = self._limits
@@ -154,7 +155,9 @@ def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]
                 if isinstance(error, FileNotFoundError) and path == module.path:
                     raise ModuleNotFound(f"the file of module {module.digest} is gone", hint="add it again") from None
                 metadata = {"file": path}
-                raise StoreUnavailable(f"the disk refused: {error.strerror}", where=path, metadata=metadata) from error
+                raise StoreUnavailable(
+                    f"the disk refused: {system_reason(error)}", where=path, metadata=metadata
+                ) from error
         yield descriptors
     finally:
         for each in descriptors:

@@ -32,6 +32,7 @@ from symd.shared_store.object_names import checked_name, keeps_promise, promised
 from symd.shared_store.object_storage import ObjectStorage
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
 from symd.store.ownership import check_private, keep_from_others
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.store")
 
@@ -296,7 +297,7 @@ def _let_go(used: _Used) -> None:
     try:
         used.path.unlink(missing_ok=True)
     except OSError as error:
-        log.warning("%s stays there: %s", used.path, error.strerror)
+        log.warning("%s stays there: %s", used.path, system_reason(error))
     finally:
         os.close(used.handle)
 

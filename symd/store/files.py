@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from symd.errors import StoreUnavailable, SymdError
 from symd.leftovers import if_unlocked
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.store")
 
@@ -77,7 +78,7 @@ def disk_error(path: Path, error: OSError, what: str = _REFUSED) -> StoreUnavail
     """The error of a disk that said no, with what to do about it."""
     hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
     name = errno.errorcode.get(error.errno or 0, "unknown")
-    reason = (error.strerror or str(error)).lower()
+    reason = system_reason(error)
     return StoreUnavailable(
         f"{what}: {reason}", where=str(path), hint=hint, metadata={"file": str(path), "errno": name}
     )

@@ -22,6 +22,7 @@ from typing import Final
 from symd.errors import StoreUnavailable
 from symd.model.identities import Digest, is_digest
 from symd.store.files import incoming_name, lock_folder, remove, remove_abandoned, sync_folder
+from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.store")
 
@@ -78,7 +79,7 @@ class RemovedFiles:
             try:
                 put_in_place(aside, path)
             except OSError as error:
-                log.error("%s could not be put back: %s", path, error.strerror)  # noqa: TRY400 - it says all
+                log.error("%s could not be put back: %s", path, system_reason(error))  # noqa: TRY400 - it says all
                 left.append((path, aside))
         self._moved = left
 
@@ -89,7 +90,7 @@ class RemovedFiles:
             try:
                 remove(aside)
             except OSError as error:
-                log.error("%s was removed, and waits as %s: %s", path, aside, error.strerror)  # noqa: TRY400 - it says all
+                log.error("%s was removed, and waits as %s: %s", path, aside, system_reason(error))  # noqa: TRY400 - it says all
 
     def _locked(self) -> int:
         lock = lock_folder(self._folder, _REMOVAL_SECONDS)

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.host_and_port import host_and_port
+from symd.system_reason import system_reason
 from symd.web.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
 
 BACKLOG: Final = 128
@@ -90,7 +91,7 @@ def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise FailedPrecondition(
-            f"there is no such host: {error.strerror}", where=address, hint=f"choose another with {option}"
+            f"there is no such host: {system_reason(error)}", where=address, hint=f"choose another with {option}"
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,6 +100,6 @@ def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
     except OSError as error:
         listener.close()
         raise FailedPrecondition(
-            f"cannot listen there: {error.strerror}", where=address, hint=f"choose another with {option}"
+            f"cannot listen there: {system_reason(error)}", where=address, hint=f"choose another with {option}"
         ) from error
     return listener, host, listener.getsockname()[1]

@@ -146,7 +146,7 @@ def test_a_full_disk_is_not_a_missing_compiler(which: str, monkeypatch: pytest.M
         fill(place / "filling", leave=8 << 10)
         monkeypatch.setenv(which, str(place))
         monkeypatch.setattr("tempfile.tempdir", None)  # asked once, and kept
-        with pytest.raises(StoreUnavailable, match="No space left on device") as caught:
+        with pytest.raises(StoreUnavailable, match="no space left on device") as caught:
             library(OPENCL_LAYER, LIMITS)
         assert "apt-get" not in str(caught.value)
         assert which in str(caught.value)

@@ -129,7 +129,7 @@ def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) ->
         (["--address", "127.0.0.1:0"], 3, "no plain TCP"),
         (["--address", "127.0.0.1:0", "--access", "/nowhere"], 2, "symd token NAME --access /nowhere makes one"),
         (["--address", "127.0.0.1:0", "--access", "/dev/null"], 3, "no regular file"),
-        (["--address", "127.0.0.1:0", "--tls-cert", "/nowhere"], 2, "/nowhere: No such file"),
+        (["--address", "127.0.0.1:0", "--tls-cert", "/nowhere"], 2, "/nowhere: no such file"),
         (["--address", "127.0.0.1:0", "--tls-cert", "/dev/null"], 2, "give --tls-key too"),
         (["--address", "127.0.0.1:0", "--tls-key", "/dev/null"], 2, "give --tls-cert too"),
         (["--address", "127.0.0.1:0", "--tls-client-ca", "/dev/null"], 2, "give --tls-cert and --tls-key too"),

@@ -129,4 +129,4 @@ def test_what_cannot_be_is_said_in_one_line_without_a_traceback(gdb, command: st
 
 def test_a_symd_that_is_not_there_is_named(gdb) -> None:
     _, complaint = gdb("set symd-program /no/symd", f"symd frames -m {SHADE} 0x10")
-    assert "/no/symd cannot be run: No such file or directory" in complaint
+    assert "/no/symd cannot be run: no such file or directory" in complaint

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "symd"
 ORDER = (
     "errors",
+    "system_reason",
     "deferred_names",
     "model",
     "config",
@@ -138,6 +139,7 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
 
 THE_CONTRACT = {
     "errors",
+    "system_reason",
     "model",
     "config",
     "credential_file",

@@ -41,7 +41,7 @@ def test_a_token_is_known_by_its_digest(file):
 def test_a_file_that_is_not_there_is_told_with_what_makes_one(tmp_path):
     path = tmp_path / "an access"
     for read in (read_access, lambda path: edit(path, str)):
-        with pytest.raises(FailedPrecondition, match="it cannot be read: No such file") as caught:
+        with pytest.raises(FailedPrecondition, match="it cannot be read: no such file") as caught:
             read(path)
         assert caught.value.hint == f"`symd token NAME --access '{path}'` makes one"
 
@@ -93,7 +93,7 @@ def test_a_file_of_another_user_is_refused(file):
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(file, tmp_path):
-    with pytest.raises(FailedPrecondition, match="No such file"):
+    with pytest.raises(FailedPrecondition, match="no such file"):
         read_access(tmp_path / "nothing")
     path = file("")
     path.write_bytes(b"\xff\xfe")
@@ -161,7 +161,7 @@ def test_an_edit_leaves_the_file_private_whole_and_where_its_link_points(file, t
         edit(path, lambda text: added(text, "b x certificate"))
     assert path.read_text() == "a read certificate\n"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["access", "link"]
-    with pytest.raises(FailedPrecondition, match="No such file"):
+    with pytest.raises(FailedPrecondition, match="no such file"):
         edit(tmp_path / "nothing", str)
     before = os.umask(0)
     try:
