@@ -28,6 +28,8 @@ _CLONE_PARENT: Final = 0x00008000
 _ERROR: Final = 3
 """The descriptor on which the child says why the program cannot be started; it is closed when the program starts."""
 _ALL_DESCRIPTORS: Final = 1 << 20
+_IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+"""A program would go on ignoring them."""
 
 
 def main(package: str) -> None:
@@ -93,8 +95,11 @@ def _become(
             resource.setrlimit(kind, (soft, hard))
         command = request["command"]
         confinement.confine([(path, access) for path, access in request["allowed"]], program=True)
+        for ignored in _IGNORED_BY_PYTHON:
+            signal.signal(ignored, signal.SIG_DFL)
         os.execve(command[0], command, request["environment"])  # noqa: S606 - no shell is wanted
     except OSError as error:
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever would read this may have been killed
         os.write(_ERROR, f"{error.errno or 0} {error.strerror or error}".encode())
     except Exception as error:  # noqa: BLE001 - setrlimit's ValueError, or any: who asked waits for nothing else
         os.write(_ERROR, f"{errno.EINVAL} {error}".encode())

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,6 +66,14 @@ def test_its_limits_are_in_force_from_its_first_instruction(starter: Starter) ->
         asked(starter, "while True: pass", ProcessLimits(0.5, 1 << 30, 100))
     with pytest.raises(LimitExceeded):
         asked(starter, "while True: print('y' * 99)", ProcessLimits(60, 1 << 30, 100))
+
+
+def test_no_signal_is_ignored(starter: Starter) -> None:
+    """As with ``subprocess``."""
+    tool = shutil.which("grep")
+    assert tool is not None
+    ended = run_tool([os.path.realpath(tool), "SigIgn", "/proc/self/status"], LIMITS, starter=starter)
+    assert int(ended.answer.split()[1], 16) == 0
 
 
 def test_many_files_end_it(starter: Starter) -> None:
