@@ -179,12 +179,13 @@ OTHERS = {
     "--kills",
     "--interval",
     "--calm",
+    "--icf",
     "--damaged",
     "--offline",
     "--name",
     "--rm",
 }
-"""Options of other programs that the pages name: useradd, systemctl, journalctl, Docker, tools/ and tests/ of this repository."""
+"""Options of other programs that the pages name: ld.lld, useradd, systemctl, journalctl, Docker, tools/ and tests/ of this repository."""
 
 
 def _options(command: click.Command) -> set[str]:
