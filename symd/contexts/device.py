@@ -3,7 +3,8 @@ addresses of one module are answered together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -51,11 +52,8 @@ def symbolize_device(
     modules, numbers = _answer(timeline, found, held, batch, opener)
     module = np.zeros(len(values), np.uint32)
     module[held] = numbers
-    candidates = {
-        number: tuple(_candidate(timeline, width, row, address) for row, address in several)
-        for number, several in sorted(found.several.items())
-        if fits[number]
-    }
+    several = {number: meanings for number, meanings in sorted(found.several.items()) if fits[number]}
+    candidates = _candidates(timeline, width, several)
     _, valid = reduced(found.address, width)
     whole = np.where(valid, extended(found.address, width), found.address)
     return DeviceAnswers(batch.answers(), module, whole, modules, candidates)
@@ -118,12 +116,21 @@ def _parts(groups: Sequence[tuple[Target, I64]], values: U64) -> list[Part]:
     return parts
 
 
-def _candidate(timeline: Timeline, width: int, row: int, address: int) -> DeviceCandidate:
-    target = timeline.targets[int(timeline.targets_of(np.array([row]))[0])]
-    low = np.array([address], np.uint64)
-    value = int(timeline.values_of(np.array([row]), low)[0])
-    whole = DeviceAddress(int(extended(low, width)[0]))
-    return DeviceCandidate(whole, target.module, target.path, _place(target, value))
+def _candidates(
+    timeline: Timeline, width: int, several: Mapping[int, Sequence[tuple[int, int]]]
+) -> dict[int, tuple[DeviceCandidate, ...]]:
+    """By the number of each ambiguous address what it could mean."""
+    pairs = [pair for meanings in several.values() for pair in meanings]
+    rows = np.array([row for row, _ in pairs], np.int64)
+    low = np.array([address for _, address in pairs], np.uint64)
+    targets = map(timeline.targets.__getitem__, timeline.targets_of(rows).tolist())
+    made = (
+        DeviceCandidate(DeviceAddress(whole), target.module, target.path, _place(target, value))
+        for whole, target, value in zip(
+            extended(low, width).tolist(), targets, timeline.values_of(rows, low).tolist(), strict=True
+        )
+    )
+    return {number: tuple(islice(made, len(meanings))) for number, meanings in several.items()}
 
 
 def _place(target: Target, value: int) -> Query:

@@ -26,8 +26,10 @@ MAX_TIED = 64
 """So many loads of one time are told apart at one node, and named as candidates."""
 MAX_EXPLAINED = 10_000
 """For so many ambiguous questions of a batch candidates are named."""
-TIED_BATCH = 1 << 14
-"""Questions with such an answer that are looked at together."""
+MAX_NAMED = 100_000
+"""So many candidates are named in all; questions beyond are ambiguous without any."""
+TIED_BATCH = 1 << 10
+"""Questions with such an answer that are looked at together: each takes ``MAX_TIED`` rows for every level of a run."""
 STEPS = 1 << 16
 """Questions answered together: what they need stays in the processor's caches."""
 
@@ -158,10 +160,14 @@ class Timeline:
         count[crowded] = np.maximum(count[crowded], 2)
         found.row[first + tied] = np.where(count == 1, np.append(row, NONE)[only], NONE)
         found.reason[first + tied] = np.choose(np.minimum(count, 2), [Reason.UNLOADED, 0, Reason.AMBIGUOUS])
+        named = sum(map(len, found.several.values()))
         for slot in np.flatnonzero(count > 1)[: MAX_EXPLAINED - len(found.several)].tolist():
+            if named >= MAX_NAMED:
+                break
             question = first + int(tied[slot])
             meant = row[only[slot] : np.searchsorted(number, slot, side="right")][:MAX_TIED].tolist()
             found.several[question] = [(each, int(found.address[question])) for each in meant]
+            named += len(meant)
 
     def _distinct(self, number: I64, row: I64) -> tuple[I64, I64]:
         """The pairs by number, without rows that mean the same place."""
@@ -210,6 +216,7 @@ class _Merged:
         self.count = np.zeros(len(addresses), np.int64)
         self.unloaded = np.zeros(len(addresses), np.bool_)
         self.several: dict[int, list[tuple[int, int]]] = {}
+        self._named = 0
 
     def take(self, found: Found, fits: NDArray[np.bool_]) -> None:
         hit = fits & (found.row >= 0)
@@ -225,11 +232,13 @@ class _Merged:
         self.unloaded |= fits & (found.reason == Reason.UNLOADED)
 
     def _explain(self, question: int, meanings: list[tuple[int, int]]) -> None:
-        if question not in self.several and len(self.several) >= MAX_EXPLAINED:
+        if self._named >= MAX_NAMED or (question not in self.several and len(self.several) >= MAX_EXPLAINED):
             return
         before = [(int(self.row[question]), int(self.address[question]))] if self.row[question] >= 0 else []
         known = self.several.setdefault(question, before)
-        known.extend(meanings[: MAX_TIED - len(known)])
+        named = meanings[: MAX_TIED - len(known)]
+        known.extend(named)
+        self._named += len(named)
 
     def found(self) -> Found:
         gone = np.where(self.unloaded, Reason.UNLOADED, Reason.OUTSIDE_TEXT)

@@ -37,7 +37,8 @@ class DeviceAnswer:
 @dataclass(frozen=True, slots=True)
 class DeviceAnswers(Sequence[DeviceAnswer]):
     """Answers to a batch of device addresses as columns, in the order asked. ``module`` indexes ``modules`` plus one
-    (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for the first 10,000."""
+    (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for the first 10,000
+    and until 100,000 places are named in all."""
 
     answers: Answers
     module: U32

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
-from symd.model.addresses import Query
+from symd.model.addresses import ByKernel, BySection, Query
 from symd.model.answers import Answer, Answers, Candidate
+from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.service.call import Call
 from symd.service.guard import while_waited_for
 from symd.service.messages import parsed
@@ -28,6 +29,8 @@ FRAMES_AT_ONCE = 32
 """Frames of an answer that may be written there."""
 ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES = 32, 16, 8
 """About what an answer, a frame and a candidate take beside their texts."""
+DEVICE_CANDIDATE_BYTES = 96
+"""The same of one that names its module."""
 
 
 def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
@@ -143,6 +146,15 @@ class RowRoom:
             texts = each.path, each.section, each.kernel, each.function
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
 
+    def take_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
+        """The same for what device addresses could mean."""
+        for each in candidates:
+            size = DEVICE_CANDIDATE_BYTES + len(each.path or "")
+            match each.query:
+                case ByKernel(name) | BySection(str(name)):
+                    size += len(name)
+            self._take(size, "candidates")
+
     def _take(self, size: int, what: str) -> None:
         self._left -= size
         if self._left < 0:
@@ -162,6 +174,14 @@ def check_rows(batch: Batch, limits: Limits) -> None:
             hint="ask for columns, or send several batches",
             metadata={"limit": "row_answers", "value": str(limits.row_answers)},
         )
+
+
+def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` where a response has no room for what its ambiguous addresses could mean."""
+    check_candidates(answers.answers, limits)
+    room = RowRoom(limits)
+    for candidates in answers.candidates.values():
+        room.take_device_candidates(candidates)
 
 
 def check_candidates(answers: Answers, limits: Limits) -> None:

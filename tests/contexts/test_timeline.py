@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.contexts.timeline import FOREVER, MAX_TIED, Target, Timeline
+from symd.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, Target, Timeline
 from symd.model.answers import Reason
 
 TOP = 1 << 64
@@ -154,7 +154,7 @@ def test_so_many_loads_of_one_time_and_place_are_ambiguous_and_cost_little():
     timeline = timeline_of(crowd)
     found = timeline.find(np.full(20_000, 50, np.uint64), np.full(20_000, 7))
     assert set(found.reason.tolist()) == {Reason.AMBIGUOUS}
-    assert len(found.several) == 10_000
+    assert len(found.several) == MAX_NAMED // MAX_TIED + 1
     assert {len(meanings) for meanings in found.several.values()} == {MAX_TIED}
 
 
@@ -207,3 +207,13 @@ def test_questions_beside_appends_see_whole_batches():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_of_many_ambiguous_questions_so_many_candidates_are_named_in_all(bits):
+    timeline = timeline_of([Mapped(number, 7, FOREVER, 0, 1 << 20, number, "m") for number in range(MAX_TIED)])
+    addresses, times = np.arange(5000, dtype=np.uint64), np.full(5000, 9)
+    found = timeline.find(addresses, times) if bits == 64 else timeline.find_truncated(addresses, times, bits)
+    assert set(found.reason.tolist()) == {Reason.AMBIGUOUS}
+    assert MAX_NAMED <= sum(map(len, found.several.values())) < MAX_NAMED + MAX_TIED
+    assert {len(meant) for meant in found.several.values()} == {MAX_TIED}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.service.batches import check_candidates
+from symd.service.batches import check_device_candidates
 from symd.service.call import Call
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
@@ -15,5 +15,5 @@ WORK = Work.BATCH
 def handle(service: ServiceContext, request: SymbolizeAddressesRequest, _call: Call) -> SymbolizeAddressesResponse:
     with service.addresses_at_work.acquired(request.count):
         answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
-        check_candidates(answers.answers, service.config.limits)
+        check_device_candidates(answers, service.config.limits)
         return SymbolizeAddressesResponse(answers=to_device_columns(answers))
