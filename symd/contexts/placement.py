@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.contexts.address_forms import WIDTHS, reduced
-from symd.errors import BadQuery, InvalidInput, KernelNotFound, ObjectNotFound
+from symd.errors import BadQuery, InvalidInput, KernelNotFound, LimitExceeded, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.contexts import CONTEXT_HINT, Context, Load, Segment, Unload
@@ -24,7 +24,11 @@ LARGEST = 1 << 32
 MAX_SEGMENTS = 100_000
 """Segments of a load."""
 MAX_TEXT = 4096
-"""Characters of a key, a name, an attribute."""
+"""Characters of a key, a name, a path, an attribute."""
+MAX_TOLD = 200_000
+"""Segments of loads that are told together: a load with a base has one for each text section of its module."""
+MAX_TEXTS = 1 << 24
+"""Characters of the names and paths that the segments of loads that are told together have: a load's path stands in each of its segments."""
 MAX_ATTRIBUTES = 100
 TIMES = 1 << 63
 """Times are below this."""
@@ -79,12 +83,37 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     return replace(load, segments=tuple(segments), load_base=None, path=None)
 
 
+class Told:
+    """How many segments loads that are told together have, and how many characters these name, counted before they are written."""
+
+    def __init__(self) -> None:
+        self._segments = self._texts = 0
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Raises ``LimitExceeded`` where that is too much."""
+        self._segments += len(segments)
+        self._texts += sum(len(each.path or "") + len(_name(each.start)) for each in segments)
+        self._check("segments", self._segments, MAX_TOLD)
+        self._check("segment_texts", self._texts, MAX_TEXTS)
+
+    def _check(self, name: str, size: int, most: int) -> None:
+        if size > most:
+            what = "segments" if name == "segments" else "characters of names and paths of their segments"
+            raise LimitExceeded(
+                f"loads that are told together have {size} {what}, at most {most} are taken",
+                hint="tell fewer loads at a time",
+                metadata={"limit": name, "value": str(most)},
+            )
+
+
 def _check_life(load: Load) -> None:
     if not is_digest(load.module):
         raise BadQuery(
             f"{load.module[:80]!r} is not the SHA-256 of a module", hint="give 64 lower-case hexadecimal digits"
         )
     _check_text(load.key)
+    if load.path is not None:
+        _check_path(load.path)
     _check_time(load.time)
     if load.unload_time is not None:
         _check_time(load.unload_time)
@@ -103,6 +132,12 @@ def _check_text(text: str) -> None:
     checked_text(text, "a key or name", "give the key of a load")
     if len(text) > MAX_TEXT:
         raise BadQuery(f"a key or name has {len(text)} characters, at most {MAX_TEXT} are taken")
+
+
+def _check_path(path: str) -> None:
+    checked_text(path, "a code object's path", "leave it out where the module is the code object")
+    if len(path) > MAX_TEXT:
+        raise BadQuery(f"a code object's path has {len(path)} characters, at most {MAX_TEXT} are taken")
 
 
 def _named(segment: Segment, path: ObjectPath | None) -> Segment:
@@ -190,7 +225,7 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
     for each in segments:
         _check_place(each.start)
         if each.path is not None:
-            checked_text(each.path, "a code object's path", "leave it out where the module is the code object")
+            _check_path(each.path)
         if not 0 <= each.address < _TOP or not 0 < each.size <= LARGEST:
             raise BadQuery(
                 f"{each.size} bytes at {each.address:#x} are no segment", hint="a segment has 1 byte to 4 GiB"
@@ -210,8 +245,13 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
 
 def _check_place(place: Query) -> None:
     number = place.address if isinstance(place, ByAddress) else place.offset
-    name = place.kernel if isinstance(place, ByKernel) else place.section if isinstance(place, BySection) else ""
+    name = place.section if isinstance(place, BySection) else None
     if not 0 <= number < _TOP or (isinstance(name, int) and not 0 <= name < LARGEST):
         raise BadQuery(f"{place} does not fit", hint="offsets have 64 bits, section numbers 32")
-    if isinstance(name, str):
-        _check_text(name)
+    _check_text(_name(place))
+
+
+def _name(place: Query) -> str:
+    """The text that names a place's kernel or section; "" where none does."""
+    name = place.kernel if isinstance(place, ByKernel) else place.section if isinstance(place, BySection) else ""
+    return name if isinstance(name, str) else ""

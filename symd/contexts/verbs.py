@@ -15,7 +15,7 @@ import numpy as np
 from symd.api import ContextVerbs
 from symd.contexts.address_forms import checked_form, reduced
 from symd.contexts.device import symbolize_device
-from symd.contexts.placement import MAX_TEXT, TIMES, checked_context, checked_unload, placed
+from symd.contexts.placement import MAX_TEXT, TIMES, Told, checked_context, checked_unload, placed
 from symd.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery
 from symd.index import Index
@@ -86,12 +86,15 @@ class Contexts(ContextVerbs):
     def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         record = self.get(name)
         width = record.context.address_bits
-        checked = [
-            checked_unload(event)
-            if isinstance(event, Unload)
-            else placed(of_kind(event, Load, EVENT_HINT), width, partial(self._opener, event.module))
-            for event in events
-        ]
+        checked: list[Load | Unload] = []
+        told = Told()
+        for event in events:
+            if isinstance(event, Unload):
+                checked.append(checked_unload(event))
+                continue
+            load = placed(of_kind(event, Load, EVENT_HINT), width, partial(self._opener, event.module))
+            told.take(load.segments)
+            checked.append(load)
         return self._context_log.record(record.id, checked)
 
     def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:

@@ -1,0 +1,74 @@
+"""Loads that are told together name no more segments and texts than the daemon can hold: a base, or one path for all, makes much of little."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from symd.config import Limits
+from symd.contexts.verbs import Contexts
+from symd.errors import BadQuery, LimitExceeded
+from symd.model.addresses import ByAddress, ByKernel
+from symd.model.contexts import Context, Load, Segment
+from symd.store import Store
+
+MODULE = "ab" * 32
+SECTIONS = 1000
+
+
+class ManySections:
+    """What of an index a load with a base asks: a module of many text sections."""
+
+    def __init__(self) -> None:
+        self.sections = [
+            SimpleNamespace(path="", section=f".text.{number}", address=number << 8) for number in range(SECTIONS)
+        ]
+
+    def chosen_sections(self, _path: str | None) -> Any:
+        return np.arange(SECTIONS)
+
+    def section_size(self, _number: int) -> int:
+        return 16
+
+
+@pytest.fixture
+def contexts(tmp_path):
+    with Store(tmp_path, Limits()) as store:
+        yield Contexts(store.context_log, lambda _: ManySections())
+
+
+def segments(count: int, start: Any, path: str | None = None) -> tuple[Segment, ...]:
+    return tuple(Segment(number << 4, 16, start, path) for number in range(count))
+
+
+def refused(contexts: Contexts, events: list[Load]) -> str:
+    """The limit that the events pass; nothing of them is kept."""
+    name = contexts.add(Context(host="here"))
+    with pytest.raises(LimitExceeded) as caught:
+        contexts.record(name, events)
+    assert not list(contexts.loads(name))
+    return caught.value.metadata["limit"]
+
+
+def test_a_base_of_a_module_of_many_sections_counts_as_its_segments(contexts):
+    assert refused(contexts, [Load(MODULE, time, load_base=time << 20) for time in range(201)]) == "segments"
+
+
+def test_the_path_of_a_load_counts_for_each_of_its_segments(contexts):
+    assert refused(contexts, [Load(MODULE, 1, segments(5000, ByAddress(0)), path="p" * 4000)]) == "segment_texts"
+
+
+def test_names_of_kernels_count_in_all_loads_together(contexts):
+    placed = segments(500, ByKernel("k" * 4000, 0))
+    assert refused(contexts, [Load(MODULE, time, placed) for time in range(10)]) == "segment_texts"
+
+
+@pytest.mark.parametrize("of_load", [True, False])
+def test_a_path_longer_than_any_name_is_refused(contexts, of_load):
+    name, long = contexts.add(Context(host="here")), "p" * 4097
+    load = Load(MODULE, 1, segments(1, ByAddress(0), None if of_load else long), path=long if of_load else None)
+    with pytest.raises(BadQuery, match="4097 characters"):
+        contexts.record(name, [load])
