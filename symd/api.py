@@ -74,6 +74,21 @@ class ContextVerbs(Protocol):
         ...
 
 
+class ServedContextVerbs(ContextVerbs, Protocol):
+    """The same where a service asks, whose callers may leave."""
+
+    def symbolize(
+        self,
+        name: ContextName,
+        values: AnyAddresses,
+        times: AnyTimes = None,
+        form: AddressForm = WHOLE_ADDRESS,
+        check_wanted: Callable[[], None] = always,
+    ) -> DeviceAnswers:
+        """As ``ContextVerbs.symbolize``; ``check_wanted`` is called now and then, and raises when nobody waits any more."""
+        ...
+
+
 class AliasVerbs(Protocol):
     """Other names of modules and code objects, in both directions."""
 
@@ -273,6 +288,11 @@ class NotYet(Exception):
 
 class Host(Symbolizer, Protocol):
     """A symbolizer that a service may stand on: it also takes modules, and gives code objects, piece by piece."""
+
+    @property
+    def contexts(self) -> ServedContextVerbs:
+        """As ``Symbolizer.contexts``."""
+        ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
         """What ``modules`` gives behind ``after``, which is (create_time, sha256); ``at_once`` of them are read together."""

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
-from symd.api import AliasVerbs, ContextVerbs, Receiving
+from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.contexts.breakpoint_watch import breakpoint_events
 from symd.contexts.module_watch import ModuleWatcher, checked_apis
@@ -121,7 +121,7 @@ class Engine:
         self._indexes = Indexes(store, self.limits, reader or InProcessReader(self.limits))
         self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
-        self.contexts: ContextVerbs = Contexts(store.context_log, self._indexes.whole)
+        self.contexts: ServedContextVerbs = Contexts(store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:

@@ -29,6 +29,7 @@ from symd.model.columns import I64, U64
 from symd.model.contexts import AddressForm
 from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.model.identities import Digest
+from symd.model.waiting import always
 from symd.query.symbolize import Part, symbolize_parts
 
 WORK = 1 << 26
@@ -36,20 +37,27 @@ WORK = 1 << 26
 
 
 def symbolize_device(
-    timeline: Timeline, width: int, values: U64, times: I64, form: AddressForm, opener: Callable[[str], Index]
+    timeline: Timeline,
+    width: int,
+    values: U64,
+    times: I64,
+    form: AddressForm,
+    opener: Callable[[str], Index],
+    check_wanted: Callable[[], None] = always,
 ) -> DeviceAnswers:
     """Answers for ``values``, written in ``form``, each as of its time, in a context whose addresses have ``width`` bits.
 
     Reasons beside those of the module: OUTSIDE_TEXT (nothing was ever mapped there), UNLOADED (something was, before or
     later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read).
-    Raises ``LimitExceeded`` when truncated addresses could stand for too many places.
+    Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_wanted`` is called now and then, and raises
+    when nobody waits any more.
     """
     addresses, fits = shifted(values, form)
-    found = _found(timeline, width, addresses, times, form)
+    found = _found(timeline, width, addresses, times, form, check_wanted)
     batch = Gathered(len(values))
     batch.location[:] = np.where(fits, found.reason, Reason.OUTSIDE_TEXT)
     held = np.flatnonzero(fits & (found.row >= 0))
-    modules, numbers = _answer(timeline, found, held, batch, opener)
+    modules, numbers = _answer(timeline, found, held, batch, opener, check_wanted)
     module = np.zeros(len(values), np.uint32)
     module[held] = numbers
     several = {number: meanings for number, meanings in sorted(found.several.items()) if fits[number]}
@@ -59,11 +67,13 @@ def symbolize_device(
     return DeviceAnswers(batch.answers(), module, whole, modules, candidates)
 
 
-def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm) -> Found:
+def _found(
+    timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm, check_wanted: Callable[[], None]
+) -> Found:
     """Whole addresses are looked up at once; one wider than the form was never mapped."""
     if form.known_bits >= width:
         low, valid = reduced(addresses, width)
-        found = timeline.find(low, times)
+        found = timeline.find(low, times, check_wanted)
         found.row[~valid] = NONE
         low[~valid] = addresses[~valid]
         found.reason[~valid] = Reason.OUTSIDE_TEXT
@@ -77,11 +87,16 @@ def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: Add
             hint="send smaller batches, or more bits of the addresses",
             metadata={"limit": "truncated", "value": str(WORK)},
         )
-    return timeline.find_truncated(addresses, times, form.known_bits)
+    return timeline.find_truncated(addresses, times, form.known_bits, check_wanted)
 
 
 def _answer(
-    timeline: Timeline, found: Found, held: I64, batch: Gathered, opener: Callable[[str], Index]
+    timeline: Timeline,
+    found: Found,
+    held: I64,
+    batch: Gathered,
+    opener: Callable[[str], Index],
+    check_wanted: Callable[[], None],
 ) -> tuple[list[Digest], I64]:
     """Answer what is held by a module, module after module; the modules, and for each question its number plus one."""
     targets = timeline.targets_of(found.row[held])
@@ -94,6 +109,7 @@ def _answer(
     for number, (digest, groups) in enumerate(modules.items(), 1):
         everywhere = np.concatenate([where for _, where in groups])
         owner[everywhere] = number
+        check_wanted()
         try:
             index = opener(digest)
         except ModuleNotFound:

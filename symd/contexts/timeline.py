@@ -7,7 +7,7 @@ order in which events arrive does not matter. Loads that began at the very same 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.times import LATEST_TIME
+from symd.model.waiting import always
 
 FOREVER = LATEST_TIME + 1
 """The end of a load that was not unloaded; every time is below it."""
@@ -98,22 +99,23 @@ class Timeline:
             for number, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
                 self._columns["until"][low:high] = until[number]
 
-    def find(self, addresses: U64, times: I64) -> Found:
-        """What holds at each whole address as of its time."""
+    def find(self, addresses: U64, times: I64, check_wanted: Callable[[], None] = always) -> Found:
+        """What holds at each whole address as of its time. ``check_wanted`` is called now and then, and raises when nobody waits any more."""
         runs = self._search()
         found = Found(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
         for first in range(0, len(addresses), STEPS):
+            check_wanted()
             self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
         return found
 
-    def find_truncated(self, addresses: U64, times: I64, bits: int) -> Found:
+    def find_truncated(self, addresses: U64, times: I64, bits: int, check_wanted: Callable[[], None] = always) -> Found:
         """The same for addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every way in
         which this context ever had something. One that lives at its time is it, several are AMBIGUOUS. The work is that
         of ``find`` times the number of ``windows(bits)``."""
         merged = _Merged(addresses)
         fits = addresses < np.uint64(1 << bits)
         for window in self.windows(bits):
-            found = self.find(addresses | np.uint64(window << bits), times)
+            found = self.find(addresses | np.uint64(window << bits), times, check_wanted)
             merged.take(found, fits)
         return merged.found()
 

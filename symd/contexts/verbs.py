@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from symd.api import ContextVerbs
+from symd.api import ServedContextVerbs
 from symd.contexts.address_forms import checked_form, reduced
 from symd.contexts.device import symbolize_device
 from symd.contexts.placement import MAX_TEXT, TIMES, Told, checked_context, checked_unload, placed
@@ -46,6 +46,7 @@ from symd.model.device_arguments import (
 from symd.model.identities import ObjectPath
 from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
+from symd.model.waiting import always
 from symd.store.aliases import Aliases
 from symd.store.context_log import ContextChanges, ContextLog, Row
 
@@ -56,8 +57,8 @@ _PATH_HINT: Final = "leave it out where the name is the module's"
 OpenIndexOf = Callable[[str], Index]
 
 
-class Contexts(ContextVerbs):
-    """``ContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
+class Contexts(ServedContextVerbs):
+    """``ServedContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
 
     def __init__(self, context_log: ContextLog, opener: OpenIndexOf) -> None:
         self._context_log = context_log
@@ -105,13 +106,19 @@ class Contexts(ContextVerbs):
             page = self._context_log.loads(context, page[-1][0], PAGE)
 
     def symbolize(
-        self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
+        self,
+        name: ContextName,
+        values: AnyAddresses,
+        times: AnyTimes = None,
+        form: AddressForm = WHOLE_ADDRESS,
+        check_wanted: Callable[[], None] = always,
     ) -> DeviceAnswers:
         question = checked_addresses(name, values, times, form)
         checked_form(form)
         as_of = _times(question.times, len(question.values))
         known = self._map(question.context)
-        return symbolize_device(known.follow(), known.width, question.values, as_of, form, self._opener)
+        timeline = known.follow(check_wanted)
+        return symbolize_device(timeline, known.width, question.values, as_of, form, self._opener, check_wanted)
 
     def _map(self, name: str) -> _Map:
         """The map in memory; others go when there are too many segments in all of them."""
@@ -181,11 +188,12 @@ class _Map:
     def size(self) -> int:
         return self._timeline.size
 
-    def follow(self) -> Timeline:
-        """The timeline, after everything that the log has by now."""
+    def follow(self, check_wanted: Callable[[], None]) -> Timeline:
+        """The timeline, after everything that the log has by now; what was read before ``check_wanted`` raises stays."""
         with self._lock:
             whole = False
             while not whole:
+                check_wanted()
                 changes = self._context_log.changes(self._name, self._last)
                 if changes.number != self._last.number:
                     self._timeline = Timeline()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, Target, Timeline
+from symd.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, STEPS, Target, Timeline
 from symd.model.answers import Reason
 
 TOP = 1 << 64
@@ -217,3 +218,21 @@ def test_of_many_ambiguous_questions_so_many_candidates_are_named_in_all(bits):
     assert set(found.reason.tolist()) == {Reason.AMBIGUOUS}
     assert MAX_NAMED <= sum(map(len, found.several.values())) < MAX_NAMED + MAX_TIED
     assert {len(meant) for meant in found.several.values()} == {MAX_TIED}
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_nothing_is_looked_for_once_nobody_waits(bits):
+    """Truncated addresses are looked for in each of the places that each could stand for."""
+    timeline = timeline_of([Mapped(number << 32, 7, FOREVER, 0, 16, number, "m") for number in range(10)])
+    asked, left = [], RuntimeError()
+
+    def check_wanted():
+        asked.append(None)
+        if len(asked) == 3:
+            raise left
+
+    addresses, times = np.zeros(5 * STEPS, np.uint64), np.full(5 * STEPS, 9)
+    look = timeline.find if bits == 64 else partial(timeline.find_truncated, bits=bits)
+    with pytest.raises(RuntimeError):
+        look(addresses, times, check_wanted=check_wanted)
+    assert len(asked) == 3

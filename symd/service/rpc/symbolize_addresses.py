@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symd.service.batches import check_device_candidates
 from symd.service.call import Call
+from symd.service.guard import while_waited_for
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest, SymbolizeAddressesResponse
@@ -12,8 +13,10 @@ from symd.wire.device import from_request, to_device_columns
 WORK = Work.BATCH
 
 
-def handle(service: ServiceContext, request: SymbolizeAddressesRequest, _call: Call) -> SymbolizeAddressesResponse:
+def handle(service: ServiceContext, request: SymbolizeAddressesRequest, call: Call) -> SymbolizeAddressesResponse:
     with service.addresses_at_work.acquired(request.count):
-        answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
+        question = from_request(request, service.config.limits.batch)
+        check_wanted = while_waited_for(call, service.config.limits)
+        answers = service.engine.contexts.symbolize(*question, check_wanted=check_wanted)
         check_device_candidates(answers, service.config.limits)
         return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -1,0 +1,55 @@
+"""A batch of device addresses ends when its caller has left, and after ``question_seconds``."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from symd.config import Limits
+from symd.contexts.verbs import Contexts
+from symd.errors import LimitExceeded
+from symd.model.contexts import Context
+from symd.service.call import Call, CallEnded
+from symd.service.rpc.symbolize_addresses import handle
+from symd.store import Store
+from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """What asks, by the seconds that a question may take and a call."""
+    with Store(tmp_path) as store:
+        contexts = Contexts(store.context_log, lambda _: pytest.fail("no module is loaded"))
+        request = SymbolizeAddressesRequest(
+            name=f"contexts/{contexts.add(Context(host='here'))}", addresses=bytes(8), count=1
+        )
+
+        def ask(seconds: float, call: Call) -> int:
+            service = SimpleNamespace(
+                engine=SimpleNamespace(contexts=contexts),
+                config=SimpleNamespace(limits=Limits(question_seconds=seconds)),
+                addresses_at_work=SimpleNamespace(acquired=lambda _: nullcontext()),
+            )
+            return handle(service, request, call).answers.answers.count
+
+        yield ask
+
+
+def call() -> Call:
+    return Call("SymbolizeAddresses", "peer", None)
+
+
+def test_nothing_is_looked_up_for_a_caller_who_has_left(asked):
+    left = call()
+    assert asked(1000, left) == 1
+    left.end()
+    with pytest.raises(CallEnded):
+        asked(1000, left)
+
+
+def test_a_question_takes_no_longer_than_others_may(asked):
+    with pytest.raises(LimitExceeded) as caught:
+        asked(-1, call())
+    assert caught.value.metadata["limit"] == "question_seconds"
