@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,8 @@ class Timeline:
 
     def __init__(self) -> None:
         self.size = 0
+        self.texts = 0
+        """Bytes of memory that the names and paths of all targets take."""
         self.targets: list[Target] = []
         self._numbers: dict[Target, int] = {}
         self._columns: dict[str, NDArray[Any]] = {
@@ -184,6 +187,7 @@ class Timeline:
         number = self._numbers.setdefault(target, len(self.targets))
         if number == len(self.targets):
             self.targets.append(target)
+            self.texts += sum(getsizeof(text) for text in target[1:] if isinstance(text, str))
         return number
 
     def _put(self, name: str, values: NDArray[Any]) -> None:

@@ -17,7 +17,7 @@ from symd.contexts.address_forms import checked_form, reduced
 from symd.contexts.device import symbolize_device
 from symd.contexts.placement import MAX_TEXT, TIMES, Told, checked_context, checked_unload, placed
 from symd.contexts.timeline import FOREVER, Target, Timeline
-from symd.errors import BadQuery
+from symd.errors import BadQuery, LimitExceeded
 from symd.index import Index
 from symd.model.alias_arguments import checked_alias_key
 from symd.model.arguments import ModuleName, checked_name
@@ -52,6 +52,10 @@ from symd.store.context_log import ContextChanges, ContextLog, Row
 
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""
+MAX_TEXTS = 1 << 27
+"""Bytes of memory for the different names and paths of the segments in one map."""
+SEGMENT_BYTES = 150
+"""What a segment takes there without them."""
 PAGE = 1000
 _PATH_HINT: Final = "leave it out where the name is the module's"
 OpenIndexOf = Callable[[str], Index]
@@ -182,11 +186,13 @@ class _Map:
         self._lock = threading.Lock()
         self._timeline = Timeline()
         self._last = ContextChanges()
+        self._refused = -1
         self.width = record.context.address_bits
 
     @property
     def size(self) -> int:
-        return self._timeline.size
+        """In segments."""
+        return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
     def follow(self, check_wanted: Callable[[], None]) -> Timeline:
         """The timeline, after everything that the log has by now; what was read before ``check_wanted`` raises stays."""
@@ -195,6 +201,8 @@ class _Map:
             while not whole:
                 check_wanted()
                 changes = self._context_log.changes(self._name, self._last)
+                if changes.number == self._refused:
+                    raise _too_many_texts()
                 if changes.number != self._last.number:
                     self._timeline = Timeline()
                 self._take(changes)
@@ -207,6 +215,17 @@ class _Map:
             self._timeline.end(ended[:, 0], ended[:, 1])
         if changes.rows:
             _append(self._timeline, changes.rows, self.width)
+        if self._timeline.texts > MAX_TEXTS:
+            self._timeline, self._last, self._refused = Timeline(), ContextChanges(), changes.number
+            raise _too_many_texts()
+
+
+def _too_many_texts() -> LimitExceeded:
+    return LimitExceeded(
+        f"the segments of the context have more than {MAX_TEXTS} bytes of different names and paths",
+        hint="begin another context, or place segments by their sections' numbers or addresses",
+        metadata={"limit": "context_texts", "value": str(MAX_TEXTS)},
+    )
 
 
 def _append(timeline: Timeline, rows: Sequence[Row], width: int) -> None:

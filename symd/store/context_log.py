@@ -36,9 +36,9 @@ from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
 from symd.store.write_patience import patience
 
-PAGE = 50_000
+PAGE = 5000
 """Loads that are read together."""
-ROWS = 50_000
+ROWS = 5000
 """Segments that are read together, beyond those of one load: a context may have millions."""
 LARGE_BATCH = 100
 """Events that are looked up before the lock is taken, and not behind it."""

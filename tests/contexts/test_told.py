@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
+from symd.contexts.placement import MAX_TEXT
 from symd.contexts.verbs import Contexts
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import ByAddress, ByKernel
 from symd.model.contexts import Context, Load, Segment
-from symd.store import Store
+from symd.store import Store, context_log
 
 MODULE = "ab" * 32
 SECTIONS = 1000
+NOWHERE = 1 << 40
 
 
 class ManySections:
@@ -72,3 +74,36 @@ def test_a_path_longer_than_any_name_is_refused(contexts, of_load):
     load = Load(MODULE, 1, segments(1, ByAddress(0), None if of_load else long), path=long if of_load else None)
     with pytest.raises(BadQuery, match="4097 characters"):
         contexts.record(name, [load])
+
+
+def named(number: int, kernel: str) -> Load:
+    return Load(MODULE, number, segments(1, ByKernel(kernel, 0)), key=str(number))
+
+
+def test_a_map_holds_so_many_texts(contexts, monkeypatch):
+    """Equal ones once; what was refused is not read again, until the context was forgotten and made again."""
+    monkeypatch.setattr("symd.contexts.verbs.MAX_TEXTS", 10_000, raising=False)
+    name = contexts.add(Context(host="here"))
+    contexts.record(name, [named(number, "k" * 1000) for number in range(20)])
+    assert len(contexts.symbolize(name, [NOWHERE])) == 1
+    contexts.record(name, [named(100 + number, f"{number:01000}") for number in range(10)])
+    for _ in range(2):
+        with pytest.raises(LimitExceeded) as caught:
+            contexts.symbolize(name, [NOWHERE])
+        assert caught.value.metadata["limit"] == "context_texts"
+    contexts.remove(name)
+    assert len(contexts.symbolize(contexts.add(Context(host="here")), [NOWHERE])) == 1
+
+
+def test_texts_count_among_the_segments_of_maps_that_stay(contexts, monkeypatch):
+    monkeypatch.setattr("symd.contexts.verbs.KEPT", 100)
+    for host in "abc":
+        name = contexts.add(Context(host=host))
+        contexts.record(name, [named(number, f"{number:04000}") for number in range(5)])
+        contexts.symbolize(name, [NOWHERE])
+    assert len(contexts._maps) == 1
+
+
+def test_segments_that_are_read_together_have_room_for_the_longest_names():
+    """A character may take four bytes."""
+    assert context_log.ROWS * 2 * 4 * MAX_TEXT < 200 << 20
