@@ -57,6 +57,8 @@ MAX_TEXTS = 1 << 27
 SEGMENT_BYTES = 150
 """What a segment takes there without them."""
 PAGE = 1000
+CONTEXTS = 20
+"""Contexts that are read together: the attributes of one may take three megabytes."""
 _PATH_HINT: Final = "leave it out where the name is the module's"
 OpenIndexOf = Callable[[str], Index]
 
@@ -77,10 +79,10 @@ class Contexts(ServedContextVerbs):
         return self._context_log.context(checked_context_id(name))
 
     def all(self, after: ContextName = "") -> Iterator[ContextRecord]:
-        page = self._context_log.contexts(checked_context_id(after), PAGE)
+        page = self._context_log.contexts(checked_context_id(after), CONTEXTS)
         while page:
             yield from page
-            page = self._context_log.contexts(page[-1].id, PAGE)
+            page = self._context_log.contexts(page[-1].id, CONTEXTS)
 
     def remove(self, name: ContextName) -> None:
         context = checked_context_id(name)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.contexts.placement import MAX_TEXT
+from symd.contexts.placement import MAX_ATTRIBUTES, MAX_TEXT
 from symd.contexts.verbs import Contexts
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import ByAddress, ByKernel
@@ -107,3 +107,16 @@ def test_texts_count_among_the_segments_of_maps_that_stay(contexts, monkeypatch)
 def test_segments_that_are_read_together_have_room_for_the_longest_names():
     """A character may take four bytes."""
     assert context_log.ROWS * 2 * 4 * MAX_TEXT < 200 << 20
+
+
+def test_contexts_that_are_read_together_have_room_for_the_longest_attributes(contexts, monkeypatch):
+    known = [contexts.add(Context(host=f"{number}")) for number in range(50)]
+    read, asked = contexts._context_log.contexts, []
+
+    def counted(after: str, most: int) -> Any:
+        asked.append(most)
+        return read(after, most)
+
+    monkeypatch.setattr(contexts._context_log, "contexts", counted)
+    assert [record.id for record in contexts.all()] == known
+    assert max(asked) * MAX_ATTRIBUTES * 2 * 4 * MAX_TEXT < 100 << 20
