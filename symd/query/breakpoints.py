@@ -19,7 +19,7 @@ from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
 from symd.query.owners import Owners
-from symd.query.paths import base_name, matching, remapped
+from symd.query.paths import Remapping, base_name, matching
 
 MAX_CANDIDATES = 64
 """So many candidates a refusal names."""
@@ -83,7 +83,8 @@ def _no_file(
     if found:
         return Located(wanted, (), Refusal.AMBIGUOUS_FILE, tuple(sorted(found)[:MAX_CANDIDATES]))
     name = base_name(wanted.file).lower()
-    similar = sorted({remapped(path, rules) for path in paths if base_name(path).lower() == name})
+    remapping = Remapping(rules)
+    similar = sorted({remapping.of(path) for path in paths if base_name(path).lower() == name})
     return Located(wanted, (), Refusal.NO_SUCH_FILE, tuple(similar[:MAX_CANDIDATES]))
 
 
@@ -117,7 +118,7 @@ class _LineLocations:
     def __init__(self, index: Index, rows: I64, rules: Sequence[PathRule], *, slid: bool) -> None:
         self.index = index
         self.locations = index.locations
-        self.rules = rules
+        self.remapping = Remapping(rules)
         self.slid = slid
         self.owners = Owners(index)
         self.rows = _last_at_address(index, rows)
@@ -184,7 +185,7 @@ class _LineLocations:
             where.section_index,
             SectionOffset(offset),
             ObjectAddress(where.address + offset),
-            remapped(strings[file], self.rules),
+            self.remapping.of(strings[file]),
             line,
             column,
             bool(self.locations.inlined[frame]),

@@ -29,14 +29,25 @@ def normal(path: str) -> str:
     return posixpath.normpath(path) if path else ""
 
 
+class Remapping:
+    """Rules for many paths: what of a rule does not depend on the path, which may be long, is worked out once."""
+
+    def __init__(self, rules: Sequence[PathRule]) -> None:
+        self._rules = [(normal(rule.prefix), rule.replacement) for rule in rules]
+
+    def of(self, path: str) -> str:
+        """The path after the first rule that fits, normal; without one as it is."""
+        plain = normal(path)
+        for prefix, replacement in self._rules:
+            rest = _below(plain, prefix)
+            if rest is not None:
+                return normal(f"{replacement}/{rest}" if rest else replacement)
+        return path
+
+
 def remapped(path: str, rules: Sequence[PathRule]) -> str:
-    """The path after the first rule that fits, normal; without one as it is."""
-    plain = normal(path)
-    for rule in rules:
-        rest = _below(plain, normal(rule.prefix))
-        if rest is not None:
-            return normal(f"{rule.replacement}/{rest}" if rest else rule.replacement)
-    return path
+    """The same of one path."""
+    return Remapping(rules).of(path)
 
 
 def _below(path: str, folder: str) -> str | None:
@@ -63,10 +74,11 @@ def matching(paths: Iterable[str], wanted: str, rules: Sequence[PathRule] = ()) 
     plain = _UPWARD.sub("", normal(wanted))
     found: dict[str, list[str]] = {}
     exact: set[str] = set()
+    remapping = Remapping(rules)
     for path in paths:
-        names = {normal(path), normal(remapped(path, rules))}
+        file = normal(remapping.of(path))
+        names = {normal(path), file}
         if any(ends_with(name, plain) for name in names):
-            file = normal(remapped(path, rules))
             found.setdefault(file, []).append(path)
             if plain in names:
                 exact.add(file)

@@ -77,3 +77,17 @@ def test_rules_are_written_from_equals_to() -> None:
 def test_the_empty_path_stays_empty() -> None:
     assert normal("") == ""
     assert matching(PATHS, "") == {}
+
+
+def test_what_a_rule_says_is_worked_out_once_for_all_paths(monkeypatch):
+    """A rule's folders have as many characters as a path may have, and a module has very many files."""
+    seen = []
+
+    def counted(path):
+        seen.append(path)
+        return normal(path)
+
+    monkeypatch.setattr("symd.query.paths.normal", counted)
+    rules = [PathRule(f"/elsewhere/{number}", "/x") for number in range(10)]
+    assert list(matching([f"/src/{number}.c" for number in range(100)], "7.c", rules)) == ["/src/7.c"]
+    assert sum(path.startswith("/elsewhere") for path in seen) == len(rules)
