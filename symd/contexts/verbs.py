@@ -149,8 +149,7 @@ class StoredAliases:
 
     def add(self, aliases: Sequence[Alias]) -> None:
         checked = list(map(_checked_alias, aliases))
-        for context in {each.context for each in checked} - {""}:
-            self._context_log.context(context)
+        self._context_log.check_known({each.context for each in checked} - {""})
         self._aliases.add(checked)
 
     def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Any, NamedTuple
@@ -142,6 +142,12 @@ class ContextLog:
             if row is None:
                 raise unknown(name)
             return _record(row)
+
+    def check_known(self, names: Iterable[str]) -> None:
+        """Raises ``ContextNotFound`` where one is not, without reading what they say, which may be long."""
+        with self._catalogue.reading() as connection:
+            for name in names:
+                _number(connection, name)
 
     def contexts(self, after: str = "", limit: int = 1000) -> list[ContextRecord]:
         """One page of contexts, oldest first: those after the one with the id ``after``, which must be there still."""

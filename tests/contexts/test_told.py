@@ -10,10 +10,10 @@ import pytest
 
 from symd.config import Limits
 from symd.contexts.placement import MAX_ATTRIBUTES, MAX_TEXT
-from symd.contexts.verbs import Contexts
-from symd.errors import BadQuery, LimitExceeded
+from symd.contexts.verbs import Contexts, StoredAliases
+from symd.errors import BadQuery, ContextNotFound, LimitExceeded
 from symd.model.addresses import ByAddress, ByKernel
-from symd.model.contexts import Context, Load, Segment
+from symd.model.contexts import Alias, Context, Load, Segment
 from symd.store import Store, context_log
 
 MODULE = "ab" * 32
@@ -120,3 +120,15 @@ def test_contexts_that_are_read_together_have_room_for_the_longest_attributes(co
     monkeypatch.setattr(contexts._context_log, "contexts", counted)
     assert [record.id for record in contexts.all()] == known
     assert max(asked) * MAX_ATTRIBUTES * 2 * 4 * MAX_TEXT < 100 << 20
+
+
+def test_aliases_are_taken_without_what_their_contexts_say(tmp_path, monkeypatch):
+    with Store(tmp_path) as store:
+        name = store.context_log.add(Context(host="here"))
+        monkeypatch.setattr("symd.store.context_log._record", lambda _: pytest.fail("it is read"))
+        taken: list[Alias] = []
+        aliases = StoredAliases(SimpleNamespace(add=taken.extend), store.context_log)
+        aliases.add([Alias("kind", "key", MODULE, context=name)])
+        assert len(taken) == 1
+        with pytest.raises(ContextNotFound):
+            aliases.add([Alias("kind", "key", MODULE, context="ab" * 16)])
