@@ -366,6 +366,19 @@ class Host(Symbolizer, Protocol):
         """As ``Symbolizer.symbolize_column``; ``check_wanted`` likewise."""
         ...
 
+    def locate(
+        self,
+        digest: ModuleName,
+        where: AnyLine,
+        path: str | None = None,
+        *,
+        every_address: bool = False,
+        rules: Sequence[PathRule] = (),
+        check_wanted: Callable[[], None] = always,
+    ) -> Located:
+        """As ``Symbolizer.locate``; ``check_wanted`` likewise, while files are looked through."""
+        ...
+
     def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
         """As ``Symbolizer.grab``; the driver is ended when nobody waits any more."""
         ...

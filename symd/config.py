@@ -103,7 +103,8 @@ class Limits(NamedTuple):
     loads: int = 1_000_000
     """Loads and unloads that one context may be told, over all time."""
     mappings: int = 4_000_000
-    """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about."""
+    """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about, and up to 500 where
+    all of them lie in one another."""
     module_events: int = 100_000
     """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a position."""
     profile_size: int = 1024 * MIB

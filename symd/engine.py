@@ -311,6 +311,7 @@ class Engine:
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
+        check_wanted: Callable[[], None] = always,
     ) -> Located:
         return locate(
             self._indexes.whole(checked_name(digest)),
@@ -318,6 +319,7 @@ class Engine:
             path,
             every_address=every_address,
             rules=checked_rules(rules),
+            check_wanted=check_wanted,
         )
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:

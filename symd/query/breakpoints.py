@@ -3,7 +3,7 @@ line, or the name of the reason why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from symd.model.breakpoints import parse_source_line as parse_source_line  # noq
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
+from symd.model.waiting import always
 from symd.query.owners import Owners
 from symd.query.paths import Remapping, base_name, matching
 
@@ -32,17 +33,18 @@ def locate(
     *,
     every_address: bool = False,
     rules: Sequence[PathRule] = (),
+    check_wanted: Callable[[], None] = always,
 ) -> Located:
     """The addresses of a source line in a module, or in the code object at ``path``.
 
     Without ``every_address`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
     the prologue where it is the function's first; a line without statements slides to the next that has some. With
-    ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound.
+    ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound, and what ``check_wanted`` raises.
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
     files = _Files(index, path)
-    found = matching(files.paths, wanted.file, rules)
+    found = matching(files.paths, wanted.file, rules, check_wanted)
     if len(found) != 1:
         return _no_file(wanted, found, files.paths, rules)
     ((file, spellings),) = found.items()

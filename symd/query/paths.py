@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from symd.errors import BadQuery
 from symd.model.sources import PathRule
+from symd.model.waiting import always
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _UPWARD = re.compile(r"\A(\.\./)+")
+_BETWEEN_CHECKS = 1024
+"""Paths between two looks whether anybody waits."""
 
 
 def parse_rule(text: str) -> PathRule:
@@ -65,17 +68,21 @@ def ends_with(path: str, wanted: str) -> bool:
     return path == wanted or (not wanted.startswith("/") and path.endswith(f"/{wanted}"))
 
 
-def matching(paths: Iterable[str], wanted: str, rules: Sequence[PathRule] = ()) -> dict[str, list[str]]:
+def matching(
+    paths: Iterable[str], wanted: str, rules: Sequence[PathRule] = (), check_wanted: Callable[[], None] = always
+) -> dict[str, list[str]]:
     """The files that ``wanted`` can mean, each with the spellings of ``paths`` that are it.
 
     Keys are normal and remapped. A path is found under its own name and under that which the rules give it. Where one
-    file is ``wanted`` exactly, the others are not meant.
+    file is ``wanted`` exactly, the others are not meant. ``check_wanted`` is called now and then, and raises when nobody waits any more.
     """
     plain = _UPWARD.sub("", normal(wanted))
     found: dict[str, list[str]] = {}
     exact: set[str] = set()
     remapping = Remapping(rules)
-    for path in paths:
+    for number, path in enumerate(paths):
+        if not number % _BETWEEN_CHECKS:
+            check_wanted()
         file = normal(remapping.of(path))
         names = {normal(path), file}
         if any(ends_with(name, plain) for name in names):

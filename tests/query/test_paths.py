@@ -91,3 +91,17 @@ def test_what_a_rule_says_is_worked_out_once_for_all_paths(monkeypatch):
     rules = [PathRule(f"/elsewhere/{number}", "/x") for number in range(10)]
     assert list(matching([f"/src/{number}.c" for number in range(100)], "7.c", rules)) == ["/src/7.c"]
     assert sum(path.startswith("/elsewhere") for path in seen) == len(rules)
+
+
+def test_nobody_looks_through_files_for_one_who_has_left() -> None:
+    def leave() -> None:
+        raise Left
+
+    seen = []
+    with pytest.raises(Left):
+        matching((seen.append(number) or f"/src/{number}.cl" for number in range(10_000)), "1.cl", (), leave)
+    assert len(seen) == 1
+
+
+class Left(Exception):
+    pass

@@ -1,0 +1,51 @@
+"""A breakpoint is resolved while its caller waits, and for no longer than ``question_seconds``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import LimitExceeded
+from symd.service.call import Call, CallEnded
+from symd.service.rpc.resolve_breakpoint import handle
+from symd.store import Store
+from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
+
+SAMPLE = Path(__file__).parents[2] / "samples/kernels/bin/vadd/dg2-opt.zebin"
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """What asks, by the seconds that a question may take and a call."""
+    with Engine(Store(tmp_path)) as engine:
+        digest = engine.add(SAMPLE.read_bytes()).sha256
+        request = ResolveBreakpointRequest(name=f"modules/{digest}")
+        request.breakpoint.where.file, request.breakpoint.where.line = "vadd.cl", 5
+
+        def ask(seconds: float, call: Call) -> int:
+            config = SimpleNamespace(limits=Limits(question_seconds=seconds))
+            return len(handle(SimpleNamespace(engine=engine, config=config), request, call).locations)
+
+        yield ask
+
+
+def call() -> Call:
+    return Call("ResolveBreakpoint", "peer", None)
+
+
+def test_nothing_is_looked_through_for_a_caller_who_has_left(asked):
+    left = call()
+    assert asked(1000, left) == 1
+    left.end()
+    with pytest.raises(CallEnded):
+        asked(1000, left)
+
+
+def test_it_takes_no_longer_than_a_question_may(asked):
+    with pytest.raises(LimitExceeded) as caught:
+        asked(-1, call())
+    assert caught.value.metadata["limit"] == "question_seconds"
