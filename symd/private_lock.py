@@ -17,16 +17,14 @@ _PRIVATE: Final = 0o600
 
 
 @contextmanager
-def private_lock(path: Path, *, kept: bool = False) -> Iterator[None]:
-    """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end unless it is ``kept``. Raises OSError, also
-    where it is another user's or others may open it."""
+def private_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError, also where it is another user's or others may open it."""
     handle = _locked(path)
     try:
         yield
     finally:
-        if not kept:
-            with suppress(OSError):  # an empty file that stays is the next one's
-                path.unlink()
+        with suppress(OSError):  # an empty file that stays is the next one's
+            path.unlink()
         os.close(handle)
 
 

@@ -112,7 +112,7 @@ class FolderSink:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        with private_lock(self.folder / LOCK, kept=True):  # the list itself others may read, and so lock
+        with private_lock(self.folder / LOCK):  # the list itself others may read, and so lock
             yield
 
     def _keep(self, data: bytes) -> str:

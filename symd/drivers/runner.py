@@ -125,8 +125,9 @@ def ask(
             )
         return _understood(ended, request, limits)
     except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
         raise DriverFailed(
-            f"the driver's process cannot be started: {system_reason(error)}", where=request.where
+            f"the driver's process cannot be started: {what}{system_reason(error)}", where=request.where
         ) from error
     except SymdError as error:
         error.where = error.where or request.where

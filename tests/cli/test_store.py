@@ -191,6 +191,7 @@ def old_root(tmp_path: Path) -> Path:
         connection.execute("INSERT INTO modules VALUES (?, 6, '', 'label', 1.5, 1.5)", (digest,))
         connection.execute("INSERT INTO aliases VALUES ('', 'build-id', 'abc', ?, NULL)", (digest,))
         connection.commit()
+    path.chmod(0o600)
     return tmp_path / "old"
 
 

@@ -43,7 +43,9 @@ INJECTED = ROOT / "capture" / "injected"
 IN_DEBUGGERS = ROOT / "debuggers"
 """Scripts for debuggers, likewise; these have packages of their own."""
 OF_DEBUGGERS = {"gdb", "lldb", "symd_child"}
-STANDING_ALONE = {path.stem for path in INJECTED.glob("*.py")} | {"sitecustomize"} | OF_DEBUGGERS
+OF_TYPE_CHECKERS = {"_typeshed"}
+"""Packages that are there only while types are checked."""
+STANDING_ALONE = {path.stem for path in INJECTED.glob("*.py")} | {"sitecustomize"} | OF_DEBUGGERS | OF_TYPE_CHECKERS
 
 COMING = {"starlette", "uvicorn", "pygments"}
 """What is a dependency before the first line that imports it."""

@@ -198,7 +198,7 @@ def test_while_no_descriptor_is_free_nobody_is_struck_and_the_log_says_so_once(m
         assert eventually(lambda: is_closed(stranger))
         assert not is_closed(own)
     told = [each.getMessage() for each in caplog.records if each.name == "symd.service"]
-    assert told == ["connections are not looked through: Too many open files (1 so far)"]
+    assert told == ["connections are not looked through: too many open files (1 so far)"]
 
 
 def test_who_asks_for_open_health_may_stay(tmp_path):

@@ -20,6 +20,7 @@ from symd.service import watched_files
 from symd.service.access_editing import edit
 from symd.service.access_file import Access, read_access
 from symd.service.watched_files import WatchedFiles
+from symd.system_reason import system_reason
 from tests.service.authority import Authority
 
 SYMD = [sys.executable, "-m", "symd"]
@@ -89,7 +90,9 @@ def test_what_could_not_be_read_for_a_while_is_read_when_that_is_over(
         patched.setattr(watched_files, "read_credentials", refuse(number))
         for _ in range(3):
             assert [line.name for line in watched.value().lines] == ["revoked"]
-    assert caplog.text.count(os.strerror(number)) == 1, "it is said once, however many calls ask"
+    assert caplog.text.count(system_reason(OSError(number, os.strerror(number)))) == 1, (
+        "it is said once, however many calls ask"
+    )
     assert [line.name for line in watched.value().lines] == ["other"]
 
 
@@ -158,6 +161,7 @@ def test_a_start_says_what_it_waits_for_and_a_signal_ends_it(tmp_path: Path) -> 
     store = tmp_path / "store"
     store.mkdir(mode=0o700)
     with (store / "catalogue.lock").open("w") as lock:
+        os.fchmod(lock.fileno(), 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         command = [*SYMD, "serve", "--store", str(store), "--address", f"unix:{tmp_path}/s"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -175,6 +179,7 @@ def test_a_start_does_not_wait_for_ever(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir(mode=0o700)
     with (store / "catalogue.lock").open("w") as lock:
+        os.fchmod(lock.fileno(), 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = symd("serve", "--store", store, "--address", f"unix:{tmp_path}/s", "--limit", "lock_seconds=300ms")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)

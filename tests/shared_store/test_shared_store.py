@@ -337,11 +337,11 @@ def test_who_writes_takes_one_connection(stores: Opened, monkeypatch: pytest.Mon
     borrowed, real = threading.local(), Server.connection
 
     @contextmanager
-    def alone(self: Server) -> Iterator[Connection]:
+    def alone(self: Server, seconds: float | None = None) -> Iterator[Connection]:
         assert not getattr(borrowed, "is_held", False)
         borrowed.is_held = True
         try:
-            with real(self) as connection:
+            with real(self, seconds) as connection:
                 yield connection
         finally:
             borrowed.is_held = False
