@@ -75,7 +75,7 @@ class ContextVerbs(Protocol):
 
 
 class ServedContextVerbs(ContextVerbs, Protocol):
-    """The same where a service asks, whose callers may leave."""
+    """The same where a service asks, whose callers may leave: ``check_wanted`` is called now and then, and raises when nobody waits any more."""
 
     def symbolize(
         self,
@@ -84,9 +84,7 @@ class ServedContextVerbs(ContextVerbs, Protocol):
         times: AnyTimes = None,
         form: AddressForm = WHOLE_ADDRESS,
         check_wanted: Callable[[], None] = always,
-    ) -> DeviceAnswers:
-        """As ``ContextVerbs.symbolize``; ``check_wanted`` is called now and then, and raises when nobody waits any more."""
-        ...
+    ) -> DeviceAnswers: ...
 
 
 class AliasVerbs(Protocol):
