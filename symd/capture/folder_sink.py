@@ -110,10 +110,8 @@ class FolderSink:
             )
         self._room -= size
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        with private_lock(self.folder / LOCK):  # the list itself others may read, and so lock
-            yield
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return private_lock(self.folder / LOCK)  # the list itself others may read, and so lock
 
     def _keep(self, data: bytes) -> str:
         """The module's digest, after its file is there."""

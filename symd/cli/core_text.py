@@ -41,8 +41,8 @@ def core_lines(dump: CoreDump, files: Mapping[str, str]) -> Iterator[str]:
         yield f"  code {image.name}{f' ({image.target})' if image.target else ''}, {lines}"
         yield from (f"    note: {note}" for note in image.notes)
     if len(shown) < len(dump.images):
-        more = len(dump.images) - len(shown)
-        yield f"  code of {more} more module{'' if more == 1 else 's'}, in which no thread had stopped"
+        more = counted(len(dump.images) - len(shown), "more module")
+        yield f"  code of {more}, in which no thread had stopped"
     yield from (f"  note: {_with_files(note, files)}" for note in dump.notes)
     if not dump.stacks:
         yield "  no stopped warps or waves"
