@@ -10,11 +10,13 @@ import click
 
 from symd.answers_json.cores import core_json, stack_json
 from symd.api import Symbolizer
+from symd.cli.core_names import readable_frames, readable_names
 from symd.cli.core_text import core_lines
+from symd.cli.demangle import Demangler
 from symd.cli.input import is_regular_file
 from symd.cli.left_out import say_left_out
 from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import complete_files, example, file_verb
+from symd.cli.options import complete_files, demangle_option, example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
 from symd.errors import SymdError
@@ -39,8 +41,15 @@ from symd.model.cores import CoreDump
     default=None,
     help="Whether to open files that the dump names; with --server they are sent to it.  [default: without --server]",
 )
+@demangle_option
 def command(
-    file: str, server: str | None, limits: Limits, as_json: bool, modules: tuple[str, ...], files: bool | None
+    file: str,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    modules: tuple[str, ...],
+    files: bool | None,
+    demangle: bool,
 ) -> None:
     """Show every stopped warp or wave of a GPU core dump: its fault, its PC, its call stack with inlined frames, and the
     variables that the dump's registers give a value for. Lanes, warps and blocks with the same stack are put together.
@@ -49,6 +58,7 @@ def command(
     MODULE that has the same code, or by the file that the dump says they were loaded from, where that is here. With
     --server these files stay here unless --files is given; then those with the same code are sent.
     """
+    demangler = Demangler(limits) if demangle else None
     with open_symbolizer(server, limits) as symbolizer:
         digest = add_module(symbolizer, file, server, limits)
         others = [add_module(symbolizer, each, server, limits) for each in modules]
@@ -62,6 +72,8 @@ def command(
                 dump = symbolizer.core(digest, [*others, *named])
         except SymdError as error:
             raise error.prefix_where(file) from None
+    if demangler is not None:
+        dump = (readable_frames if as_json else readable_names)(dump, demangler)
     if as_json:
         write_json(core_json(dump))
         for stack in dump.stacks:

@@ -30,10 +30,10 @@ class Demangler:
 
     def learn(self, names: Iterable[str]) -> None:
         """Look up many names in one go."""
-        new = [name for name in dict.fromkeys(names) if name.startswith("_Z") and name not in self._known]
-        new = [name for name in new if name.isprintable() and " " not in name]
+        new = {name: _own(name) for name in names if name not in self._known}
+        new = {name: own for name, own in new.items() if own.startswith("_Z") and own.isprintable() and " " not in own}
         if new:
-            self._known.update(zip(new, self._ask(new), strict=True))
+            self._known.update(zip(new, self._ask(list(new.values())), strict=True))
 
     def names(self, names: Iterable[str]) -> dict[str, str]:
         """Each mangled name that can be read, as it was written."""
@@ -43,8 +43,16 @@ class Demangler:
 
     def answers(self, answers: Sequence[Answer]) -> list[Answer]:
         """The answers with each frame's function as its linkage name says it, where that is a mangled one."""
-        self.learn(_mangled(frame) for answer in answers for frame in answer.frames)
-        return [answer._replace(frames=tuple(map(self._frame, answer.frames))) for answer in answers]
+        self.learn_frames(frame for answer in answers for frame in answer.frames)
+        return [answer._replace(frames=self.frames(answer.frames)) for answer in answers]
+
+    def learn_frames(self, frames: Iterable[Frame]) -> None:
+        """Look up the names of many frames in one go."""
+        self.learn(map(_mangled, frames))
+
+    def frames(self, frames: Sequence[Frame]) -> tuple[Frame, ...]:
+        """The frames with each function as its linkage name says it, of the names that were looked up."""
+        return tuple(map(self._frame, frames))
 
     def _frame(self, frame: Frame) -> Frame:
         readable = self._known.get(_mangled(frame))
@@ -66,6 +74,11 @@ class Demangler:
                 f"the demangler answered {len(answers)} of {len(names)} names", where=self._program, hint=_HINT
             )
         return answers
+
+
+def _own(name: str) -> str:
+    """Where NVIDIA's tools fold a function into a kernel its name follows the last "$"."""
+    return name.rpartition("$")[2] if name.startswith("$") else name
 
 
 def _mangled(frame: Frame) -> str:

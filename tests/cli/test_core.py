@@ -10,8 +10,11 @@ import pytest
 
 from symd.cli.input import is_regular_file
 from tests.builders.amdgpu_core import AmdgpuCore
+from tests.builders.cuda_core import CudaCore
 from tests.builders.elf import build_elf
+from tests.builders.relocated_cubin import relocated
 from tests.cli.conftest import ROOT, Run
+from tests.tools import require
 
 DUMP = ROOT / "samples" / "cores" / "bin" / "illegal_address.nvcudmp"
 CUBIN = ROOT / "samples" / "cuda" / "bin" / "raycast.sm_90.debug.cubin"
@@ -51,6 +54,45 @@ def test_the_json(run: Run) -> None:
     assert (call["kind"], call["symbol"], call["offset"]) == ("return", "_Z11distance_tofff", 0xA6F)
     assert [(each["function"], each["line"]) for each in call["frames"]] == [("distance_to", 21)]
     assert first["variables"][0]["values"] == ["1.03906274"]
+
+
+@pytest.fixture
+def line_build(tmp_path: Path) -> Path:
+    """A warp that stopped in an inlined call of a -lineinfo build, whose only names are mangled."""
+    loaded = relocated((CUBIN.parent / "raycast.sm_90.lines.cubin").read_bytes(), 0x7F00_0000_0000)
+    kernel = loaded.text[".text._Z5probePfPK6float3"]
+    made = CudaCore(580)
+    gpu = made.device(number=0, name="Some GPU", sm="sm_90")
+    made.module(made.context(gpu), handle=0x77, relocated=loaded.data)
+    made.grid(gpu, number=1, entry=kernel, module=0x77)
+    warp = made.warp(made.block(made.sm(gpu, number=0), grid=1, index=(0, 0, 0)), number=0)
+    made.lane(warp, number=0, pc=kernel + 0x210, thread=(0, 0, 0))
+    dump = tmp_path / "lines.nvcudmp"
+    dump.write_bytes(made.build())
+    return dump
+
+
+def test_names_as_they_were_written(run: Run, line_build: Path) -> None:
+    require("c++filt")
+    assert run("core", "-C", line_build).out.splitlines()[4:] == [
+        "probe(float*, float3 const*), grid 1, device 0: active",
+        "  1 thread: block (0,0,0) SM 0 warp 0 lanes 0",
+        "  #0 0x00007f0000000210 squared(float, float, float) at /tmp/symd-cuda/raycast.cu:13",
+        "       (inlined by) distance_to(float, float, float) at /tmp/symd-cuda/raycast.cu:20",
+    ]
+    assert "#0 0x00007f0000000210 _Z7squaredfff at" in run("core", line_build).out
+
+
+def test_names_in_json_are_those_of_frames(run: Run, line_build: Path) -> None:
+    """Kernels and symbols stay what one asks by, as in ``symbolize -C --json``."""
+    require("c++filt")
+    _, stack = run("core", "-C", "--json", line_build).json
+    (call,) = stack["calls"]
+    assert [each["function"] for each in call["frames"]] == [
+        "squared(float, float, float)",
+        "distance_to(float, float, float)",
+    ]
+    assert (stack["kernel"], call["symbol"]) == ("_Z5probePfPK6float3", "$_Z5probePfPK6float3$_Z11distance_tofff")
 
 
 def test_info_and_symbolize_take_the_dump_as_a_module(run: Run) -> None:

@@ -34,6 +34,12 @@ def test_names_are_read_and_those_that_cannot_be_stay_as_they_are() -> None:
     assert Demangler().names(MANGLED) == {"_Z4vaddi": "vadd(int)", "_ZN1a1bEv": "a::b()", "_Z": "_Z"}
 
 
+def test_a_function_that_was_folded_into_a_kernel() -> None:
+    require("c++filt")
+    folded = "$_Z5probePfPK6float3$_Z11distance_tofff"
+    assert Demangler().names([folded, "$__internal_0_$__cuda_sm20_rcp"]) == {folded: "distance_to(float, float, float)"}
+
+
 def test_each_name_is_asked_for_once(filt, tmp_path: Path) -> None:
     demangler = filt(f"echo run >> {tmp_path}/runs; exec {shutil.which('cat')}")
     for _ in range(2):
