@@ -26,6 +26,7 @@ from symd.daemon_config import Config
 from symd.disasm import llvm, nvidia, spirv
 from symd.disasm.installed import chosen_folders, library
 from symd.drivers import DriverReport, survey
+from symd.drivers.cuda import cuda_report
 from symd.errors import SymdError
 
 _DAEMON_SECONDS = 5.0
@@ -88,14 +89,15 @@ def command(driver_root: str | None, as_json: bool) -> int:
 
     Exit code 1: no driver answers, not even simulated, so that symd grab cannot work.
     """
-    drivers = survey(driver_root)
+    answering = survey(driver_root)
+    drivers = [*answering, cuda_report()]
     daemon = daemon_report()
     tools = [look_for(tool) for tool in TOOLS]
     if as_json:
         write_json(_report(drivers, tools) | {"daemon": daemon})
     else:
         _print(drivers, tools, daemon)
-    return 0 if any(report.devices for report in drivers) else NO
+    return 0 if any(report.devices for report in answering) else NO
 
 
 def look_for(tool: Tool) -> ToolReport:

@@ -12,6 +12,8 @@ from tests.cli.conftest import Run
 GOOD = DriverReport("opencl", "dg2", "Driver 1", ("Device A",))
 BAD = DriverReport("level-zero", None, problem="no loader", hint="apt-get install libze1")
 
+CUDA = DriverReport("cuda", None, "580.65, CUDA 13.0", ("NVIDIA H100",))
+
 
 @pytest.fixture
 def drivers(monkeypatch: pytest.MonkeyPatch) -> list[DriverReport]:
@@ -21,6 +23,7 @@ def drivers(monkeypatch: pytest.MonkeyPatch) -> list[DriverReport]:
         return reports
 
     monkeypatch.setattr("symd.cli.doctor.survey", survey)
+    monkeypatch.setattr("symd.cli.doctor.cuda_report", lambda: CUDA)
     return reports
 
 
@@ -72,8 +75,15 @@ def test_json_has_drivers_and_tools(run: Run, drivers: list[DriverReport]):
 
 
 def test_no_driver_at_all_is_a_no(run: Run, drivers: list[DriverReport]):
+    """symd grab has no use for CUDA's."""
     drivers.remove(GOOD)
     assert run("doctor").code == 1
+
+
+def test_nvidia_devices_are_named_too(run: Run, drivers: list[DriverReport]) -> None:
+    (row,) = [line for line in run("doctor").out.splitlines() if line.startswith("cuda")]
+    assert row.split() == ["cuda", "hardware", "580.65,", "CUDA", "13.0", "NVIDIA", "H100"]
+    assert run("doctor", "--json").json[0]["drivers"][-1]["devices"] == ["NVIDIA H100"]
 
 
 def test_a_tool_that_is_not_here_has_a_hint(run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch):
