@@ -117,6 +117,8 @@ def _is_text(file: str) -> bool:
 def _about_files(module: OpenModule, file: str) -> str:
     """What to do where a module has no source file of a name."""
     objects = module.summary().objects
+    if not objects:
+        return f"there is no code object in {file}" + "".join(f"; {note}" for note in module.summary().notes)
     if all(each.debug == DebugScheme.NONE for each in objects):
         return f"{file} has no debug data, and so no source files: compile with {compile_flags(objects)}"
     return f"symd names --kind file {quote(file)} '*' shows the source files"

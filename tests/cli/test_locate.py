@@ -164,6 +164,15 @@ def test_without_debug_data_there_is_no_source_file_to_look_for(run: Run) -> Non
     assert outcome.code == 1
 
 
+def test_a_fat_binary_without_machine_code_says_what_it_has(run: Run) -> None:
+    file = ROOT / "samples" / "cuda" / "bin" / "saxpy.lto.fatbin"
+    outcome = run("locate", file, "saxpy.cu:3")
+    assert outcome.code == 1
+    assert outcome.err.startswith(
+        f"symd: there is no code object in {file}; LTO entry lto_90 at byte 16: skipped, it holds NVVM IR"
+    )
+
+
 def test_a_source_file_like_no_other_says_how_to_see_the_files(run: Run, sample: Path):
     outcome = run("locate", sample, "zzz.cl:1")
     assert outcome.err == f"symd: symd names --kind file {sample} '*' shows the source files\n"

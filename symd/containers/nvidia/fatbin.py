@@ -24,6 +24,7 @@ NAME = "cuda-fatbin"
 MAGIC = b"\x50\xed\x55\xba"
 PTX, ELF, LTO = 1, 2, 8
 KINDS = {PTX: "PTX", ELF: "ELF", LTO: "LTO"}
+_WITHOUT_CODE = {LTO: "NVVM IR and no machine code, which linking makes of it (nvcc -dlto, nvlink)"}
 DEBUG, LZ4, ZSTD, ARCHITECTURE_SPECIFIC, FAMILY_SPECIFIC = 0x2, 0x2000, 0x8000, 0x100000, 0x200000
 _HEADER = struct.Struct("<HHIQIIHHIIIQQQ")
 
@@ -104,10 +105,11 @@ def _skipped(entries: Sequence[FatbinEntry]) -> Iterator[str]:
         kinds.setdefault(entry.kind, []).append(entry)
     for kind, found in kinds.items():
         if len(found) == 1:
-            yield f"{found[0].label}: skipped, it holds no machine code"
+            yield f"{found[0].label}: skipped, it holds {_WITHOUT_CODE.get(kind, 'no machine code')}"
         else:
             targets = ", ".join(dict.fromkeys(entry.target for entry in found))
-            yield f"{len(found)} {_kind_name(kind)} entries ({targets}): skipped, they hold no machine code"
+            held = _WITHOUT_CODE.get(kind, "no machine code")
+            yield f"{len(found)} {_kind_name(kind)} entries ({targets}): skipped, they hold {held}"
 
 
 def _kind_name(kind: int) -> str:

@@ -62,7 +62,10 @@ def test_the_samples_are_really_compressed_as_their_names_say(name):
     ("name", "note"),
     [
         ("saxpy.ptx.fatbin", "PTX entry compute_90 at byte 16: skipped, it holds no machine code"),
-        ("saxpy.lto.fatbin", "LTO entry lto_90 at byte 16: skipped, it holds no machine code"),
+        (
+            "saxpy.lto.fatbin",
+            "LTO entry lto_90 at byte 16: skipped, it holds NVVM IR and no machine code, which linking makes of it (nvcc -dlto, nvlink)",
+        ),
     ],
 )
 def test_ptx_and_lto_are_named_and_never_expanded(name, note):
@@ -82,7 +85,7 @@ def test_many_entries_without_machine_code_are_one_note_for_each_kind():
     contents = samples.read_fatbin(container(*ptx, entry(b"\x7fELF...."), entry(b"x" * 8, kind=fatbin.LTO, arch=90)))
     assert contents.notes == (
         "3 PTX entries (compute_80, compute_90): skipped, they hold no machine code",
-        "LTO entry lto_90 at byte 304: skipped, it holds no machine code",
+        "LTO entry lto_90 at byte 304: skipped, it holds NVVM IR and no machine code, which linking makes of it (nvcc -dlto, nvlink)",
     )
 
 
