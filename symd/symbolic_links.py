@@ -53,6 +53,18 @@ def resolved(path: Path) -> Path:
             _check_owner(folder, link)
 
 
+def still_resolved(path: Path) -> Path:
+    """``path``, as ``resolved`` gave it a while ago. Raises ``FailedPrecondition`` where a link stands on its way by now, and OSError."""
+    leads = resolved(path)
+    if leads != path:
+        raise FailedPrecondition(
+            f"a symbolic link to {leads} was put on the way meanwhile",
+            where=str(path),
+            hint="name the folder that is meant",
+        )
+    return path
+
+
 def _check_owner(folder: Path, link: Path) -> None:
     status = folder.stat()
     if status.st_mode & stat.S_IWOTH and link.lstat().st_uid not in (0, os.geteuid(), status.st_uid):

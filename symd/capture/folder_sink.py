@@ -23,7 +23,7 @@ from symd.capture.event_json import begins_event, event_line, event_of_line
 from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.private_lock import private_lock
-from symd.symbolic_links import resolved
+from symd.symbolic_links import resolved, still_resolved
 from symd.system_reason import system_reason
 
 EVENTS: Final = "captures.jsonl"
@@ -45,11 +45,12 @@ class FolderSink:
     """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses, InvalidInput where
     the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads there (``symbolic_links.resolved``)."""
 
-    def __init__(self, folder: Path, most: int = _UNBOUNDED) -> None:
-        """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded."""
+    def __init__(self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True) -> None:
+        """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded. Without ``follow_links`` the
+        folder was resolved before, and FailedPrecondition is raised where a link stands on the way now."""
         self._room = most
         try:
-            self.folder = folder = resolved(folder)
+            self.folder = folder = resolved(folder) if follow_links else still_resolved(folder)
             folder.mkdir(parents=True, exist_ok=True)
             self._modules = own_folder(folder / MODULES)
             self._events = _opened(folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)

@@ -25,6 +25,7 @@ from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.plurals import counted
 from symd.output_file import writing
+from symd.symbolic_links import still_resolved
 from symd.system_reason import system_reason
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def command(
     run = make_run_folder()
     sent: Sent | None = None
     try:
-        lines = chosen.folder if debug_lines else None
+        lines = chosen if debug_lines else None
         environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines, limits)
         ending, counts, sent = _captured(program, environment | simulated, run, chosen, limits)
     except ProgramNotStarted as error:
@@ -138,14 +139,16 @@ def command(
 
 
 def _environment(
-    program: str, wanted: Sequence[CaptureWay], run: RunFolder, lines: Path | None, limits: Limits
+    program: str, wanted: Sequence[CaptureWay], run: RunFolder, lines: Destination | None, limits: Limits
 ) -> dict[str, str]:
-    """The program's environment; ``lines`` is the folder of captures where lines are asked for."""
+    """The program's environment; ``lines`` is where captures go where lines are asked for."""
     ways = chosen_ways(wanted, program_file(program, os.environ))
-    sources = lines / SOURCES if lines is not None else None
-    if sources is not None:
+    sources = lines.folder / SOURCES if lines is not None else None
+    if lines is not None and sources is not None:
         with writing(sources, "choose another --out"):
-            sources.parent.mkdir(parents=True, exist_ok=True)
+            if lines.named:
+                still_resolved(lines.folder)
+            lines.folder.mkdir(parents=True, exist_ok=True)
             sources = own_folder(sources)
     try:
         return environment_for(ways, _own_environment(), run, sources, limits)
@@ -172,7 +175,8 @@ def _own_environment() -> dict[str, str]:
 def _captured(
     program: Sequence[str], environment: Mapping[str, str], run: RunFolder, chosen: Destination, limits: Limits
 ) -> tuple[ForegroundEnding, CaptureCounts, Sent | None]:
-    with FolderSink(chosen.folder, limits.capture_bytes) as folder, signals_held() as mask:
+    kept = FolderSink(chosen.folder, limits.capture_bytes, follow_links=not chosen.named)
+    with kept as folder, signals_held() as mask:
         forwarding = ForwardingSink(folder)
         sink = OneAtATime(forwarding)
         receiver = Receiver(run, sink, limits)

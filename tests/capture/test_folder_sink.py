@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from symd.capture.folder_sink import EVENTS, LOCK, MODULES, FolderSink, events_of
-from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable
+from symd.errors import DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
     BuildFailed,
@@ -232,3 +232,17 @@ def test_a_lock_that_is_another_users_is_told(tmp_path: Path) -> None:
     os.chown(tmp_path / LOCK, 65534, 65534)
     with pytest.raises(StoreUnavailable, match="its lock is a file that others may open"):
         FolderSink(tmp_path)
+
+
+def test_a_folder_that_was_resolved_is_not_followed_elsewhere(tmp_path: Path) -> None:
+    """Between the two somebody may put a link in its place."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    out = tmp_path / "out"
+    FolderSink(out, follow_links=False).close()
+    out.rename(tmp_path / "was")
+    out.symlink_to(elsewhere)
+    with pytest.raises(FailedPrecondition, match=f"a symbolic link to {elsewhere} was put on the way") as caught:
+        FolderSink(out, follow_links=False)
+    assert caught.value.where == str(out)
+    assert not any(elsewhere.iterdir())

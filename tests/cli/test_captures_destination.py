@@ -15,6 +15,7 @@ from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import MODULES, FolderSink
 from symd.capture.forward import SENT
 from symd.capture.receiver import CaptureCounts
+from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.cli import captures_destination
 from symd.cli.captures_destination import Destination, RefusalsToldSink, destination, send_waiting
 from symd.cli.run import where
@@ -23,6 +24,7 @@ from symd.engine import Engine
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound
 from symd.store import Store
 from tests.capture.test_folder_sink import write
+from tests.cli.conftest import Run
 
 NOBODY = 65534
 ADDRESS = "unix:/there"
@@ -130,3 +132,20 @@ def anothers_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     return home
+
+
+@pytest.mark.parametrize("options", [(), ("--debug-lines",)])
+def test_a_link_that_is_put_in_the_place_of_the_folder_meanwhile(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def put_then_make() -> RunFolder:
+        out.symlink_to(elsewhere)
+        return make_run_folder()
+
+    monkeypatch.setattr("symd.cli.run.make_run_folder", put_then_make)
+    done = run("run", "--way", "folder", *options, "--out", out, "--", "/bin/true")
+    assert (done.code, "a symbolic link" in done.err) == (3, True)
+    assert not any(elsewhere.iterdir())
