@@ -60,15 +60,19 @@ from symd.model.arguments import (
     checked_bytes,
     checked_column,
     checked_files,
+    checked_kernel,
     checked_level,
     checked_line,
     checked_modules,
     checked_name,
     checked_names,
+    checked_object,
     checked_part,
+    checked_path,
     checked_queries,
     checked_query,
     checked_rules,
+    checked_section,
     checked_timeout,
 )
 from symd.model.breakpoints import Breakpoint, Event, Located, checked_breakpoints
@@ -471,7 +475,7 @@ class AsyncClient:
 
     async def object_data(self, digest: ModuleName, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
-        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=path)
+        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=checked_object(path))
         stream = self._calls.stream(self._calls.stubs.modules.ReadCodeObject, request)
         return b"".join([response.chunk async for response in stream])
 
@@ -479,7 +483,9 @@ class AsyncClient:
         self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
     ) -> AsyncIterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
-        request = GetLineTableRequest(name=checked_module_name(digest), path=path, level=to_level(checked_level(level)))
+        request = GetLineTableRequest(
+            name=checked_module_name(digest), path=checked_path(path), level=to_level(checked_level(level))
+        )
         async for group in _by_header(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request)):
             for table in from_chunks(group):
                 yield table
@@ -490,7 +496,7 @@ class AsyncClient:
         """Frames for each query, in order."""
         if type(queries) is list and len(queries) == 1 and not as_written:
             return RowAnswers((await self.symbolize_one(digest, queries[0], path),))
-        column = address_column(queries)
+        path, column = checked_path(path), address_column(queries)
         if column is not None:
             return await self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, asked = checked_module_name(digest), checked_queries(queries)
@@ -511,7 +517,7 @@ class AsyncClient:
 
     async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        asked = one_question(checked_module_name(digest), checked_query(query), path)
+        asked = one_question(checked_module_name(digest), checked_query(query), checked_path(path))
         return from_answers((await self._calls.one(self._calls.stubs.symbolize_bytes, asked)).answers, 1)[0]
 
     async def symbolize_column(
@@ -528,6 +534,7 @@ class AsyncClient:
 
         Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
         name, column = checked_module_name(digest), checked_column(values)
+        kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         tables = self._tables.of(checked_name(digest))
         known = list(tables.known)
 
@@ -558,7 +565,7 @@ class AsyncClient:
         rules: Sequence[PathRule] = (),
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
-        line = checked_line(where)
+        line, path = checked_line(where), checked_path(path)
         within = None if path is None else ObjectPath(path)
         asked = to_breakpoint(Breakpoint("", line, every_address, within, checked_rules(rules)))
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
@@ -609,13 +616,13 @@ class AsyncClient:
 
     async def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
-        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), path)
+        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), checked_path(path))
         stream = self._calls.pages(self._calls.stubs.names.FindNames, request)
         return [from_item(each) async for page in stream for each in page.items]
 
     async def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
         """The variables in scope at one place, read where the daemon is."""
-        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), path)
+        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), checked_path(path))
         return from_variables_response(await self._calls.one(self._calls.stubs.variables.GetVariables, request))
 
     async def listing(
@@ -638,7 +645,7 @@ class AsyncClient:
     async def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
         found: list[SourceText] = []
-        files = checked_files(files)
+        files, path = checked_files(files), checked_path(path)
         for start in range(0, len(files), FILES):
             some = files[start : start + FILES]
             request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)

@@ -56,15 +56,19 @@ from symd.model.arguments import (
     checked_bytes,
     checked_column,
     checked_files,
+    checked_kernel,
     checked_level,
     checked_line,
     checked_modules,
     checked_name,
     checked_names,
+    checked_object,
     checked_part,
+    checked_path,
     checked_queries,
     checked_query,
     checked_rules,
+    checked_section,
     checked_timeout,
 )
 from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
@@ -333,7 +337,7 @@ class Client:
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
-        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=path)
+        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=checked_object(path))
         return b"".join(response.chunk for response in self._stream(self._modules.ReadCodeObject, request))
 
     def lines(
@@ -341,7 +345,7 @@ class Client:
     ) -> Iterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
         name = checked_module_name(digest)
-        request = GetLineTableRequest(name=name, path=path, level=to_level(checked_level(level)))
+        request = GetLineTableRequest(name=name, path=checked_path(path), level=to_level(checked_level(level)))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
     def symbolize(
@@ -350,7 +354,7 @@ class Client:
         """Frames for each query, in order."""
         if type(queries) is list and len(queries) == 1 and not as_written:
             return RowAnswers((self.symbolize_one(digest, queries[0], path),))
-        column = address_column(queries)
+        path, column = checked_path(path), address_column(queries)
         if column is not None:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, queries = checked_module_name(digest), checked_queries(queries)
@@ -367,7 +371,7 @@ class Client:
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        asked = one_question(checked_module_name(digest), checked_query(query), path)
+        asked = one_question(checked_module_name(digest), checked_query(query), checked_path(path))
         return from_answers(self._call(self._symbolize_bytes, asked).answers, 1)[0]
 
     def symbolize_column(
@@ -384,6 +388,7 @@ class Client:
 
         Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
         name, values = checked_module_name(digest), checked_column(values)
+        kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         tables = self._tables.of(checked_name(digest))
         known = list(tables.known)
 
@@ -414,7 +419,7 @@ class Client:
         rules: Sequence[PathRule] = (),
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
-        where = checked_line(where)
+        where, path = checked_line(where), checked_path(path)
         asked = to_breakpoint(
             Breakpoint("", where, every_address, None if path is None else ObjectPath(path), checked_rules(rules))
         )
@@ -446,12 +451,12 @@ class Client:
 
     def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
-        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), path)
+        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), checked_path(path))
         return [from_item(each) for page in self._pages(self._names.FindNames, request) for each in page.items]
 
     def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
         """The variables in scope at one place, read where the daemon is."""
-        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), path)
+        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), checked_path(path))
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
     def listing(
@@ -471,7 +476,7 @@ class Client:
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
         found: list[SourceText] = []
-        files = checked_files(files)
+        files, path = checked_files(files), checked_path(path)
         for start in range(0, len(files), FILES):
             some = files[start : start + FILES]
             request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)

@@ -33,15 +33,19 @@ from symd.model.arguments import (
     checked_bytes,
     checked_column,
     checked_files,
+    checked_kernel,
     checked_level,
     checked_line,
     checked_modules,
     checked_name,
     checked_names,
+    checked_object,
     checked_part,
+    checked_path,
     checked_queries,
     checked_query,
     checked_rules,
+    checked_section,
 )
 from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
 from symd.model.cores import CoreDump
@@ -216,7 +220,7 @@ class Engine:
         return self._indexes.whole(checked_name(digest)).summary
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
-        return self._indexes.ask(checked_name(digest), ObjectBytes(path))
+        return self._indexes.ask(checked_name(digest), ObjectBytes(checked_object(path)))
 
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
         with self.store.scratch() as file:
@@ -237,7 +241,7 @@ class Engine:
     def lines(
         self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
     ) -> Iterator[LineTable]:
-        digest, level = checked_name(digest), checked_level(level)
+        digest, path, level = checked_name(digest), checked_path(path), checked_level(level)
         index = self._indexes.whole(digest)
         return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
 
@@ -250,7 +254,7 @@ class Engine:
         as_written: bool = False,
         check_wanted: Callable[[], None] = always,
     ) -> Answers:
-        column = address_column(queries)
+        path, column = checked_path(path), address_column(queries)
         if column is not None:
             return self.symbolize_column(digest, column, path=path, as_written=as_written, check_wanted=check_wanted)
         asked = checked_queries(queries)
@@ -260,7 +264,7 @@ class Engine:
     def symbolize_one(
         self, digest: ModuleName, query: AnyQuery, path: str | None = None, check_wanted: Callable[[], None] = always
     ) -> Answer:
-        digest, asked = checked_name(digest), checked_query(query)
+        digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         index = self._open_index(digest)
         if index is None:
             first = self.first_answer(digest, asked, path)
@@ -298,6 +302,7 @@ class Engine:
         check_wanted: Callable[[], None] = always,
     ) -> Answers:
         effort = Effort(self.limits, check_wanted)
+        kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
         column = checked_column(values)
@@ -316,7 +321,7 @@ class Engine:
         return locate(
             self._indexes.whole(checked_name(digest)),
             checked_line(where),
-            path,
+            checked_path(path),
             every_address=every_address,
             rules=checked_rules(rules),
             check_wanted=check_wanted,
@@ -352,10 +357,12 @@ class Engine:
         path: str | None = None,
         check_wanted: Callable[[], None] = always,
     ) -> Sequence[NamedItem]:
-        return find_names(self._indexes.whole(checked_name(digest)), checked_names(wanted), path, check_wanted)
+        return find_names(
+            self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_wanted
+        )
 
     def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
-        name = checked_name(digest)
+        name, path = checked_name(digest), checked_path(path)
 
         def read(within: str, section: int, offset: int) -> Visible | str:
             return self._indexes.ask(name, VariablesAt(within, section, offset))
@@ -408,7 +415,7 @@ class Engine:
         return self._indexes.ask(digest, VariablesAtEach(path, tuple(places)))
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        digest = checked_name(digest)
+        digest, path = checked_name(digest), checked_path(path)
         found = self._indexes.ask(digest, CarriedSources(tuple(checked_files(files)), path))
         return with_named(found, self._indexes.whole(digest), path)
 

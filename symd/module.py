@@ -29,9 +29,11 @@ from symd.model.arguments import (
     AnyQuery,
     ModuleName,
     checked_column,
+    checked_kernel,
     checked_level,
     checked_name,
     checked_query,
+    checked_section,
     is_one_query,
 )
 from symd.model.breakpoints import Located
@@ -179,6 +181,7 @@ class Module:
     ) -> Answer | Answers:
         if kernel is not None and section is not None:
             raise BadQuery("offsets count from a kernel's start or from a section's, not from both", hint="give one")
+        kernel, section = checked_kernel(kernel), checked_section(section)
         if _is_one(offsets):
             (offset,) = checked_column([offsets]).tolist()  # type: ignore[list-item] # it says what is wrong
             if kernel is not None:
@@ -194,6 +197,7 @@ class Module:
     ) -> list[LineTable]:
         """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel. Raises
         KernelNotFound."""
+        kernel = checked_kernel(kernel)
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)

@@ -168,7 +168,41 @@ def checked_modules(modules: Iterable[ModuleName]) -> list[str]:
 
 def checked_part(part: ListingPart) -> ListingPart:
     """Raises BadQuery for what is no part of a module."""
-    return of_kind(part, ListingPart, 'one kernel is ListingPart(kernel="vadd"), of symd.model.listings')
+    of_kind(part, ListingPart, 'one kernel is ListingPart(kernel="vadd"), of symd.model.listings')
+    checked_path(part.path)
+    checked_kernel(part.kernel)
+    if part.target is not None and not isinstance(part.target, str):
+        raise BadQuery(f"{kind_of(part.target)} is not the name of a device", hint='pass a text such as "dg2"')
+    return part
+
+
+def checked_path(path: str | None) -> str | None:
+    """Raises BadQuery for what is no path of a code object; None: all of them."""
+    return None if path is None else checked_object(path)
+
+
+def checked_object(path: object) -> str:
+    """Raises BadQuery for what is no path of a code object."""
+    if not isinstance(path, str):
+        hint = "pass a text such as module.objects[0].path, of one code object"
+        raise BadQuery(f"{kind_of(path)} is not the path of a code object", hint=hint)
+    return path
+
+
+def checked_kernel(kernel: str | None) -> str | None:
+    """Raises BadQuery for what is no name of a kernel; None: none is named."""
+    if kernel is not None and not isinstance(kernel, str):
+        raise BadQuery(f"{kind_of(kernel)} is not the name of a kernel", hint="pass a text such as kernel.name")
+    return kernel
+
+
+def checked_section(section: str | SupportsIndex | None) -> str | int | None:
+    """Raises BadQuery for what is neither the name nor the number of a section; None: none is named."""
+    if section is None or isinstance(section, str):
+        return section
+    if isinstance(section, (bool, np.bool_)) or not isinstance(section, (int, np.integer)):
+        raise BadQuery(f"{kind_of(section)} is not a section", hint='pass its name, such as ".text", or its number')
+    return int(section)
 
 
 def checked_level(level: LineLevel | str) -> LineLevel:

@@ -22,6 +22,7 @@ from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.contexts import Context
 from symd.model.line_tables import LineLevel
+from symd.model.listings import ListingPart
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -107,6 +108,54 @@ WRONG = {
     "text as form": (lambda s, sha: s.contexts.symbolize("0" * 32, 1, 1, "x"), BadQuery, "is not an AddressForm"),
     "text as alias": (lambda s, sha: s.aliases.add(["x"]), BadQuery, "'x' is not an Alias"),
     "text as last alias": (lambda s, sha: list(s.aliases.of(sha, "x")), BadQuery, "'x' is not an Alias"),
+    "a list as path": (
+        lambda s, sha: s.symbolize(sha, ["8"], [""]),
+        BadQuery,
+        "a list is not the path of a code object",
+    ),
+    "a number as path": (lambda s, sha: s.symbolize(sha, ["8", "16"], 5), BadQuery, "an int is not the path"),
+    "bytes as path of one": (lambda s, sha: s.symbolize_one(sha, 8, b"vadd"), BadQuery, "a bytes is not the path"),
+    "a list as path of a column": (
+        lambda s, sha: s.symbolize_column(sha, np.arange(2), path=[""]),
+        BadQuery,
+        "a list is not the path of a code object (pass a text such as module.objects[0].path",
+    ),
+    "a number as path of an array": (
+        lambda s, sha: s.symbolize(sha, np.arange(2), 5),
+        BadQuery,
+        "an int is not the path",
+    ),
+    "a list as path of lines": (lambda s, sha: list(s.lines(sha, [""])), BadQuery, "a list is not the path"),
+    "a list as path of a line": (lambda s, sha: s.locate(sha, "a.cl:1", [""]), BadQuery, "a list is not the path"),
+    "a list as path of names": (lambda s, sha: s.names(sha, "*", [""]), BadQuery, "a list is not the path"),
+    "a list as path of variables": (lambda s, sha: s.variables(sha, 8, [""]), BadQuery, "a list is not the path"),
+    "a list as path of sources": (lambda s, sha: s.sources(sha, ["a"], [""]), BadQuery, "a list is not the path"),
+    "a list as path of a listing": (
+        lambda s, sha: list(s.listing(sha, ListingPart([""]))),
+        BadQuery,
+        "a list is not the path",
+    ),
+    "nothing as path of data": (lambda s, sha: s.object_data(sha, None), BadQuery, "a NoneType is not the path"),
+    "a number as kernel": (
+        lambda s, sha: s.symbolize_column(sha, [8], kernel=5),
+        BadQuery,
+        "an int is not the name of a kernel (pass a text such as kernel.name)",
+    ),
+    "a list as section": (
+        lambda s, sha: s.symbolize_column(sha, [8], section=[1]),
+        BadQuery,
+        "a list is not a section",
+    ),
+    "a number as kernel of a listing": (
+        lambda s, sha: list(s.listing(sha, ListingPart(None, 5))),
+        BadQuery,
+        "an int is not the name of a kernel",
+    ),
+    "a number as device": (
+        lambda s, sha: list(s.listing(sha, ListingPart(None, None, 5))),
+        BadQuery,
+        "an int is not the name of a device",
+    ),
     "a number as names": (lambda s, sha: s.names(sha, 12), BadQuery, 'write "vadd*"'),
 }
 
