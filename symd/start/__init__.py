@@ -60,13 +60,18 @@ def _piped_answers(arguments: list[str]) -> int | None:
 
 
 def _write(text: str) -> None:
-    """What cannot be written is for the command line to explain, which tries again."""
+    """What cannot be written is for the command line to write once more, or to explain: only that, not what is written already."""
     sys.stdout.flush()
-    data = memoryview(text.encode("utf-8", "backslashreplace"))
+    rest = memoryview(text.encode("utf-8", "backslashreplace"))
     try:
-        while data:
-            data = data[os.write(sys.stdout.fileno(), data) :]
+        while rest:
+            rest = rest[os.write(sys.stdout.fileno(), rest) :]
     except OSError:
-        from symd.cli import main as command_line  # noqa: PLC0415 - hardly ever
+        from symd.cli.command_line import ended  # noqa: PLC0415 - hardly ever
+        from symd.cli.ending import end  # noqa: PLC0415 - likewise
 
-        command_line()
+        def write_rest() -> int:
+            sys.stdout.buffer.write(rest)
+            return 0
+
+        end(ended(write_rest), at_once=True)

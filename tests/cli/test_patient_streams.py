@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from symd.cli.background_log import BackgroundHandler
+from symd.engine import Engine
+from symd.store import Store
 
 SYMD = [sys.executable, "-c", "from symd.start import main; main()"]
 MODULE = str(Path(__file__).parents[2] / "samples/amdgpu/bin/v4-gfx900.co")
@@ -37,6 +40,11 @@ def full() -> Iterator[tuple[int, int]]:
 
 def read_to_the_end(descriptor: int) -> bytes:
     return b"".join(iter(lambda: os.read(descriptor, 1 << 16), b""))
+
+
+def pending(descriptor: int) -> int:
+    """Bytes that wait in a pipe."""
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def let_it_come_to_that(process: subprocess.Popen[bytes]) -> None:
@@ -62,6 +70,27 @@ def test_what_is_written_waits_for_its_reader(full: tuple[int, int], arguments: 
         said = read_to_the_end(reading)
         assert process.wait(SECONDS) == 0
     assert said[SMALLEST_PIPE:] == whole.stdout
+
+
+def test_what_is_written_when_a_stream_ceases_to_wait_is_not_written_again(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    store = tmp_path / "store"
+    with Engine(Store(store, durable=False)) as engine:
+        engine.add(Path(MODULE).read_bytes())
+    asked = [*SYMD, "symbolize", "--store", str(store), MODULE, *["0x1978"] * 200]
+    whole = subprocess.run(asked, stdout=subprocess.PIPE, check=True, timeout=SECONDS).stdout
+    assert len(whole) > 2 * SMALLEST_PIPE
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, SMALLEST_PIPE)
+    with subprocess.Popen(asked, stdout=writing) as process:
+        while pending(reading) < SMALLEST_PIPE:
+            assert process.poll() is None
+            threading.Event().wait(0.01)
+        os.set_blocking(writing, False)
+        os.close(writing)
+        assert read_to_the_end(reading) == whole
+        assert process.wait(SECONDS) == 0
+    os.close(reading)
 
 
 def test_questions_are_waited_for() -> None:
