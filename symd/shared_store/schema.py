@@ -191,5 +191,31 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PERFORM pg_notify('symd_modules', '');
         RETURN NULL; END $$;
     """,
+    # 3: what goes is counted and told once a statement, for the same reason
+    """
+    DROP TRIGGER module_removed ON modules;
+    CREATE OR REPLACE FUNCTION module_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE totals SET bytes = bytes - freed FROM (SELECT sum(size) AS freed FROM gone) AS found WHERE freed > 0;
+        INSERT INTO changes (sequence, kind, sha256)
+            SELECT last + row_number() OVER (ORDER BY sha256), 'removed', sha256 FROM gone, module_log;
+        INSERT INTO unwanted_objects SELECT module_name(sha256), sha256 FROM gone ON CONFLICT DO NOTHING;
+        RETURN NULL; END $$;
+    CREATE TRIGGER module_removed AFTER DELETE ON modules REFERENCING OLD TABLE AS gone
+        FOR EACH STATEMENT EXECUTE FUNCTION module_removed();
+    DROP TRIGGER index_removed ON indexes;
+    CREATE OR REPLACE FUNCTION index_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE totals SET bytes = bytes - freed FROM (SELECT sum(size) AS freed FROM gone) AS found WHERE freed > 0;
+        INSERT INTO unwanted_objects SELECT index_name(sha256, version), sha256 FROM gone ON CONFLICT DO NOTHING;
+        RETURN NULL; END $$;
+    CREATE TRIGGER index_removed AFTER DELETE ON indexes REFERENCING OLD TABLE AS gone
+        FOR EACH STATEMENT EXECUTE FUNCTION index_removed();
+    DROP TRIGGER alias_counted ON aliases;
+    CREATE TRIGGER alias_counted AFTER INSERT ON aliases FOR EACH ROW EXECUTE FUNCTION alias_counted();
+    CREATE FUNCTION aliases_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE totals SET aliases = aliases - fewer FROM (SELECT count(*) AS fewer FROM gone) AS found WHERE fewer > 0;
+        RETURN NULL; END $$;
+    CREATE TRIGGER aliases_removed AFTER DELETE ON aliases REFERENCING OLD TABLE AS gone
+        FOR EACH STATEMENT EXECUTE FUNCTION aliases_removed();
+    """,
 )
 """Step n takes a catalogue of schema n (0: an empty database) to n + 1. Steps are only ever appended."""

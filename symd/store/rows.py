@@ -4,6 +4,7 @@ a module, its indexes, remembered failures and attempts."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from symd.model.identities import Digest
@@ -14,6 +15,10 @@ MAX_FAILURES = 100_000
 """So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
 MAX_EVICTIONS = 10_000
 """So many of the youngest evictions are remembered."""
+_DELETED_AT_ONCE = 500
+"""Modules of one statement."""
+_OF_A_MODULE = ("indexes", "aliases", "modules", "failures")
+"""Tables, in this order: rows that are there still when their module goes are looked for module by module."""
 _OLDER = """
     SELECT sha256, version FROM indexes WHERE sha256 = :sha256 AND version < :version
     AND EXISTS (SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version)
@@ -41,9 +46,11 @@ def insert(connection: Connection, record: ModuleRecord) -> None:
 
 def delete(connection: Connection, digests: Iterable[Digest]) -> None:
     """Drop modules with their failures, aliases and the rows of their indexes; other processes are told (``changes``)."""
-    keys = [(digest,) for digest in digests]
-    connection.executemany("DELETE FROM modules WHERE sha256 = ?", keys)
-    connection.executemany("DELETE FROM failures WHERE sha256 = ?", keys)
+    left = iter(digests)
+    while some := list(islice(left, _DELETED_AT_ONCE)):
+        among = f"IN ({', '.join('?' * len(some))})"
+        for table in _OF_A_MODULE:
+            connection.execute(f"DELETE FROM {table} WHERE sha256 {among}", some)  # noqa: S608 - constants
 
 
 def exists(connection: Connection, digest: str) -> bool:

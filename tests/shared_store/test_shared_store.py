@@ -32,6 +32,8 @@ from symd.errors import (
 )
 from symd.index import VERSION
 from symd.model.contexts import Alias, Context, Load, Unload
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleRecord
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.shared_store.advisory_locks import BUILDING, AdvisoryLocks
@@ -42,7 +44,7 @@ from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.store import SharedStore, index_object, module_object
-from symd.store import context_log
+from symd.store import context_log, rows
 from symd.store.event_batch import BatchChanges, EventBatch
 from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
@@ -54,6 +56,7 @@ LONG = 30.0
 """Seconds after which a word that does not come is given up."""
 _READ = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'loads'"
 _COUNTS = "SELECT n_tup_upd FROM pg_stat_xact_user_tables WHERE relname = 'module_log'"
+_COUNTS_AND_SUMS = "SELECT sum(n_tup_upd) FROM pg_stat_xact_user_tables WHERE relname IN ('module_log', 'totals')"
 Opened = Callable[..., SharedStore]
 
 
@@ -403,6 +406,29 @@ def test_the_logs_number_is_not_counted_up_for_each_entry(database: str) -> None
         (counts,) = connection.execute(_COUNTS).fetchone()
     catalogue.close()
     assert counts == 1
+
+
+def test_what_goes_together_is_counted_and_told_once(database: str) -> None:
+    """As with the log's number: 23 s for 8,000 modules that made room, in which nobody else could write."""
+    catalogue = PostgresCatalogue(Server(database, Limits()))
+    gone = [Digest(hashlib.sha256(b"%d" % each).hexdigest()) for each in range(100)]
+    with catalogue.writing() as connection:
+        for each in gone:
+            rows.insert(connection, ModuleRecord(each, 10, "", "", 0.0))
+            rows.keep_index(connection, each, 1, 5)
+            connection.execute("INSERT INTO aliases VALUES ('', 'kind', ?, ?, NULL)", (each, each))
+    with catalogue.writing() as connection:
+        before = connection.execute(_COUNTS_AND_SUMS).fetchone()[0]
+        rows.delete(connection, gone)
+        counts = connection.execute(_COUNTS_AND_SUMS).fetchone()[0] - before
+        assert counts == 4  # the log's number; bytes of indexes and of modules, aliases
+        assert connection.execute("SELECT * FROM totals").fetchone() == (0, 0, 0)
+        assert connection.execute("SELECT count(*) FROM unwanted_objects").fetchone() == (2 * len(gone),)
+        told = connection.execute("SELECT sequence, kind, sha256 FROM changes ORDER BY sequence").fetchall()
+    with catalogue.reading() as connection:
+        assert connection.execute(catalogue.LAST_ENTRY).fetchone() == (len(gone),)
+    catalogue.close()
+    assert told == [(number, "removed", each) for number, each in enumerate(sorted(gone), 1)]
 
 
 def test_of_a_large_context_a_batch_reads_what_matters_to_it(stores: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
