@@ -332,7 +332,12 @@ class Engine:
         subscription = self.store.module_log.subscribe()
         happenings = ModuleWatcher(self.store, subscription).events(resume_after, only_new=only_new)
         found = breakpoint_events(
-            tuple(breakpoints), happenings, self.store, self._indexes.whole, resumed=bool(resume_after)
+            tuple(breakpoints),
+            happenings,
+            self.store,
+            self._indexes.whole,
+            subscription.is_closed,
+            resumed=bool(resume_after),
         )
         return Watch(found, subscription.close)
 

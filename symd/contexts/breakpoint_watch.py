@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from symd.contexts.device_places import DevicePlaces
 from symd.errors import LimitExceeded, PositionLost, SymdError
@@ -21,21 +22,43 @@ _SILENT = 1000
 """Happenings without an answer after which a position is told all the same: one that is too old is lost."""
 
 
+class _Closed(Exception):
+    """Nobody waits for the answers any more."""
+
+
+class _Asked(NamedTuple):
+    """What each module is asked."""
+
+    breakpoints: Sequence[Breakpoint]
+    opener: Callable[[str], Index]
+    is_closed: Callable[[], bool]
+
+    def answers_of(self, index: Index, digest: Digest) -> list[Resolved]:
+        """Raises _Closed."""
+        return list(resolved(index, digest, self.breakpoints, self._check_open))
+
+    def _check_open(self) -> None:
+        if self.is_closed():
+            raise _Closed
+
+
 def breakpoint_events(
     breakpoints: Sequence[Breakpoint],
     happenings: Iterator[ModuleEvent],
     store: ModuleStore,
     opener: Callable[[str], Index],
+    is_closed: Callable[[], bool],
     *,
     resumed: bool = False,
 ) -> Iterator[Event]:
     """The events of a watch over everything that ``happenings`` tell (``ModuleWatcher``). ``opener`` opens the index of a digest.
-    Raises ``LimitExceeded`` when so much happened that some of it is forgotten; of a watch that is ``resumed`` after a position,
-    ``PositionLost``."""
+    ``is_closed`` says whether the watch has ended: a module takes ten seconds and more for 10,000 breakpoints. Raises ``LimitExceeded`` when so much happened
+    that some of it is forgotten; of a watch that is ``resumed`` after a position, ``PositionLost``."""
+    asked = _Asked(breakpoints, opener, is_closed)
     watching, silent = False, 0
     try:
         for each in happenings:
-            answers = list(_answers(each, breakpoints, store, opener))
+            answers = list(_answers(each, asked, store))
             yield from answers[:-1]
             if answers:
                 yield replace(answers[-1], position=each.position)
@@ -43,6 +66,8 @@ def breakpoint_events(
             if (isinstance(each, CaughtUp) and not watching) or (silent >= _SILENT and each.position):
                 watching, silent = True, 0
                 yield Watching(each.position)
+    except _Closed:
+        return
     except PositionLost as error:
         if resumed:
             raise
@@ -50,17 +75,15 @@ def breakpoint_events(
         raise LimitExceeded(error.message, hint=hint, metadata=error.metadata) from error
 
 
-def _answers(
-    happening: ModuleEvent, breakpoints: Sequence[Breakpoint], store: ModuleStore, opener: Callable[[str], Index]
-) -> Iterator[Resolved]:
+def _answers(happening: ModuleEvent, asked: _Asked, store: ModuleStore) -> Iterator[Resolved]:
     match happening:
         case ModuleAdded(position, digest):
-            yield from _added(breakpoints, digest, opener)
+            yield from _added(asked, digest)
             for loaded in _told_before(store, digest, position):
-                yield from _loaded(breakpoints, loaded, opener)
+                yield from _loaded(asked, loaded)
         case LoadBegan(position, loaded):
             if not _comes_later(store, loaded.load.module, position):
-                yield from _loaded(breakpoints, loaded, opener)
+                yield from _loaded(asked, loaded)
 
 
 def _told_before(store: ModuleStore, digest: Digest, position: str) -> Iterator[LoadInContext]:
@@ -84,23 +107,21 @@ def _comes_later(store: ModuleStore, digest: Digest, position: str) -> bool:
     return not is_told or store.module_log.is_added_after(digest, Position.parsed(position))
 
 
-def _added(breakpoints: Sequence[Breakpoint], digest: Digest, opener: Callable[[str], Index]) -> Iterator[Resolved]:
+def _added(asked: _Asked, digest: Digest) -> Iterator[Resolved]:
     """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all others
     too."""
     try:
-        found = list(resolved(opener(digest), digest, breakpoints))
+        found = asked.answers_of(asked.opener(digest), digest)
     except SymdError:
         return
     yield from found
 
 
-def _loaded(
-    breakpoints: Sequence[Breakpoint], loaded: LoadInContext, opener: Callable[[str], Index]
-) -> Iterator[Resolved]:
+def _loaded(asked: _Asked, loaded: LoadInContext) -> Iterator[Resolved]:
     """The same of a load, with the device addresses that its segments say."""
     try:
-        index = opener(loaded.load.module)
-        found = list(resolved(index, loaded.load.module, breakpoints))
+        index = asked.opener(loaded.load.module)
+        found = asked.answers_of(index, loaded.load.module)
     except SymdError:
         return
     if found:
