@@ -189,6 +189,10 @@ class Compressor:
         yield frame.flush()
 
 
+_ZSTD_HEADER = 18
+"""Bytes that the header of a zstd frame has at most."""
+
+
 def compress(data: bytes) -> Column:
     """Bytes as a compressed column."""
     return compress_parts(len(data), [data])
@@ -211,6 +215,17 @@ def decompress(column: Column, largest: int = LARGEST) -> bytes:
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except (zstandard.ZstdError, MemoryError) as error:
         raise DataLoss(f"has a compressed column that does not open: {error}", where="index file") from error
+
+
+def decompressed_size(column: Column) -> int:
+    """The bytes that a compressed column says it expands to; 0 where ``decompress`` would not believe it."""
+    import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
+
+    try:
+        size: int = zstandard.frame_content_size(column[:_ZSTD_HEADER].tobytes())
+    except zstandard.ZstdError:
+        return 0
+    return size if 0 <= size <= LARGEST else 0
 
 
 class Strings(Sequence[str]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
-from symd.index.format import Column, Strings, decode, decompress
+from symd.index.format import Column, Strings, decode, decompress, decompressed_size
 from symd.index.packing import Unpacked
 from symd.index.point_lookup import (
     ANSWER_BYTES,
@@ -32,6 +32,8 @@ from symd.model.summaries import ModuleSummary
 
 _RANGE_BYTES = 35
 """Bytes that a range takes once all locations and the table of starts were wanted."""
+_SUMMARY_OBJECTS = 3
+"""Bytes that a byte of a packed description takes as objects, about."""
 _OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
 _RANGES_AN_ADDRESS = 4
@@ -153,10 +155,12 @@ class Index:
 
     @property
     def weight(self) -> int:
-        """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out, and the
-        answers that it keeps."""
+        """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out, the
+        answers that it keeps, and its description once somebody looks at it, which in the file is compressed."""
         ranges: int = self._range_count
-        return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + min(ranges, KEPT_ANSWERS) * ANSWER_BYTES
+        kept = min(ranges, KEPT_ANSWERS) * ANSWER_BYTES
+        described = 0 if self._unpacked else decompressed_size(self.columns.summary) * _SUMMARY_OBJECTS
+        return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + kept + described
 
     @cached_property
     def objects(self) -> list[ObjectPath]:

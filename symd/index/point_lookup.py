@@ -26,6 +26,8 @@ KEPT_ANSWERS = 256
 """Of so many ranges an index keeps the answers, and so many pages of them."""
 ANSWER_BYTES = 1000
 """About what a kept answer takes at most, with a page of its own."""
+LEAST_KEPT_TEXT = 16_000
+"""Characters that kept answers may have together, where ANSWER_BYTES for each of as few as there are ranges come to fewer."""
 ANSWER_PAGE_SHIFT = 8
 """An answer page has 1 << ANSWER_PAGE_SHIFT slots: another one than ``packing.PAGE_SHIFT``, of ranges."""
 LAST_IN_PAGE = (1 << ANSWER_PAGE_SHIFT) - 1
@@ -65,7 +67,7 @@ class PointLookup:
     a page get its answer at once."""
 
     __slots__ = (
-        "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",
+        "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_kept_text", "_last_slot", "_most_text", "_owner_column", "_owner_file",
         "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_start_base", "_start_bits",
         "_start_rank", "_start_sorted", "_string_data", "_string_ends", "pages", "shift",
     )  # fmt: skip
@@ -87,6 +89,8 @@ class PointLookup:
         self._string_data = text if text.contiguous else memoryview(text.tobytes())
         self.pages: dict[int, AnswerPage] = {}
         self._kept: dict[int, RangeAnswer] = {}
+        self._kept_text = 0
+        self._most_text = max(min(numbers(Columns.range_count)[0], KEPT_ANSWERS) * ANSWER_BYTES, LEAST_KEPT_TEXT)
 
     def at(self, position: int) -> RangeAnswer:
         """What holds at a text position; positions before the first start belong to range 0."""
@@ -100,14 +104,18 @@ class PointLookup:
         return (page[entry : entry + ENTRIES], page) if entry else self._found(slot)
 
     def _found(self, slot: int) -> tuple[RangeAnswer, AnswerPage]:
-        """The same of a slot whose answer is not kept: it is from now on."""
+        """The same of a slot whose answer is not kept: it is from now on, unless its texts alone are too long for that."""
         number, first, stop = self._range_in_page(slot)
-        if max(len(self._kept), len(self.pages)) >= KEPT_ANSWERS:
-            self._kept.clear()
-            self.pages.clear()
-        answer = self._kept.get(number)
-        if answer is None:
-            answer = self._kept[number] = self._answer(number)
+        answer = self._kept.get(number) or self._answer(number)
+        length = _text_length(answer)
+        if length > self._most_text:
+            return answer, NO_PAGE
+        is_full = number not in self._kept and self._kept_text + length > self._most_text
+        if is_full or max(len(self._kept), len(self.pages)) >= KEPT_ANSWERS:
+            self._forget()
+        if number not in self._kept:
+            self._kept[number] = answer
+            self._kept_text += length
         at = slot >> ANSWER_PAGE_SHIFT
         page = self.pages.get(at)
         if page is None or len(page) == _MOST_IN_PAGE:
@@ -115,6 +123,11 @@ class PointLookup:
         slots = page[2][:first] + bytes((len(page) // ENTRIES,)) * (stop - first) + page[2][stop:]
         page = self.pages[at] = (None, at, slots, *page[ENTRIES:], *answer)
         return answer, page
+
+    def _forget(self) -> None:
+        self._kept.clear()
+        self.pages.clear()
+        self._kept_text = 0
 
     def _range_in_page(self, slot: int) -> tuple[int, int, int]:
         """(the number of the range that a slot is in, its first slot in the page, the one after its last there)."""
@@ -175,3 +188,8 @@ class PointLookup:
             return None
         first, end = self._string_ends[number - 1], self._string_ends[number]
         return str(self._string_data[first:end], "utf-8", "replace") or None
+
+
+def _text_length(answer: RangeAnswer) -> int:
+    _, kernel, frames = answer
+    return len(kernel or "") + sum(len(text or "") for frame in frames for text in frame[:3])

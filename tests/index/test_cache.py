@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from pathlib import Path
 
 from symd.config import Limits
@@ -79,3 +80,22 @@ def test_the_page_asked_last_is_looked_at_first_and_says_what_it_learnt() -> Non
         last = index._last_page
         assert index.answer(ByKernel(kernel, KernelOffset(at))) is not None
         assert index._last_page is last
+
+
+def test_a_description_counts_as_it_is_expanded() -> None:
+    """Notes repeat the name of what they are about, so that a kilobyte of index may expand to megabytes of them."""
+    image = (BIN.parents[1] / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
+    bundle = _bundle(("n" * 50_000, _bundle(*((f"{number}", b"damaged") for number in range(40)), ("good", image))))
+    index = Index(build_index(bundle, Limits()))
+    notes = sum(map(len, index.summary.notes))
+    assert notes > 10 * index.size
+    assert index.weight > notes
+
+
+def _bundle(*entries: tuple[str, bytes]) -> bytes:
+    table, content = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(entries)), b""
+    begin = len(table) + sum(24 + len(name) for name, _ in entries)
+    for name, data in entries:
+        table += struct.pack("<QQQ", begin + len(content), len(data), len(name)) + name.encode()
+        content += data
+    return table + content

@@ -18,6 +18,7 @@ from symd.index.point_lookup import (
     ANSWER_PAGE_SHIFT,
     ENTRIES,
     KEPT_ANSWERS,
+    LEAST_KEPT_TEXT,
     SHARED_NAME_LENGTH,
     SHARED_NAMES,
     PointLookup,
@@ -144,3 +145,18 @@ def test_one_by_one_few_and_many_agree(path: Path) -> None:
     for place in index.sections[:4]:
         address = ByAddress(ObjectAddress(place.address + 4))
         assert symbolize_one(index, address) == symbolize(index, [address])[0]
+
+
+@pytest.mark.parametrize(("text", "most"), [(100, 158), (LEAST_KEPT_TEXT // 2, 1), (LEAST_KEPT_TEXT, 0)])
+def test_answers_of_long_texts_are_not_all_kept(monkeypatch: pytest.MonkeyPatch, text: int, most: int) -> None:
+    """Whoever made the module says how long a name is, and every range in the code of a function has it."""
+
+    def answer(_lookup: PointLookup, number: int) -> tuple[Reason, None, tuple[Frame, ...]]:
+        return Reason.EXACT, None, (Frame(f"{number:0{text}}", None, "f", number, 0, False),)
+
+    monkeypatch.setattr(PointLookup, "_answer", answer)
+    found = point_lookup(list(range(0, 4_000, 4)))
+    for number in range(1000):
+        assert found.at(4 * number)[2][0].line == number
+        kept = {part for page in found.pages.values() for part in page[ENTRIES + 2 :: ENTRIES]}
+        assert bool(most) <= len(kept) <= most
