@@ -122,6 +122,8 @@ class _LineLocations:
         self.locations = index.locations
         self.remapping = Remapping(rules)
         self.slid = slid
+        self._texts: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
         self.owners = Owners(index)
         self.rows = _last_at_address(index, rows)
         self.section = index.rows.section[self.rows].astype(np.int64)
@@ -176,23 +178,37 @@ class _LineLocations:
         return self._made(at, offset, leaf, frame, position)
 
     def _made(self, at: int, offset: int, leaf: int, frame: int, position: tuple[int, int, int]) -> BreakpointLocation:
-        where, strings = self.index.sections[int(self.section[at])], self.index.strings
+        where, text = self.index.sections[int(self.section[at])], self._text
         file, line, column = position
         extent = self.owners.extent(int(self.owner[at]))
         return BreakpointLocation(
             where.path,
-            strings[int(self.locations.kernel[leaf])] or None,
-            extent.name if extent else strings[int(self.locations.function[frame])] or None,
+            text(int(self.locations.kernel[leaf])) or None,
+            extent.name if extent else text(int(self.locations.function[frame])) or None,
             where.section,
             where.section_index,
             SectionOffset(offset),
             ObjectAddress(where.address + offset),
-            self.remapping.of(strings[file]),
+            self._file(file),
             line,
             column,
             bool(self.locations.inlined[frame]),
             self.slid,
         )
+
+    def _text(self, number: int) -> str:
+        """A string, the same object for all locations: there may be as many as rows, and it as long as whoever made the module liked."""
+        found = self._texts.get(number)
+        if found is None:
+            found = self._texts[number] = self.index.strings[number]
+        return found
+
+    def _file(self, number: int) -> str:
+        """The path of a file after the rules, in the same way."""
+        found = self._paths.get(number)
+        if found is None:
+            found = self._paths[number] = self.remapping.of(self._text(number))
+        return found
 
     def _sorted(self, locations: Iterable[BreakpointLocation]) -> tuple[BreakpointLocation, ...]:
         number = {path: at for at, path in enumerate(self.index.objects)}

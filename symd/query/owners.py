@@ -37,6 +37,7 @@ class Owners:
         self._rows, self._start = own[order], start[order]
         self._size = functions.size[self._rows].astype(np.uint64)
         self._owner = owner[self._rows]
+        self._extents: dict[int, Extent] = {}
 
     def position(self, section: Column, offset: Column) -> U64:
         """Text positions of offsets in text sections."""
@@ -82,9 +83,11 @@ class Owners:
         at = self._slot_of.get(owner)
         if at is None:
             return None
-        name = self._index.strings[int(self._functions.name[self._rows[at]])]
-        start = int(self._start[at])
-        return Extent(name or None, start, start + int(self._size[at]))
+        found = self._extents.get(at)
+        if found is None:
+            name, start = self._index.strings[int(self._functions.name[self._rows[at]])], int(self._start[at])
+            found = self._extents[at] = Extent(name or None, start, start + int(self._size[at]))
+        return found
 
     @cached_property
     def _slot_of(self) -> dict[int, int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.addresses import ByKernel, BySection, Query
-from symd.model.answers import Answer, Answers, Candidate
+from symd.model.answers import Answer, Answers, Candidate, TextSection
 from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.service.call import Call
 from symd.service.guard import while_waited_for
@@ -27,8 +29,10 @@ QUERIES_AT_ONCE = 4
 """Queries that may be answered on the event loop."""
 FRAMES_AT_ONCE = 32
 """Frames of an answer that may be written there."""
-ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES = 32, 16, 8
-"""About what an answer, a frame and a candidate take beside their texts."""
+TEXT_AT_ONCE = 64 << 10
+"""Characters of their texts: such an answer is counted nowhere."""
+ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES = 32, 16, 8, 8
+"""About what an answer, a frame, a candidate and a text section take beside their texts."""
 DEVICE_CANDIDATE_BYTES = 96
 """The same of one that names its module."""
 
@@ -63,12 +67,12 @@ def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes 
 def _written_at_once(
     one: Callable[[str, Query, str | None], Answer | None], digest: str, path: str | None, queries: Sequence[Query]
 ) -> bytes | None:
-    """The answers that ``one`` gives; None where it gives none to a query, or one of many frames."""
+    """The answers that ``one`` gives; None where it gives none to a query, or one of many frames or of long texts."""
     response = SymbolizeResponse()
     rows = response.answers
     for query in queries:
         found = one(digest, query, path)
-        if found is None or len(found.frames) > FRAMES_AT_ONCE:
+        if found is None or len(found.frames) > FRAMES_AT_ONCE or _text_size(found) > TEXT_AT_ONCE:
             return None
         add_answer(rows, found)
     return response.SerializeToString()
@@ -133,10 +137,7 @@ class RowRoom:
 
     def taken_by(self, answer: Answer) -> Answer:
         """The answer. Raises ``LimitExceeded`` where there is no room for it."""
-        size = ROW_BYTES
-        for frame in answer.frames:
-            size += FRAME_BYTES + len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
-        self._take(size, "answers")
+        self._take(ROW_BYTES + FRAME_BYTES * len(answer.frames) + _text_size(answer), "answers")
         self.take_candidates(answer.candidates)
         return answer
 
@@ -145,6 +146,11 @@ class RowRoom:
         for each in candidates:
             texts = each.path, each.section, each.kernel, each.function
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
+
+    def take_text_sections(self, sections: Iterable[TextSection]) -> None:
+        """The same for those that columns name."""
+        for each in sections:
+            self._take(SECTION_BYTES + len(each.path) + len(each.section or ""), "text sections")
 
     def take_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
         """The same for what device addresses could mean."""
@@ -165,6 +171,14 @@ class RowRoom:
             )
 
 
+def _text_size(answer: Answer) -> int:
+    """Characters of its texts: whoever made the module says how long those are."""
+    size = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
+    for frame in answer.frames:
+        size += len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
+    return size
+
+
 def check_rows(batch: Batch, limits: Limits) -> None:
     """Raises ``LimitExceeded`` for more answers than are spelled out in one response."""
     count = len(batch.queries) if batch.column is None else len(batch.column.values)
@@ -177,16 +191,19 @@ def check_rows(batch: Batch, limits: Limits) -> None:
 
 
 def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` where a response has no room for what its ambiguous addresses could mean."""
-    check_candidates(answers.answers, limits)
+    """Raises ``LimitExceeded`` where a response has no room for its text sections, or for what its ambiguous addresses could mean."""
+    check_columns(answers.answers, limits)
     room = RowRoom(limits)
     for candidates in answers.candidates.values():
         room.take_device_candidates(candidates)
 
 
-def check_candidates(answers: Answers, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` where a response has no room for the candidates of columns."""
+def check_columns(answers: Answers, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` where a response has no room for the text sections and the candidates of columns."""
     room = RowRoom(limits)
+    used = np.zeros(len(answers.text_sections) + 1, np.bool_)
+    used[answers.text_section] = True
+    room.take_text_sections(answers.text_sections[number - 1] for number in np.flatnonzero(used[1:]) + 1)
     for candidates in answers.candidates.values():
         room.take_candidates(candidates)
 
@@ -200,7 +217,7 @@ def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: Ro
 def _write_columns(
     service: ServiceContext, batch: Batch, response: SymbolizeResponse, answers: Answers, sent: set[bytes]
 ) -> None:
-    check_candidates(answers, service.config.limits)
+    check_columns(answers, service.config.limits)
     table, known = None, batch.known_tables
     if known is not None:
         table = service.tables.message(answers.locations, len(answers), known, sent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from sys import getsizeof
 
@@ -28,6 +28,9 @@ from symd.wire.text import utf8, utf8s
 
 LOCATIONS = 1000
 """Locations in one event."""
+
+LOCATIONS_TEXT = 1 << 20
+"""Characters of texts in these, give or take one location: whoever made the module says how long they are."""
 
 MAX_PATH_RULES = 100
 """Path rules of one breakpoint: every file of a module is held against each."""
@@ -175,16 +178,29 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
         yield pb.WatchBreakpointsResponse(watching=pb.Watching(), position=event.position)
         return
     locations = event.answer.locations
-    for start in range(0, max(len(locations), 1), LOCATIONS):
+    for start, end in _cuts(locations):
         part = pb.BreakpointEvent(
             id=event.id,
             module=module_name(event.digest),
-            locations=map(to_location, locations[start : start + LOCATIONS]),
+            locations=map(to_location, locations[start:end]),
             refusal=to_refusal(event.answer),
-            more=start + LOCATIONS < len(locations),
+            more=end < len(locations),
             loaded=to_load_in_context(event.loaded) if event.loaded else None,
         )
         yield pb.WatchBreakpointsResponse(answer=part, position="" if part.more else event.position)
+
+
+def _cuts(locations: Sequence[BreakpointLocation]) -> Iterator[tuple[int, int]]:
+    """Where each message's locations begin and end; of none one that has none."""
+    start = length = 0
+    for at, each in enumerate(locations):
+        texts = each.path, each.kernel, each.function, each.section, each.file
+        length += sum(len(text or "") for text in texts)
+        if at + 1 - start == LOCATIONS or length >= LOCATIONS_TEXT:
+            yield start, at + 1
+            start, length = at + 1, 0
+    if start < len(locations) or not locations:
+        yield start, len(locations)
 
 
 def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:

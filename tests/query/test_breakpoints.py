@@ -163,3 +163,13 @@ def test_a_source_line_is_written_with_a_colon(text: str, wanted: SourceLine) ->
 def test_what_is_no_source_line_is_refused(text: str) -> None:
     with pytest.raises(BadQuery):
         parse_source_line(text)
+
+
+def test_locations_share_their_texts() -> None:
+    """There may be as many as rows, and a name as long as whoever made the module liked."""
+    rows = [(at, 8, S) for at in range(0, 0x60, 4)]
+    for scopes in ([Scope("f" * 1000, 0, 0x60)], [Scope("k", 0, 0x60), Scope("f" * 1000, 0, 0x60, 0, 3)]):
+        found = ask(Object(rows=[*rows, (0x60, 0, E)], scopes=scopes), line=8, every=True).locations
+        assert len(found) == len(rows)
+        for text in ("function", "file", "kernel"):
+            assert len({id(getattr(each, text)) for each in found}) == 1

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import grpc
+import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -16,10 +17,11 @@ from symd.config import Limits
 from symd.daemon_config import Config
 from symd.errors import DeadlineExceeded, LimitExceeded
 from symd.model.addresses import ByAddress, SectionOffset
-from symd.model.answers import Candidate
+from symd.model.answers import Answer, Candidate, Reason, TextSection
 from symd.model.identities import ObjectPath
 from symd.service import batches, waiting
 from symd.service.addresses import listening
+from symd.service.bytes_in_flight import BytesInFlight
 from symd.service.call import Call, CallEnded
 from symd.service.guard import while_waited_for
 from symd.service.lanes import Work
@@ -416,6 +418,45 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
     room.taken_by(ambiguous[0])
     with pytest.raises(LimitExceeded):
         room.taken_by(ambiguous[1])
+
+
+@pytest.mark.parametrize("text", ["path", "kernel", "section"])
+def test_every_text_of_an_answer_counts(text):
+    """A module's names are as long as whoever made it liked, and each answer spells them out."""
+    answer = Answer(Reason.EXACT, ObjectPath(""), None, None, 1, 0, 0)._replace(**{text: "n" * 70_000})
+    room = batches.RowRoom(Limits(response_bytes=100_000))
+    room.taken_by(answer)
+    with pytest.raises(LimitExceeded):
+        room.taken_by(answer)
+
+
+@pytest.mark.parametrize("text", ["path", "kernel", "section", "frames"])
+def test_an_answer_of_long_texts_is_not_written_on_the_loop(tmp_path, monkeypatch, text):
+    """There nothing counts it."""
+    counted = []
+    with served(tmp_path) as (address, daemon), grpc.insecure_channel(address) as channel:
+        (answer,) = daemon.engine.symbolize(DIGEST, [ByAddress(0x150)])
+        long = "n" * 70_000
+        longer = answer._replace(**{text: (answer.frames[0]._replace(function=long),) if text == "frames" else long})
+        daemon.engine.answer_at_once = daemon.engine.symbolize_one = lambda *_, **__: longer
+        hold = BytesInFlight.hold
+        monkeypatch.setattr(BytesInFlight, "hold", lambda *held: counted.append(held[-1]) or hold(*held))
+        request = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+        SymbolServiceStub(channel).Symbolize(request, timeout=ANSWERED_WITHIN)
+    assert max(counted) > 70_000
+
+
+def test_text_sections_are_counted_before_they_are_written(tmp_path):
+    """Each names its code object, of which one may have tens of thousands."""
+    with served(tmp_path) as (_, daemon):
+        answers = daemon.engine.symbolize(DIGEST, [ByAddress(0x150)] * 9)
+    sections = [TextSection(ObjectPath("p" * 600), ".text", number, 0) for number in range(9)]
+    several = replace(answers, text_section=np.arange(1, 10, dtype=np.uint32), text_sections=sections)
+    batches.check_columns(several, Limits(response_bytes=6_000))
+    with pytest.raises(LimitExceeded) as caught:
+        batches.check_columns(several, Limits(response_bytes=5_000))
+    assert caught.value.metadata["limit"] == "response_bytes"
+    batches.check_columns(replace(several, text_section=several.text_section * 0), Limits(response_bytes=1))
 
 
 def test_a_search_for_names_ends_with_its_call_and_its_time():

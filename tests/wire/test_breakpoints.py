@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery, LimitExceeded, Malformed
-from symd.model.breakpoints import Breakpoint, Located, Refusal, Resolved, SourceLine, Watching
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refusal, Resolved, SourceLine, Watching
+from symd.model.identities import Digest, ObjectPath
 from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
 from symd.wire.breakpoints import (
+    LOCATIONS_TEXT,
     MAX_PATH_RULES,
     MAX_TEXT,
     from_answer,
@@ -97,3 +100,26 @@ def test_ways_to_match_that_there_are_not_are_refused(fields: dict[str, object])
 def test_no_match_is_an_exact_one() -> None:
     request = name_service_pb2.FindNamesRequest(name=NAME, pattern="a", path="")
     assert from_request(request) == ("0" * 64, NameQuery("a", Match.EXACT), "")
+
+
+def test_an_event_of_long_texts_takes_several_messages() -> None:
+    """Every location has its code object's path, which is as long as whoever made the module liked."""
+    each = BreakpointLocation(
+        ObjectPath("p" * (LOCATIONS_TEXT // 2)),
+        "k",
+        "f",
+        ".text",
+        1,
+        SectionOffset(0),
+        ObjectAddress(0),
+        "a.cl",
+        3,
+        0,
+        False,
+        False,
+    )
+    for count, messages in ((1, [1]), (2, [2]), (5, [2, 2, 1])):
+        event = Resolved("id", Digest("ab" * 32), Located(LINE, (each,) * count), None, "9")
+        written = list(to_events(event))
+        assert [len(message.answer.locations) for message in written] == messages
+        assert list(from_events(written, {"id": LINE})) == [event]
