@@ -203,7 +203,7 @@ def check_columns(answers: Answers, limits: Limits) -> None:
     room = RowRoom(limits)
     used = np.zeros(len(answers.text_sections) + 1, np.bool_)
     used[answers.text_section] = True
-    room.take_text_sections(answers.text_sections[number - 1] for number in np.flatnonzero(used[1:]) + 1)
+    room.take_text_sections(answers.text_sections[number - 1] for number in (np.flatnonzero(used[1:]) + 1).tolist())
     for candidates in answers.candidates.values():
         room.take_candidates(candidates)
 
