@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import grpc
 import grpc.aio
 
-from symd.config import default_socket
+from symd.config import own_socket
 from symd.credential_file import CERTIFICATE, no_password, read_credentials
 from symd.errors import InvalidInput, PermissionDenied, ServerUnavailable, SymdError, Unauthenticated
 from symd.host_and_port import host_and_port, is_loopback
@@ -216,7 +216,7 @@ def is_refused_unseen(details: str) -> bool:
 
 def _start(address: str) -> str:
     """How a daemon is started that listens there."""
-    if address == f"{UNIX}{default_socket()}":
+    if address == f"{UNIX}{own_socket()}":
         return "start one with `symd serve`"
     command = f"`symd serve --address {quote(address.removeprefix(TLS))}`"
     return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_TAKES}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from symd.errors import InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -233,9 +233,18 @@ class Limits(NamedTuple):
 
 
 def default_socket() -> Path:
-    """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder."""
+    """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder. Raises FailedPrecondition, as all that
+    names a folder of the user's cache, where there is no home folder: in containers, and of services."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return (_path(runtime) / "symd" if runtime else _cache()) / "symd.sock"
+
+
+def own_socket() -> Path | None:
+    """``default_socket``, or None where there is no home folder."""
+    try:
+        return default_socket()
+    except FailedPrecondition:
+        return None
 
 
 SERVER_VARIABLE = "SYMD_SERVER"
@@ -250,8 +259,10 @@ def default_server() -> str:
     named = os.environ.get(SERVER_VARIABLE, "")
     if named not in ("", "default", "none"):
         return named
-    own = default_socket()
-    return f"unix:{_MACHINE_SOCKET if not own.exists() and os.path.exists(_MACHINE_SOCKET) else own}"  # noqa: PTH110 - as above
+    own = own_socket()
+    if (own is None or not own.exists()) and os.path.exists(_MACHINE_SOCKET):  # noqa: PTH110 - as above
+        return f"unix:{_MACHINE_SOCKET}"
+    return f"unix:{own or default_socket()}"
 
 
 def server_address(text: str | None) -> str:
@@ -302,7 +313,16 @@ def parse_driver(entry: str, where: str) -> tuple[str, str]:
 def _cache() -> Path:
     import platformdirs  # noqa: PLC0415 - not needed by commands that read one file
 
-    return _path(platformdirs.user_cache_dir("symd"))
+    try:
+        cache = platformdirs.user_cache_dir("symd")
+    except RuntimeError:  # older ones leave the tilde where it is
+        cache = "~"
+    if cache.startswith("~"):
+        raise FailedPrecondition(
+            f"there is no home folder: $HOME names none, and the system knows none of user {os.geteuid()}",
+            hint="set HOME or XDG_CACHE_HOME to a folder that you may write in, or name the folders and sockets that are meant",
+        )
+    return _path(cache)
 
 
 def _path(text: str) -> Path:

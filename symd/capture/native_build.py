@@ -71,7 +71,13 @@ def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Li
     for source in sorted((*_NATIVE.glob("*.c"), *_NATIVE.glob("*.h"))):
         digest.update(source.read_bytes())
     below = Path(digest.hexdigest()[:16], f"{name}.so")
-    target = native_cache().absolute() / below
+    try:
+        target = native_cache().absolute() / below
+    except FailedPrecondition:
+        if instead is None:
+            raise
+        _build(instead / below, name, defines, wrapped, limits)
+        return instead / below
     stranger = _changeable(target.parent)
     if stranger is None and _usable(target):
         return target
@@ -147,7 +153,7 @@ def _compile(command: Sequence[str], limits: Limits) -> None:
         if full := next((reason for reason in _FULL if reason in ended.printed), ""):
             raise StoreUnavailable(
                 f"the libraries that symd loads into programs cannot be built: {full.lower()}",
-                where=str(native_cache()),
+                where=str(Path(command[-1]).parent),
                 hint=f"free some space there and in {tempfile.gettempdir()}, or set XDG_CACHE_HOME and TMPDIR to folders with room",
             )
         raise tool_error(Path(command[0]).name, ended, _HINT)

@@ -16,7 +16,7 @@ from symd.cli.report_lines import say, say_notes
 from symd.cli.sample_modules import SampleModules, open_tables
 from symd.cli.store_places import named_store
 from symd.cli.store_urls import is_url
-from symd.config import Limits, default_cache
+from symd.config import Limits
 from symd.model.plurals import counted, plural
 from symd.model.reasons import ANSWERED, Reason
 from symd.sample_tables.answered_file import answer_file, check_arrow, written_paths
@@ -65,7 +65,7 @@ _NAME_THEM = "-m FILE names the module that the samples are of, -m ID=FILE each 
 @click.option(
     "--cache",
     metavar="FOLDER",
-    default=lambda: str(default_cache()),
+    default="",
     show_default="$SYMD_CACHE or the user's cache",
     help="The folder of this machine for files of an object storage, within the limit cache_size.",
 )

@@ -19,8 +19,8 @@ from symd.capture.folder_hints import ensure_writable
 from symd.capture.folder_sink import EVENTS, LOCK, MODULES, SOURCES
 from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
 from symd.capture.sink import Sink
-from symd.config import default_captures, default_socket
-from symd.errors import InvalidInput, PermissionDenied, StoreUnavailable, SymdError
+from symd.config import default_captures, own_socket
+from symd.errors import FailedPrecondition, InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.output_file import writing
 from symd.symbolic_links import anothers, resolved
@@ -67,7 +67,11 @@ def destination(program: str, out: Path | None, server: str | None) -> Destinati
     began = time.strftime("%Y%m%d-%H%M%S")
     name = f"{began}-{Path(program).name}-{os.getpid()}"
     address = server or os.environ.get("SYMD_SERVER") or _default_daemon()
-    captures = default_captures().absolute()
+    try:
+        captures = default_captures().absolute()
+    except FailedPrecondition:
+        why = "there is no home folder; set SYMD_CAPTURES to a folder that can be written"
+        return Destination(_temporary(name), address, named=False, why_there=why)
     stranger = _anothers(captures)
     if os.environ.get("SYMD_CAPTURES") or (stranger is None and ensure_writable(captures)):
         return Destination(captures / name, address, named=False)
@@ -103,7 +107,11 @@ def _temporary(name: str) -> Path:
 
 def send_waiting(address: str) -> int:
     """Send the daemon what earlier runs could not; how many events it took."""
-    events, captures = 0, default_captures()
+    events = 0
+    try:
+        captures = default_captures()
+    except FailedPrecondition:
+        return events
     if not os.environ.get("SYMD_CAPTURES") and _anothers(captures) is not None:
         return events
     for folder in waiting(captures, address):
@@ -162,8 +170,8 @@ class RefusalsToldSink:
 
 def _default_daemon() -> str:
     """Its address, if somebody listens there: asked without gRPC, which takes a while to load. A socket that another user may put there is none."""
-    path = default_socket()
-    if _anothers(path) is not None:
+    path = own_socket()
+    if path is None or _anothers(path) is not None:
         return ""
     with socket.socket(socket.AF_UNIX) as asked:
         try:

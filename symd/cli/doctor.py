@@ -22,7 +22,7 @@ from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
 from symd.cli.version import built_commit, version_text
-from symd.daemon_config import Config
+from symd.config import default_server
 from symd.disasm import llvm, nvidia, spirv
 from symd.disasm.installed import chosen_folders, library
 from symd.drivers import DriverReport, survey
@@ -126,8 +126,9 @@ def daemon_report() -> dict[str, str]:
     """Whether a daemon answers where commands and clients look for one by default."""
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
-    address = os.environ.get("SYMD_SERVER") or Config().address
+    address = ""
     try:
+        address = default_server()
         with Client(address, timeout=_DAEMON_SECONDS) as client:
             says = f"symd {client.server_info().version} answers"
     except SymdError as error:
@@ -165,7 +166,7 @@ def _package(name: str) -> str | None:
 
 def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon: Mapping[str, str]) -> None:
     write_line(f"symd {version_text()}, Python {platform.python_version()}")
-    write_line(f"daemon at {daemon['address']}: {daemon['says']}")
+    write_line(f"daemon{f' at {address}' if (address := daemon['address']) else ''}: {daemon['says']}")
     write_line()
     # those of $COLUMNS, or 80, where it is no terminal: this is for people, --json for programs
     columns = shutil.get_terminal_size().columns

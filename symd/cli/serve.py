@@ -17,7 +17,7 @@ from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.cli.store_urls import is_url
-from symd.config import Limits, default_cache, default_drivers, default_store, parse_driver
+from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.daemon_config import Config, Doors
 from symd.model.sources import PathRule
 
@@ -28,7 +28,7 @@ _FILES = 1 << 16
 _OTHER_FILES = 128
 """Those of them that are no connections: the store's, indexes, workers' pipes."""
 _STANDARD_ERROR = 2
-_DEFAULTS = Config(drivers={})
+_DEFAULTS = Config(store=Path(), cache=Path(), address="", drivers={})
 
 
 def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
@@ -74,9 +74,9 @@ GROUPS = {
 @click.option(
     "--address",
     "addresses",
-    default=(_DEFAULTS.address,),
+    default=lambda: (f"unix:{default_socket()}",),
     multiple=True,
-    show_default=True,
+    show_default="symd/symd.sock in $XDG_RUNTIME_DIR or the user's cache",
     metavar="ADDRESS",
     help="Listen at unix:PATH or HOST:PORT; may be given several times. A Unix socket is for your own user; TCP takes --access, TLS or --insecure.",
 )
@@ -118,7 +118,6 @@ GROUPS = {
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
-    default=default_cache,
     show_default="$SYMD_CACHE or the user's cache",
     help="The folder of this machine for files of a shared store; the limit cache_size bounds it.",
 )
@@ -204,7 +203,7 @@ def command(
     http_names: tuple[str, ...],
     store: str,
     catalogue: str,
-    cache: Path,
+    cache: Path | None,
     workers: int,
     readers: int,
     builders: int,
@@ -254,7 +253,7 @@ def command(
         store=Path(store),
         objects=store if is_shared else "",
         catalogue=catalogue,
-        cache=cache,
+        cache=cache or (default_cache() if is_shared else Path(store)),  # that of a folder needs none
         address=addresses[0],
         addresses=addresses,
         http=http,
