@@ -8,6 +8,11 @@ from typing import Any
 from symd.answers_json import to_json
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 
+_PLACE = frozenset(KernelSummary._fields)
+"""Names that a fact has only where ``kernel_json`` says which of the two counts."""
+_KEPT_TEXTS = 1024
+"""Some hundred bytes to some thousand each."""
+
 
 def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
     """The module, with its own notes and the containers that were opened at the end; ``file`` is what the user called it."""
@@ -28,8 +33,43 @@ def module_pieces(file: str, module: ModuleSummary) -> Iterator[str]:
 
 
 def _object_pieces(item: ObjectSummary) -> Iterator[str]:
-    kernels = ((to_json(kernel_json(kernel)),) for kernel in item.kernels)
-    return _with_array(object_json(item._replace(kernels=())), "kernels", kernels)
+    return _with_array(object_json(item._replace(kernels=())), "kernels", zip(map(_KernelTexts().text, item.kernels)))
+
+
+class _KernelTexts:
+    """The texts of ``kernel_json``, kernel after kernel. Formats give many kernels the same facts in the same dictionary, or the same list of
+    arguments in several: each is written once, as long as not too many different ones come."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, str]] = {}
+        """What was written by its number (``id``); it stays, so that nothing else gets that."""
+
+    def text(self, kernel: KernelSummary) -> str:
+        facts = kernel.facts
+        if type(facts) is not dict or not facts or not _PLACE.isdisjoint(facts):
+            return to_json(kernel_json(kernel))
+        _, section, index, offset, size, _ = kernel
+        place = f'"section": {to_json(section)}, "section_index": {index}, "offset": {offset}, "size": {size}'
+        known = self._known.get(id(facts)) or self._remember(facts, self._facts(facts))
+        return f'{{"name": {to_json(kernel.name)}, {place}, {known[1]}}}'
+
+    def _facts(self, facts: dict[str, Any]) -> str:
+        """What stands between the braces. A list that comes last, as arguments do, is written by itself once it came before."""
+        *others, (name, last) = facts.items()
+        if type(last) is not list or not others:
+            return to_json(facts)[1:-1]
+        known = self._known.get(id(last))
+        if known is None:
+            self._remember(last, "")
+            return to_json(facts)[1:-1]
+        text = known[1] or self._remember(last, to_json(last))[1]
+        return f"{to_json(dict(others))[1:-1]}, {to_json(name)}: {text}"
+
+    def _remember(self, value: object, text: str) -> tuple[object, str]:
+        if len(self._known) >= _KEPT_TEXTS:
+            self._known.clear()
+        self._known[id(value)] = value, text
+        return value, text
 
 
 def _with_array(fields: dict[str, Any], name: str, members: Iterable[Iterable[str]]) -> Iterator[str]:
