@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from symd.errors import Busy
+from symd.web.client_time import ClientTimer
 
 HEAD_BYTES: Final = 16 << 10
 """The longest head of a request: its line and its headers."""
@@ -119,8 +120,8 @@ class Connection(H11Protocol):
     """Those of its server."""
     conn: _Reading
     address: str = ""
-    _silent: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
+    _silent: ClientTimer | None = None
+    _stalled: ClientTimer | None = None
     _unread = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -168,7 +169,7 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.close, "stalled_seconds")
+        self._stalled = ClientTimer(self.loop, STALLED_SECONDS, partial(self.close, "stalled_seconds"))
 
     def resume_writing(self) -> None:
         self._resumed()
@@ -186,7 +187,7 @@ class Connection(H11Protocol):
 
     def _await_head(self) -> None:
         self._unread = 0
-        self._silent = self.loop.call_later(SILENT_SECONDS, self.close, "silent_seconds")
+        self._silent = ClientTimer(self.loop, SILENT_SECONDS, partial(self.close, "silent_seconds"))
 
     def _quiet(self) -> None:
         if self._silent is not None:

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, Unavailable
 from symd.question_time import while_there_is_time
+from symd.web.client_time import client_time
 from symd.web.exchange import Exchange
 from symd.web.origins import check_origin, headers_for, preflight
 from symd.web.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute
@@ -165,7 +166,7 @@ class _WholeResponse(Response):
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         body = memoryview(self.body)
-        async with asyncio.timeout(self._seconds):
+        async with client_time(self._seconds):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             for at in range(0, len(body), COUNTED_BYTES):
                 piece = bytes(body[at : at + COUNTED_BYTES])
@@ -193,7 +194,7 @@ async def _body(request: Request, route: WebRoute, lane: Lane, seconds: float) -
         raise _too_long(route, request)
     taken, counted = bytearray(), 0
     try:
-        async with asyncio.timeout(seconds):
+        async with client_time(seconds):
             async for piece in request.stream():
                 taken += piece
                 if len(taken) > route.body_limit:
