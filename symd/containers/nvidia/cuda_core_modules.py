@@ -62,11 +62,15 @@ def _by_module(sections: CoreSections, modules: TableRows, kind: int) -> dict[in
 
 def element_of(sections: CoreSections, module: LoadedModule, budget: Budget) -> Element | None:
     """The module's cubin, where the dump has it: as relocated, so that device addresses are known in it, unless none of its functions had
-    been loaded."""
-    section = module.relocated
-    if section is None or (module.image is not None and not _has_addresses(sections.content(section), budget)):
-        section = module.image if module.image is not None else section
-    return None if section is None else Element(module.name, partial(sections.content, section))
+    been loaded. Which of the two it is, is looked at when the element is opened."""
+    if module.relocated is None:
+        return None if module.image is None else Element(module.name, partial(sections.content, module.image))
+    return Element(module.name, partial(_loaded_or_plain, sections, module.relocated, module.image, budget))
+
+
+def _loaded_or_plain(sections: CoreSections, relocated: int, plain: int | None, budget: Budget) -> bytes:
+    cubin = sections.content(relocated)
+    return cubin if plain is None or _has_addresses(cubin, budget) else sections.content(plain)
 
 
 def _has_addresses(cubin: bytes, budget: Budget) -> bool:
