@@ -17,12 +17,15 @@ from symd.config import Limits
 from symd.daemon_config import Config
 from symd.engine import Engine
 from symd.errors import LimitExceeded
+from symd.model.identities import ObjectPath
+from symd.model.names import NamedItem, NameKind
 from symd.service.metrics import Metrics
 from symd.service.server import build_daemon
 from symd.service.web_door import web_served
 from symd.store import Store
 from symd.web.connections import CHUNKS, HEAD_BYTES
 from symd.web.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
+from symd.web.routes.places import MOST_NAMES, MOST_TEXT
 from symd.web.routes.symbolication import ADDRESSES, JOBS, MODULES
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_operations import told
@@ -367,3 +370,16 @@ def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
     assert samples["symd_http_refusals_total", ("limit", ""), ("reason", "UNKNOWN_MODULE")] == 1
     assert samples["symd_http_closed_connections_total", ("bound", "silent_seconds")] == 1
     assert DIGEST not in metrics.page().decode()
+
+
+@pytest.mark.parametrize(("characters", "count"), [(1, MOST_NAMES), (MOST_TEXT // 4, 4)])
+def test_names_end_where_their_texts_are_long(tmp_path, characters, count):
+    """Each has its code object's path, which is as long as whoever made the module liked."""
+    item = NamedItem(NameKind.FUNCTION, "f", ObjectPath("p" * characters), "_Z1fv", ".text", 1, 0, 0, 8)
+    engine = FakeEngine()
+    engine.add(GOOD)
+    engine.names = lambda *_, **__: [item] * (MOST_NAMES + 1)
+    with served(tmp_path, engine) as page:
+        status, body = page.asked(f"api/modules/{DIGEST}/names?pattern=*")
+    answer = json.loads(body)
+    assert (status, len(answer["names"]), answer["more"]) == (200, count, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 from symd.answers_json.answers import answer_json
@@ -16,6 +15,8 @@ from symd.web.site import Asked, Effort, Reply, Site, WebRoute, json_reply
 
 MOST_NAMES: Final = 200
 """Names of one answer."""
+MOST_TEXT: Final = 1 << 20
+"""Characters of their texts, give or take one: whoever made the module says how long those are, and each has its code object's path."""
 
 
 def _place(site: Site, asked: Asked) -> Reply:
@@ -43,10 +44,14 @@ def _names(site: Site, asked: Asked) -> Reply:
         names = site.symbolizer.names(checked(site, asked), NameQuery(pattern, match), asked.only("object"))
     except NotFound:
         names = ()
-    found = [*islice(names, MOST_NAMES + 1)]
-    return json_reply(
-        {"names": [named_item_json(each, each.name) for each in found[:MOST_NAMES]], "more": len(found) > MOST_NAMES}
-    )
+    found: list[dict[str, Any]] = []
+    room = MOST_TEXT
+    for each in names:
+        if len(found) == MOST_NAMES or room <= 0:
+            return json_reply({"names": found, "more": True})
+        found.append(named_item_json(each, each.name))
+        room -= sum(len(text or "") for text in (each.name, each.linkage_name, each.path, each.section))
+    return json_reply({"names": found, "more": False})
 
 
 ROUTES = (
