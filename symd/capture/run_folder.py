@@ -31,6 +31,7 @@ from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
 from symd.symbolic_links import changeable
 from symd.system_reason import system_reason
+from symd.temporary_place import temporary_place
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"
@@ -189,7 +190,7 @@ def _parent() -> str:
     """The folder for temporary files, unless a socket's path below it would be too long, or another user may change what is in it: programs load
     libraries from there."""
     longest = _INNER_BYTES - len(_PREFIX) - 16 - 34
-    place = tempfile.gettempdir()
+    place = str(temporary_place())
     return place if len(place) <= longest and changeable(Path(place)) is None else "/tmp"  # noqa: S108 - not chosen by us otherwise
 
 

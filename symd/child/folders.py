@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from symd.errors import StoreUnavailable
 from symd.leftovers import remove_leftovers
+from symd.temporary_place import temporary_place
 
 _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 """As mkdtemp names them: a folder that somebody called otherwise is his."""
@@ -24,7 +26,8 @@ _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 
 @contextlib.contextmanager
 def child_folder(kind: str) -> Iterator[Path]:
-    """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where none can be made."""
+    """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where none can be made, and
+    StoreUnavailable where there is no place for temporary files."""
     folder, lock = _locked(f"symd-{kind}-")
     try:
         yield folder
@@ -35,13 +38,17 @@ def child_folder(kind: str) -> Iterator[Path]:
 
 def sweep() -> int:
     """Remove the folders of children whose parents are gone, and that are this user's; how many there were."""
-    return remove_leftovers(Path(tempfile.gettempdir()), _NAME, stat.S_ISDIR, _remove)
+    try:
+        place = temporary_place()
+    except StoreUnavailable:
+        return 0
+    return remove_leftovers(place, _NAME, stat.S_ISDIR, _remove)
 
 
 def _locked(prefix: str) -> tuple[Path, int]:
     """A new folder and the descriptor that holds its lock. One that a sweep took in between is left to it."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_place()))
         try:
             lock = _opened(folder)
         except FileNotFoundError:

@@ -51,10 +51,10 @@ def run_tool(
     confined = None
     if starter is not None and Starter.confines() and os.sep in command[0]:
         confined = Confined(starter, [*_allowed(command[0])])
-    with child_folder("tool") as folder:
-        if data is not None:
-            (folder / INPUT).write_bytes(data)
-        try:
+    try:
+        with child_folder("tool") as folder:
+            if data is not None:
+                (folder / INPUT).write_bytes(data)
             ended = run(
                 command,
                 limits,
@@ -65,8 +65,8 @@ def run_tool(
                 confined=confined,
                 check_wanted=check_wanted,
             )
-        except OSError as error:
-            raise ToolFailed(f"it cannot be started: {system_reason(error)}", where=program, hint=hint) from error
+    except OSError as error:
+        raise ToolFailed(f"it cannot be started: {system_reason(error)}", where=program, hint=hint) from error
     _check_limit(ended, limits, program, hint)
     return ended
 

@@ -20,6 +20,7 @@ from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
+from symd.temporary_place import temporary_place
 
 if TYPE_CHECKING:
     from symd.shared_store.store import SharedStore
@@ -127,7 +128,7 @@ def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator
 
     bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (
-        tempfile.TemporaryDirectory(prefix="symd-") as cache,
+        tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as cache,
         open_shared(place.url, place.catalogue, Path(cache), bounded, make=make) as shared,
     ):
         yield shared

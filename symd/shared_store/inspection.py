@@ -22,6 +22,7 @@ from symd.shared_store.object_storage import ObjectStorage
 from symd.shared_store.store import index_object, module_object
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import Finding, Inspection, Kind, Progress, index_fault
+from symd.temporary_place import temporary_place
 
 AT_A_TIME: Final = 4
 """Objects that are read at a time: most of it is waiting for the storage."""
@@ -82,7 +83,7 @@ def inspect_shared(
     found = Inspection()
     with catalogue.reading() as connection:
         found.aliases, found.contexts = connection.execute("SELECT aliases, contexts FROM totals").fetchone()
-    with tempfile.TemporaryDirectory(prefix="symd-") as folder:
+    with tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as folder:
         inspector = _Inspector(catalogue, storage, rows, Path(folder))
         objects = list(_objects(rows))
         done, whole = 0, sum(each.size for each in objects)

@@ -4,7 +4,6 @@ may only be read."""
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from symd.errors import StoreUnavailable
 from symd.store.files import disk
 from symd.store.temporary_folder import make_temporary_folder
+from symd.temporary_place import temporary_place
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
 _PREFIX = "symd-catalogue-"
@@ -27,7 +27,7 @@ class CatalogueCopy:
         try:
             self._copy_to(_SHARED_MEMORY, original, copy)
         except StoreUnavailable:  # it is not there, or full
-            self._copy_to(Path(tempfile.gettempdir()), original, copy)
+            self._copy_to(temporary_place(), original, copy)
 
     def _copy_to(self, place: Path, original: Path, copy: Callable[[Path, Path], None]) -> None:
         with disk(place):

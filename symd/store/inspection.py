@@ -36,6 +36,7 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import faults
 from symd.store.removed_files import all_in_place
 from symd.store.tree import look
+from symd.temporary_place import temporary_place
 
 
 class Kind(StrEnum):
@@ -143,7 +144,7 @@ def _readable(path: Path) -> Iterator[_Readable]:
     if not path.exists() or (writable and not schema):
         yield _Readable(path)
         return
-    with tempfile.TemporaryDirectory(prefix="symd-") as folder:
+    with tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as folder:
         copied = Path(folder, path.name)
         if schema:
             copy_of_catalogue(path, copied)

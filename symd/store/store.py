@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +45,7 @@ from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
 from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
+from symd.temporary_place import temporary_place
 
 log = logging.getLogger("symd.store")
 
@@ -95,7 +95,7 @@ class Store(CataloguedModules):
     def temporary(cls, limits: Limits | None = None) -> Store:
         """A store of its own for one run, removed at ``close``, collection or a normal end of the process; by the next one where the
         process is killed."""
-        place = Path(tempfile.gettempdir())
+        place = temporary_place()
         with disk(place):
             folder = make_temporary_folder(place, "symd-store-")
         try:

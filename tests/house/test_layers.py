@@ -20,6 +20,7 @@ ORDER = (
     "credential_file",
     "symbolic_links",
     "leftovers",
+    "temporary_place",
     "private_lock",
     "output_file",
     "host_and_port",
