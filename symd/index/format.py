@@ -275,6 +275,12 @@ class Strings(Sequence[str]):
                 found.setdefault(text, []).append(number)
         return found
 
+    def sizes(self, numbers: Column) -> int:
+        """Bytes of the strings of these numbers together."""
+        ends = np.concatenate([np.zeros(1, np.int64), self._ends.astype(np.int64)])
+        chosen = numbers.astype(np.int64)
+        return int((ends[chosen + 1] - ends[chosen]).sum())
+
     @property
     def text_bytes(self) -> int:
         """Of all strings together."""

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.model.answers import Locations, Reason
 from symd.model.columns import U32
+
+Flags = NDArray[np.bool_]
 
 
 def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
@@ -20,14 +23,7 @@ def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
 
     ``numbers`` may repeat and need no order: it can be the ``location`` column of a batch, and the second result taken
     at it is that column for the first."""
-    used = np.zeros(len(table), np.bool_)
-    used[0] = True
-    used[numbers] = True
-    outer = table.parent[used]
-    while len(outer):
-        outer = outer[~used[outer]]
-        used[outer] = True
-        outer = table.parent[outer]
+    used = _used(table, numbers)
     kept = np.flatnonzero(used)
     renumbered = _numbers_among(used)
     texts = [column[kept] for column in (table.kernel, table.function, table.linkage_name, table.file)]
@@ -45,6 +41,28 @@ def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
         strings=strings,
     )
     return part, renumbered
+
+
+def used_strings(table: Locations, numbers: U32) -> U32:
+    """The numbers of the strings that ``subset`` has."""
+    kept = np.flatnonzero(_used(table, numbers))
+    used = np.zeros(len(table.strings), np.bool_)
+    for column in (table.kernel, table.function, table.linkage_name, table.file):
+        used[column[kept]] = True
+    return np.flatnonzero(used).astype(np.uint32)
+
+
+def _used(table: Locations, numbers: U32) -> Flags:
+    """Of each entry of ``table`` whether it is one that ``subset`` has."""
+    used = np.zeros(len(table), np.bool_)
+    used[0] = True
+    used[numbers] = True
+    outer = table.parent[used]
+    while len(outer):
+        outer = outer[~used[outer]]
+        used[outer] = True
+        outer = table.parent[outer]
+    return used
 
 
 def concat(tables: Sequence[Locations]) -> tuple[Locations, list[int]]:
@@ -91,7 +109,7 @@ def _strings_of(strings: Sequence[str], columns: Sequence[U32]) -> tuple[list[st
     return [strings[number] for number in np.flatnonzero(used).tolist()], [renumbered[column] for column in columns]
 
 
-def _numbers_among(used: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> U32:
+def _numbers_among(used: Flags) -> U32:
     """For each entry that is used its number among these, 0 for the others."""
     numbers = np.flatnonzero(used)
     renumbered = np.zeros(len(used), np.uint32)

@@ -8,9 +8,12 @@ import numpy as np
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
+from symd.index.format import Strings
 from symd.model.addresses import ByKernel, BySection, Query
-from symd.model.answers import Answer, Answers, Candidate, TextSection
+from symd.model.answers import Answer, Answers, Candidate, Locations, TextSection
+from symd.model.columns import U32
 from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.locations import used_strings
 from symd.service.call import Call
 from symd.service.guard import while_waited_for
 from symd.service.messages import parsed
@@ -147,6 +150,11 @@ class RowRoom:
             texts = each.path, each.section, each.kernel, each.function
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
 
+    def take_texts(self, table: Locations, numbers: U32) -> None:
+        """The same for those of these locations, each of which stands there once."""
+        assert isinstance(table.strings, Strings)  # noqa: S101 - ``_is_long``
+        self._take(table.strings.sizes(used_strings(table, numbers)), "texts")
+
     def take_text_sections(self, sections: Iterable[TextSection]) -> None:
         """The same for those that columns name."""
         for each in sections:
@@ -199,13 +207,20 @@ def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
 
 
 def check_columns(answers: Answers, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` where a response has no room for the text sections and the candidates of columns."""
+    """Raises ``LimitExceeded`` where a response has no room for the texts, the text sections and the candidates of columns."""
     room = RowRoom(limits)
+    if _is_long(answers.locations, limits):
+        room.take_texts(answers.locations, answers.location)
     used = np.zeros(len(answers.text_sections) + 1, np.bool_)
     used[answers.text_section] = True
     room.take_text_sections(answers.text_sections[number - 1] for number in (np.flatnonzero(used[1:]) + 1).tolist())
     for candidates in answers.candidates.values():
         room.take_candidates(candidates)
+
+
+def _is_long(table: Locations, limits: Limits) -> bool:
+    """Whether the texts of a whole table have no room in a response, so that what a part of it takes is worth a look."""
+    return isinstance(table.strings, Strings) and table.strings.text_bytes > limits.response_bytes
 
 
 def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: RowRoom) -> None:
@@ -219,6 +234,6 @@ def _write_columns(
 ) -> None:
     check_columns(answers, service.config.limits)
     table, known = None, batch.known_tables
-    if known is not None:
+    if known is not None and not _is_long(answers.locations, service.config.limits):
         table = service.tables.message(answers.locations, len(answers), known, sent)
     write_columns(response.columns, answers, batch.column.values if batch.column else None, table)

@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from symd.config import Limits
 from symd.daemon_config import Config
 from symd.errors import DeadlineExceeded, LimitExceeded
+from symd.index.format import Strings, encode_strings
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Reason, TextSection
 from symd.model.identities import ObjectPath
@@ -457,6 +458,22 @@ def test_text_sections_are_counted_before_they_are_written(tmp_path):
         batches.check_columns(several, Limits(response_bytes=5_000))
     assert caught.value.metadata["limit"] == "response_bytes"
     batches.check_columns(replace(several, text_section=several.text_section * 0), Limits(response_bytes=1))
+
+
+def test_texts_of_columns_are_counted_before_they_are_read(tmp_path):
+    """Compressed debug data is a thousandth of its names."""
+    with served(tmp_path) as (_, daemon):
+        answers = daemon.engine.symbolize(DIGEST, [ByAddress(0x150)] * 9)
+    texts = ["", *(f"{number}" * 1000 for number in range(1, 7))]
+    long = replace(answers.locations, strings=Strings(*encode_strings(texts)))
+    several = replace(answers, locations=long)
+    used = {number for at in (answers.location[0], 2) for number in (long.function[at], long.file[at], long.linkage_name[at])}
+    used = (used | {long.kernel[1]}) - {0}
+    assert 0 < len(used) < 6
+    batches.check_columns(several, Limits(response_bytes=1000 * len(used) + 100))
+    with pytest.raises(LimitExceeded) as caught:
+        batches.check_columns(several, Limits(response_bytes=1000 * len(used) - 1))
+    assert caught.value.metadata["limit"] == "response_bytes"
 
 
 def test_a_search_for_names_ends_with_its_call_and_its_time():
