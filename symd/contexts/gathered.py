@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.errors import LimitExceeded
+from symd.index.format import Strings
 from symd.model.answers import Answers, Candidate, Locations, TextSection
-from symd.model.locations import concat, of_reasons, subset
+from symd.model.locations import concat, of_reasons, subset, used_strings
+
+MAX_TEXTS = 96 << 20
+"""Characters of the different names and paths of one batch: whoever made a module says how long they are, and a context may have many modules."""
 
 
 class Gathered:
@@ -20,10 +25,16 @@ class Gathered:
         self._tables: list[Locations] = [of_reasons()]
         self._text_sections: list[TextSection] = []
         self._candidates: dict[int, tuple[Candidate, ...]] = {}
+        self._room = MAX_TEXTS
 
     def add(self, numbers: NDArray[np.int64], answers: Answers) -> None:
-        """Put one module's answers in where ``numbers`` says."""
-        part, renumbered = subset(answers.locations, answers.location)
+        """Put one module's answers in where ``numbers`` says. Raises ``LimitExceeded`` where their texts have no room."""
+        table = answers.locations
+        if isinstance(table.strings, Strings) and table.strings.text_bytes > self._room:  # before they are read
+            self._check_room(table.strings.sizes(used_strings(table, answers.location)))
+        part, renumbered = subset(table, answers.location)
+        self._room -= sum(map(len, part.strings))
+        self._check_room(0)
         self.location[numbers] = sum(map(len, self._tables)) + renumbered[answers.location]
         self._tables.append(part)
         self._add_text_sections(numbers, answers)
@@ -34,6 +45,14 @@ class Gathered:
         """The batch."""
         table, _ = concat(self._tables)
         return Answers(self.location, self._text_section, self._offset, table, self._text_sections, self._candidates)
+
+    def _check_room(self, size: int) -> None:
+        if size > self._room:
+            raise LimitExceeded(
+                f"the answers have more than {MAX_TEXTS} characters of names and paths",
+                hint="ask for fewer addresses at a time",
+                metadata={"limit": "answer_texts", "value": str(MAX_TEXTS)},
+            )
 
     def _add_text_sections(self, numbers: NDArray[np.int64], answers: Answers) -> None:
         used = np.unique(answers.text_section)
