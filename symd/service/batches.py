@@ -10,7 +10,7 @@ from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByKernel, BySection, Query
-from symd.model.answers import Answer, Answers, Candidate, Locations, TextSection
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
 from symd.model.columns import U32
 from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.model.locations import used_strings
@@ -144,6 +144,10 @@ class RowRoom:
         self.take_candidates(answer.candidates)
         return answer
 
+    def take_frames(self, frames: Sequence[Frame]) -> None:
+        """Raises ``LimitExceeded`` where there is no room for them."""
+        self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
+
     def take_candidates(self, candidates: Iterable[Candidate]) -> None:
         """Raises ``LimitExceeded`` where there is no room for them."""
         for each in candidates:
@@ -181,8 +185,14 @@ class RowRoom:
 
 def _text_size(answer: Answer) -> int:
     """Characters of its texts: whoever made the module says how long those are."""
-    size = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
-    for frame in answer.frames:
+    own = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
+    return own + _frames_text_size(answer.frames)
+
+
+def _frames_text_size(frames: Iterable[Frame]) -> int:
+    """Characters of the texts of frames."""
+    size = 0
+    for frame in frames:
         size += len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
     return size
 

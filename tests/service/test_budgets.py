@@ -467,7 +467,11 @@ def test_texts_of_columns_are_counted_before_they_are_read(tmp_path):
     texts = ["", *(f"{number}" * 1000 for number in range(1, 7))]
     long = replace(answers.locations, strings=Strings(*encode_strings(texts)))
     several = replace(answers, locations=long)
-    used = {number for at in (answers.location[0], 2) for number in (long.function[at], long.file[at], long.linkage_name[at])}
+    used = {
+        number
+        for at in (answers.location[0], 2)
+        for number in (long.function[at], long.file[at], long.linkage_name[at])
+    }
     used = (used | {long.kernel[1]}) - {0}
     assert 0 < len(used) < 6
     batches.check_columns(several, Limits(response_bytes=1000 * len(used) + 100))

@@ -10,9 +10,11 @@ import pytest
 
 from symd.config import Limits
 from symd.daemon_config import Config
-from symd.model.cores import CoreDump
+from symd.model.answers import Frame, Reason
+from symd.model.cores import CoreDump, CoreFrame, CoreStack
 from symd.service.addresses import listening
 from symd.service.lanes import Work
+from symd.service.rpc import read_core
 from symd.service.server import build_daemon
 from symd.v1.core_service_pb2 import ReadCoreRequest
 from symd.v1.core_service_pb2_grpc import CoreServiceStub
@@ -67,3 +69,20 @@ def test_one_at_a_time_and_none_for_who_has_left(reading):
     assert len(list(first)) == 1
     assert len(list(others[2])) == 1
     assert engine.asked == 2
+
+
+def test_a_stack_of_long_names_is_not_written(tmp_path, monkeypatch):
+    """Each of its calls may be of a function whose name is as long as whoever made the module liked."""
+    call = CoreFrame("return", 0, None, Reason.EXACT, (Frame("n" * 1000, None, "f", 1, 0, False),))
+    stack = CoreStack(0, None, None, None, True, 0, None, (call,) * 20, ())
+    monkeypatch.setattr(read_core, "to_parts", lambda _dump: pytest.fail("written"))
+    engine = FakeEngine()
+    engine.core = lambda *_: CoreDump("cuda-core", stacks=(stack,))
+    config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")
+    daemon = build_daemon(engine, config)
+    with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
+        daemon.server.start()
+        with pytest.raises(grpc.RpcError) as caught:
+            list(CoreServiceStub(channel).ReadCore(REQUEST, timeout=60))
+        daemon.stop(0.2)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
