@@ -12,7 +12,7 @@ import click
 from symd.capture.attach import Attachment
 from symd.capture.process import Process
 from symd.cli.module_report import ModuleReport, destination_options, open_destination
-from symd.cli.options import example, json_option, limit_option
+from symd.cli.options import example, json_option, limit_option, named_server
 from symd.cli.output import NO
 from symd.config import Limits
 
@@ -41,7 +41,7 @@ def command(pid: int, server: str | None, out: Path | None, limits: Limits, as_j
     with ExitStack() as stack:
         process = stack.enter_context(Process(pid))
         attachment = Attachment(process, limits)
-        sink = open_destination(server, out, stack)
+        sink = open_destination(named_server(server, out), out, stack)
         for event in attachment.events():
             report.keep(sink, event)
         for left in attachment.left_out:

@@ -59,14 +59,14 @@ class Destination:
 
 
 def destination(program: str, out: Path | None, server: str | None) -> Destination:
-    """``out``, or a new folder and the daemon ``server``: without either that of $SYMD_SERVER, or the default one if it runs."""
+    """``out``, or a new folder and the daemon ``server``: None is the default one if it runs, "" none."""
     if out is not None:
-        if server is not None:
+        if server:
             raise click.UsageError("--out and --server exclude each other")
         return Destination(_led_to(out), "", named=True)
     began = time.strftime("%Y%m%d-%H%M%S")
     name = f"{began}-{Path(program).name}-{os.getpid()}"
-    address = server or os.environ.get("SYMD_SERVER") or _default_daemon()
+    address = _default_daemon() if server is None else server
     try:
         captures = default_captures().absolute()
     except FailedPrecondition:

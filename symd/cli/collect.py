@@ -16,7 +16,7 @@ from symd.capture.folder import Counts, Finding, FolderModule, FolderWatch, Left
 from symd.capture.folder_sink import EVENTS, events_of
 from symd.capture.sink import Sink
 from symd.cli.module_report import ModuleReport, destination_options, open_destination
-from symd.cli.options import complete_files, example, json_option, limit_option
+from symd.cli.options import complete_files, example, json_option, limit_option, named_server
 from symd.config import Limits
 from symd.errors import (
     Busy,
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("name a FOLDER, or give --caches")
     report = ModuleReport(as_json=as_json)
     with ExitStack() as stack:
-        sink = open_destination(server, out, stack)
+        sink = open_destination(named_server(server, out), out, stack)
         told: set[str] = set()
         if out is None:
             sink = _PatientSink(sink, report, watching=not once)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits
 
@@ -60,6 +61,13 @@ def server_value(_context: click.Context, _parameter: click.Parameter, text: str
 
         return default_server()
     return None if text in ("", "none") else text
+
+
+def named_server(server: str | None, out: Path | None) -> str | None:
+    """What --server says beside --out: "" for "none", and None where nobody names a daemon, or only the environment does and ``out`` is named."""
+    source = click.get_current_context().get_parameter_source("server")
+    is_environments = source is ParameterSource.ENVIRONMENT
+    return None if source is ParameterSource.DEFAULT or (out is not None and is_environments) else server or ""
 
 
 def server_option_that(does: str) -> Callable[[Verb], Verb]:

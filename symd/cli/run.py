@@ -18,7 +18,7 @@ from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
-from symd.cli.options import complete_files, example, limit_option, server_option_that
+from symd.cli.options import complete_files, example, limit_option, named_server, server_option_that
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
@@ -113,7 +113,7 @@ def command(
     line on stderr says at the end what was captured, and where it is.
     """
     simulated = _simulated(simulate) if simulate else {}
-    chosen = destination(program[0], out, server)
+    chosen = destination(program[0], out, named_server(server, out))
     run = make_run_folder()
     sent: Sent | None = None
     try:

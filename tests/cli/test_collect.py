@@ -108,6 +108,17 @@ def test_nothing_to_look_at_is_a_misuse(run: Run) -> None:
     assert (outcome.code, "exclude each other" in outcome.err) == (2, True)
 
 
+def test_a_folder_that_is_named_counts_more_than_the_environments_daemon(
+    run: Run, tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYMD_SERVER", "unix:/nowhere")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/one").write_bytes(sample.read_bytes())
+    outcome = run("collect", "--once", "--out", tmp_path / "out", tmp_path / "cache")
+    assert outcome.code == 0
+    assert list((tmp_path / "out/modules").iterdir())
+
+
 def test_a_daemon_gets_what_arrives(server: str, tmp_path: Path, sample: Path) -> None:
     cache = tmp_path / "cache"
     command = [*SYMD, "collect", "--server", server, str(cache)]

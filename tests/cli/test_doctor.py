@@ -1,7 +1,9 @@
 """symd doctor, with made-up drivers."""
 
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,16 @@ def test_a_narrow_terminal_cuts_no_heading(
         monkeypatch.setenv("COLUMNS", str(columns))
         assert "…" not in run("doctor").out
     assert {"interface", "simulated", "driver", "devices", "tool", "here", "for"} <= set(run("doctor").out.split())
+
+
+@pytest.mark.parametrize("named", ["none", "default"])
+def test_words_that_name_no_address_are_none(
+    run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("SYMD_SERVER", named)
+    monkeypatch.setattr("symd.config._MACHINE_SOCKET", str(tmp_path / "none"))
+    assert json.loads(run("doctor", "--json").out)["daemon"]["address"] == f"unix:{tmp_path}/symd/symd.sock"
 
 
 def test_json_has_drivers_and_tools(run: Run, drivers: list[DriverReport]):

@@ -43,6 +43,19 @@ def test_the_program_gets_nothing_that_symd_set_for_itself(tmp_path: Path, short
     assert set(done.stdout.splitlines()) >= {f"{name}={value}" for name, value in given.items()}
 
 
+def test_a_folder_that_is_named_counts_more_than_the_environments_daemon(tmp_path: Path, short: Path) -> None:
+    words = ("--way", "folder", "--out", str(tmp_path), "--", "true")
+    assert run(short, *words, SYMD_SERVER="unix:/nowhere").returncode == 0
+    refused = run(short, "--server", "unix:/nowhere", *words)
+    assert (refused.returncode, "exclude each other" in refused.stderr) == (2, True)
+
+
+def test_none_is_no_daemon(short: Path) -> None:
+    words = ("--way", "folder", "--", "true")
+    for done in (run(short, *words, SYMD_SERVER="none"), run(short, "--server", "none", *words)):
+        assert (done.returncode, done.stderr) == (0, "symd: no module was built or loaded where symd could see it\n")
+
+
 def test_a_simulated_product_is_in_the_programs_environment(tmp_path: Path, short: Path) -> None:
     words = ("--way", "folder", "--out", str(tmp_path), "--", "/usr/bin/env")
     given = {"PWD": "/here"}
