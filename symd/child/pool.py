@@ -161,17 +161,27 @@ class Pool:
         """A new process that works. One that starts while all are ended is ended too."""
         worker = self._started(at_start)
         with self._lock:
-            if not self._closed:
+            is_kept = not self._closed
+            if is_kept:
                 self._working.add(worker)
-                return worker
-        worker.end()
-        raise _ended()
+            leaving = self._supernumerary() if is_kept else [worker]
+        for each in leaving:
+            each.end()
+        if not is_kept:
+            raise _ended()
+        return worker
+
+    def _supernumerary(self) -> list[_Worker]:
+        """Those that wait and are too many, as one may be that was started ahead while a call began another. Under the lock."""
+        number = max(len(self._idle) + len(self._working) - self._count, 0)
+        leaving, self._idle = self._idle[:number], self._idle[number:]
+        return leaving
 
     def _started(self, at_start: ProcessLimits) -> _Worker:
         is_left = False
 
         def begin() -> _Worker:
-            if is_left:  # by whoever could not have the thread: it finds that when there is one
+            if is_left:  # whoever asked has been refused; it waited here until the system gave a thread after all
                 raise _no_thread()
             return _start(self._command, at_start)
 
@@ -198,16 +208,16 @@ class Pool:
 
     def _start_one_ahead(self, at_start: ProcessLimits) -> None:
         """Nobody who has a process, or gives one back, waits for it."""
-        worker = None
+        leaving: list[_Worker] = []
         try:
-            worker = self._started(at_start)
+            leaving = [self._started(at_start)]
         finally:
             with self._lock:
                 self._starting -= 1
-                is_kept = worker is not None and not self._closed
-                if worker is not None and is_kept:
-                    self._idle.insert(0, worker)
-        if not is_kept:
+                if leaving and not self._closed:
+                    self._idle[:0] = leaving
+                    leaving = self._supernumerary()
+        for worker in leaving:
             worker.end()
 
 

@@ -168,6 +168,32 @@ def test_who_asks_does_not_wait_for_a_process_that_is_started_ahead(
         assert isinstance(killed.result(60), Ending)
 
 
+def test_a_process_that_is_started_ahead_beside_a_calls_own_is_not_one_too_many(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    started: list[pool_module._Worker] = []
+    start = pool_module._start
+
+    def late(*arguments: object) -> pool_module._Worker:
+        begun.set()
+        assert go_on.wait(60)
+        started.append(start(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(pool_module, "_start", late)
+    with ThreadPoolExecutor(3) as threads:
+        ahead = threads.submit(pool.start_ahead, 1, PROCESS_LIMITS)
+        assert begun.wait(60)
+        asked = [threads.submit(ask, pool, b"pid") for _ in range(2)]
+        while pool._starter._work_queue.qsize() < len(asked):
+            threading.Event().wait(0.01)
+        go_on.set()
+        ahead.result(60)
+        assert len({each.result(60) for each in asked}) == len(started) - 1 == 2
+    assert sum(each.process.poll() is None for each in started) == 2
+
+
 def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
