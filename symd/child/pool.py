@@ -207,7 +207,7 @@ class Pool:
         return is_short
 
     def _start_one_ahead(self, at_start: ProcessLimits) -> None:
-        """Nobody who has a process, or gives one back, waits for it."""
+        """Without the lock, so that nobody who has a process, or gives one back, waits for this one."""
         leaving: list[_Worker] = []
         try:
             leaving = [self._started(at_start)]
@@ -242,7 +242,7 @@ def _written(limits: Limits) -> bytes:
 
 
 def _hold_back_sigterm() -> None:
-    """Processes that this thread starts have its mask from their first instruction on, where ``worker`` ignores SIGTERM only later."""
+    """Block SIGTERM in this thread: processes that it starts inherit that, and so do not die of one that comes before ``worker`` ignores it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
 
 

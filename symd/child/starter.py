@@ -134,7 +134,7 @@ class Starter:
                     begun = {"pid": found["begun"]}
             self._end()  # somebody killed it; programs that it started are children of this process and go on
             if begun:
-                return begun  # the program runs, or has ended where it could not be started: it is not to be run twice
+                return begun  # the process is there, as the program or ended: the program is not to be run twice
         raise OSError(5, "the process that starts programs has died")
 
     def _begun(self) -> socket.socket:

@@ -29,7 +29,7 @@ _ERROR: Final = 3
 """The descriptor on which the child says why the program cannot be started; it is closed when the program starts."""
 _ALL_DESCRIPTORS: Final = 1 << 20
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""A program would go on ignoring them."""
+"""Ignored signals stay ignored in a program that is begun (execve(2))."""
 
 
 def main(package: str) -> None:

@@ -83,8 +83,8 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     return replace(load, segments=tuple(segments), load_base=None, path=None)
 
 
-class Told:
-    """How many segments loads that are told together have, and how many characters these name, counted before they are written."""
+class ToldSegments:
+    """Counts the segments of loads that are told together, and the characters of their names and paths, before any is written."""
 
     def __init__(self) -> None:
         self._segments = self._texts = 0

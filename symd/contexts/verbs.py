@@ -15,7 +15,7 @@ import numpy as np
 from symd.api import ServedContextVerbs
 from symd.contexts.address_forms import checked_form, reduced
 from symd.contexts.device import symbolize_device
-from symd.contexts.placement import MAX_TEXT, TIMES, Told, checked_context, checked_unload, placed
+from symd.contexts.placement import MAX_TEXT, TIMES, ToldSegments, checked_context, checked_unload, placed
 from symd.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery, LimitExceeded
 from symd.index import Index
@@ -94,7 +94,7 @@ class Contexts(ServedContextVerbs):
         record = self.get(name)
         width = record.context.address_bits
         checked: list[Load | Unload] = []
-        told = Told()
+        told = ToldSegments()
         for event in events:
             if isinstance(event, Unload):
                 checked.append(checked_unload(event))

@@ -19,7 +19,7 @@ from symd.errors import Malformed
 
 _AREA = struct.Struct("<4I")
 _OVERLAP: Final = 8
-"""Times the memory of the dump that all areas together may have."""
+"""All areas together may have so many times the bytes of the dump's memory."""
 _EVENT, _STATE = 1 << 30, 1 << 31
 _SPECIAL = 64
 """Bytes of 16 registers: the trap registers, and the hardware registers below them."""
@@ -87,8 +87,8 @@ def is_known(agent: Agent) -> bool:
 
 
 class AreaRoom:
-    """How much the areas of saved waves may have together: each is read by itself, and any number of queues and compute dies may claim the
-    same."""
+    """How many bytes all areas of saved waves may have together. Each is read by itself, and any number of queues and compute dies may claim the
+    same memory."""
 
     def __init__(self, memory: CoreMemory) -> None:
         self._most = _OVERLAP * memory.size

@@ -470,7 +470,8 @@ def _any_of_warp(which: NDArray[np.bool_], warp: I64, count: int) -> NDArray[np.
 
 
 def _meant(which: NDArray[np.bool_], active: U64, warp: I64) -> NDArray[np.bool_]:
-    """Whom an error of a warp means that a dump says of all its lanes: those that were executing. Where none of ``which`` was, all."""
+    """Which lanes an error means that a dump gives to all lanes of a warp, ``which``: those of them that were executing; where none was, all of
+    them."""
     executing = which & (active != 0)
     return np.where(_any_of_warp(executing, warp, int(warp.max(initial=0)) + 1), executing, which)
 

@@ -37,7 +37,7 @@ TEXT_AT_ONCE = 64 << 10
 ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES = 32, 16, 8, 8
 """About what an answer, a frame, a candidate and a text section take beside their texts."""
 DEVICE_CANDIDATE_BYTES = 96
-"""The same of one that names its module."""
+"""About what a candidate of a device address takes, which names its module too."""
 
 
 def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:

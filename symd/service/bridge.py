@@ -97,7 +97,7 @@ class Requests:
         self._taken.set()
 
     def _arrive(self, message: object) -> None:
-        self.awaited_since = None  # the handler's thread may take a while to notice
+        self.awaited_since = None  # from here on it is the handler that is waited for, however late its thread wakes
         if isinstance(message, bytes):
             try:
                 self._held.append(self._flight.hold(self._client, len(message)))

@@ -148,7 +148,8 @@ class WaitingCalls:
         loop.call_later(self._period, self._sweep, loop, loop.time())
 
     def _sweep(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
-        """What was over when this was ``planned`` has had time since: where the daemon stood still, what came meanwhile is not taken yet."""
+        """End what had waited too long already when this sweep was ``planned``, a period ago. What got too old since is left: where the daemon stood
+        still it has not looked yet at what clients sent meanwhile."""
         now = loop.time()
         self._end_silent(planned)
         self._bound_unfinished(planned)

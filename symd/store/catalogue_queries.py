@@ -41,7 +41,8 @@ class CatalogueQueries(ABC):
     """The query for the number of the last entry that the log of modules was given, forgotten or not; 0 before the first."""
 
     FOR_EACH: ClassVar[str]
-    """Of a table ``{table}`` the rows that a condition finds for each row of ``given`` (``execute_given``), by an index; it stands behind FROM."""
+    """What stands behind FROM to join each row of ``given`` (``execute_given``) with the rows of ``{table}`` that fit ``{condition}``, so that these
+    are found by an index."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Connection]:

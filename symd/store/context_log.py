@@ -41,7 +41,7 @@ PAGE = 5000
 ROWS = 5000
 """Segments that are read together, beyond those of one load: a context may have millions."""
 LARGE_BATCH = 100
-"""Events that are looked up before the lock is taken, and not behind it."""
+"""Events of a batch from which on what it changes is worked out before the lock is taken, and not under it."""
 _RECORDS = "SELECT id, description, added FROM contexts "
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
 ORDER BY sequence LIMIT ?) AS page"
@@ -144,7 +144,7 @@ class ContextLog:
             return _record(row)
 
     def check_known(self, names: Iterable[str]) -> None:
-        """Raises ``ContextNotFound`` where one is not, without reading what they say, which may be long."""
+        """Raises ``ContextNotFound`` where a context is not known. Their attributes, which may be long, are not read."""
         with self._catalogue.reading() as connection:
             for name in names:
                 _number(connection, name)
@@ -194,8 +194,8 @@ class ContextLog:
         return batch.keys
 
     def _planned_early(self, name: str, batch: EventBatch) -> tuple[tuple[int, int], BatchChanges] | None:
-        """What a large batch changes in the context of that number and revision, worked out while others may still write; None for a small one,
-        of which that takes no time."""
+        """Number and revision of the context, and what a large batch changes in it where these are still so under the lock: worked out while others may
+        write. None for a small batch, of which that takes no time."""
         if len(batch.keys) < LARGE_BATCH:
             return None
         with self._catalogue.reading_at_once() as connection:

@@ -24,7 +24,7 @@ SegmentRow = tuple[int, int, str | None, str | None, Section, int]
 
 
 class Moment(NamedTuple):
-    """When a load of that key, or its unload, was told to be. A load ends at the first moment of its key after its own."""
+    """The time of a load or of an unload, and the key of the load. A load ends at the first moment of its key that is later than its own."""
 
     key: str
     time: int
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class KeptLoad:
-    """A load in the catalogue, or on its way there: ``number`` is 0 until it has one."""
+    """A load in the catalogue, or on its way there: ``number`` is that of its row, 0 until it has one."""
 
     key: str
     module: Digest
@@ -40,7 +40,7 @@ class KeptLoad:
     unloaded: int | None
     number: int = 0
     event: bytes = b""
-    """What tells it from others, of one that is new."""
+    """Of one that is on its way, the digest of what was told (``_event``): two loads with the same one are the same."""
 
 
 class LogLine(NamedTuple):
@@ -53,8 +53,8 @@ class LogLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a context has, as far as it matters to a batch: which of its loads were told before; of each of its moments the next one of that
-    key, and the loads of the key that began last before."""
+    """What a context has already, as far as it matters to a batch: by their events, the loads of the batch that it has; and for each moment of
+    the batch the next moment of that key, and the loads of that key that began last before it."""
 
     told: frozenset[bytes] = frozenset()
     moments: Sequence[Moment] = ()

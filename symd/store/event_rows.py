@@ -44,7 +44,7 @@ class EventRows:
         self._context = context
 
     def around(self, batch: EventBatch) -> Surroundings:
-        """What the context has that matters to a batch."""
+        """What the context has already that matters to a batch (``Surroundings``)."""
         events = [(event,) for event in batch.segments]
         told = self._found("loads.event", _EVENT, events, _TOLD)
         moments: set[Moment] = set()

@@ -1,4 +1,4 @@
-"""How long somebody waits for a change that a thread makes for them: so long that thread waits for others' changes, and no longer."""
+"""How long a thread that changes the catalogue for somebody waits for its lock: no longer than whoever asked for the change waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _thread = threading.local()
 
 @contextmanager
 def waiting_at_most(seconds: float | None) -> Iterator[None]:
-    """Inside, in this thread, changes that were asked for wait for the catalogue's lock so many seconds from now; None: as long as they may."""
+    """Inside, in this thread, changes wait for the catalogue's lock for so many seconds from now at most; None: as long as any change may."""
     _thread.until = None if seconds is None else time.monotonic() + seconds
     try:
         yield
@@ -21,7 +21,7 @@ def waiting_at_most(seconds: float | None) -> Iterator[None]:
 
 
 def patience() -> float | None:
-    """Seconds that are left of it; None where nobody has said how long they wait. It is for changes that are made for one caller: an index is made for
-    all who ask for it."""
+    """The seconds of ``waiting_at_most`` that are left; None outside of it. Only changes that are made for one caller ask: an index is made for all
+    who want it, and its rows wait as long as any change may."""
     until: float | None = getattr(_thread, "until", None)
     return None if until is None else max(until - time.monotonic(), 0.0)

@@ -22,9 +22,9 @@ STALLED_SECONDS: Final = 30.0
 UNREAD_BYTES: Final = 32 << 20
 """Bytes of a body that are let pass when the request has been answered without them: who is cut off while sending does not hear why."""
 CHUNKS: Final = 1024
-"""Chunks of a body that may have any size. Each takes as long as many bytes in one, and what is read at once holds up everybody else."""
+"""Chunks of a body that may be as small as they like. To read one takes as long as to read many bytes, and meanwhile nobody else is served."""
 CHUNK_BYTES: Final = 256
-"""Bytes that further ones have, on average, at least."""
+"""Bytes that the chunks beyond those have at least, on average."""
 STRANGERS: Final = 128
 """Connections on which nobody has been let in yet; beyond, the oldest of the address that has most is closed."""
 VISITORS: Final = 256
