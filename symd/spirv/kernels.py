@@ -4,6 +4,7 @@ Source: SPIR-V 1.6, "Execution Mode", "Storage Class" and "Type-Declaration Inst
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from symd.budget import Budget
@@ -52,16 +53,28 @@ _MOST_ARGUMENTS = 1024
 
 
 class KernelFacts:
-    """Facts of every entry point of one module; types, modes and names are collected once."""
+    """Facts of every entry point of one module; types, modes and names are collected once, where something has them."""
 
     def __init__(self, words: Words, budget: Budget) -> None:
         self.words = words
-        self.types = _types(words)
-        self.modes = _modes(words)
-        self.by_value = by_value_parameters(words)
-        self.argument_names = _argument_names(words)
         self._budget = budget
         self._known: dict[tuple[int, int], dict[str, Any]] = {}
+
+    @cached_property
+    def types(self) -> dict[int, tuple[int, list[int]]]:
+        return _types(self.words)
+
+    @cached_property
+    def modes(self) -> dict[int, list[tuple[int, list[int]]]]:
+        return _modes(self.words)
+
+    @cached_property
+    def by_value(self) -> frozenset[int]:
+        return by_value_parameters(self.words)
+
+    @cached_property
+    def argument_names(self) -> dict[tuple[int, int], str]:
+        return _argument_names(self.words)
 
     def of(self, entry: EntryPoint) -> dict[str, Any]:
         """The facts of one entry point; entry points of the same function share what is said of that. Raises LimitExceeded."""

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from symd.spirv.grammar import MAGIC, Op
 HEADER_WORDS = 5
 _COMPARED_ONE_BY_ONE = 16
 """So many numbers are looked for one after another."""
+_FEW_INSTRUCTIONS = 256
+"""So many are sorted by opcode one after another."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,27 @@ class Words:
 
     def where(self, *opcodes: int) -> list[int]:
         """The numbers of all instructions with one of these opcodes, ascending."""
+        few = self._few_by_opcode
+        if len(opcodes) == 1:
+            return few.get(opcodes[0], [])[:] if few is not None else self._numbers_of(opcodes[0])
+        every = (few.get(each, []) if few is not None else self._numbers_of(each) for each in set(opcodes))
+        return sorted(chain.from_iterable(every))
+
+    def _numbers_of(self, opcode: int) -> list[int]:
         order, places = self._by_opcode
-        found: list[int] = []
-        for opcode in set(opcodes):
-            place = places.get(opcode)
-            if place is not None:
-                found += order[place].tolist()
-        return found if len(opcodes) == 1 else sorted(found)
+        place = places.get(opcode)
+        found: list[int] = [] if place is None else order[place].tolist()
+        return found
+
+    @cached_property
+    def _few_by_opcode(self) -> dict[int, list[int]] | None:
+        """The numbers of all instructions by their opcodes where there are few: in a fraction of the time of ``_by_opcode``."""
+        if len(self.start) > _FEW_INSTRUCTIONS:
+            return None
+        found: dict[int, list[int]] = {}
+        for number, opcode in enumerate(self.opcode.tolist()):
+            found.setdefault(opcode, []).append(number)
+        return found
 
     @cached_property
     def _by_opcode(self) -> tuple[I64, dict[int, slice]]:

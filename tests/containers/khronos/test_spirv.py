@@ -270,3 +270,18 @@ def test_instructions_are_found_by_their_opcodes_in_order(opcodes: tuple[int, ..
     for data in (*(path.read_bytes() for path in FILES[:3]), HEADER[:20]):
         words = split(data)
         assert words.where(*opcodes) == [n for n, opcode in enumerate(words.opcode.tolist()) if opcode in opcodes]
+
+
+def test_instructions_by_opcode_are_the_same_of_few_and_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    for data in (path.read_bytes() for path in FILES):
+        found = []
+        for few in (0, 1 << 20):
+            monkeypatch.setattr("symd.spirv.words._FEW_INSTRUCTIONS", few)
+            module = parse(data)
+            opcodes = [*range(0, 400, 7), *set(module.opcode.tolist())]
+            found.append([*map(module.where, opcodes), module.where(*opcodes), module.where(5, 5, 54), module.where()])
+        assert found[0] == found[1]
+        (everything, twice, none) = found[0][-3:]
+        opcode = module.opcode.tolist()
+        assert everything == [number for number, each in enumerate(opcode) if each in set(opcodes)]
+        assert (twice, none) == ([number for number, each in enumerate(opcode) if each in (5, 54)], [])
