@@ -25,8 +25,11 @@ _LISTS = (0xDC, 0xDD)
 _MAPS = (0xDE, 0xDF)
 _LONG_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 """Bytes that the length of a text takes, by its first byte; shorter ones have theirs in that."""
-_PATTERNS = 4
-"""Kernels are compared with so many that were taken apart last."""
+_PATTERNS = 16
+"""Kernels are compared with so many that were taken apart last,"""
+_MISSED = 64
+"""and where so many in a row were like none of them, with"""
+_LESS_PATTERNS = 4
 
 
 class Kernels(NamedTuple):
@@ -134,6 +137,7 @@ class _Found:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._patterns: list[_Pattern] = []
+        self._missed = 0
         self._rests: dict[bytes, int] = {}
         self._signatures: dict[bytes, int] = {}
         self._kinds: dict[tuple[int, int], int] = {}
@@ -152,7 +156,8 @@ class _Found:
         No value in msgpack is the beginning of another, so that after the same bytes and one value the next byte means the
         same."""
         data = self._data
-        for before, between, behind, kind in self._patterns:
+        patterns = self._patterns if self._missed < _MISSED else self._patterns[:_LESS_PATTERNS]
+        for before, between, behind, kind in patterns:
             if data.startswith(before, begin):
                 name = begin + len(before)
                 name_end = _after_text(data, name)
@@ -160,25 +165,37 @@ class _Found:
                     symbol = name_end + len(between)
                     symbol_end = _after_text(data, symbol)
                     if data.startswith(behind, symbol_end):
+                        self._missed = 0
                         self._kind.append(kind)
                         self._names.append(data[name:name_end])
                         self._symbols.append(data[symbol:symbol_end])
                         return symbol_end + len(behind) - begin
+        self._missed += 1
         return 0
 
     def take_apart(self, reader: msgpack.Unpacker) -> None:
         """Take the map at which ``reader`` stands."""
         data, begin = self._data, reader.tell()
         size = reader.read_map_header()
-        first, places = reader.tell(), dict[str, tuple[int, int, int]]()
+        unpack, skip, tell = reader.unpack, reader.skip, reader.tell
+        first = end = tell()
+        places = dict[str, tuple[int, int, int]]()
         for _ in range(size):
-            at, key, value = reader.tell(), reader.unpack(), reader.tell()
-            reader.skip()
+            at, key = end, unpack()
             if key in _APART:
-                places[key] = at, value, reader.tell()
-        edges = [first, *(edge for at, _, after in sorted(places.values()) for edge in (at, after)), reader.tell()]
-        pieces = [data[edges[number] : edges[number + 1]] for number in range(0, len(edges), 2)]
-        rest = self._number(self._rests, _HEADER(0xDF, size - len(places)) + b"".join(pieces))
+                value = tell()
+                skip()
+                end = tell()
+                places[key] = at, value, end
+            else:
+                skip()
+                end = tell()
+        pieces, edge = [_HEADER(0xDF, size - len(places))], first
+        for at, _, after in sorted(places.values()):
+            pieces.append(data[edge:at])
+            edge = after
+        pieces.append(data[edge:end])
+        rest = self._number(self._rests, b"".join(pieces))
         arguments, name, symbol = (data[slice(*places.get(key, _NOWHERE)[1:])] or _NOTHING for key in _APART)
         kind = self._kinds.setdefault((rest, self._number(self._signatures, arguments)), len(self._kinds))
         self._kind.append(kind)
@@ -186,7 +203,7 @@ class _Found:
         self._symbols.append(symbol)
         if _NAME in places and _SYMBOL in places and places[_NAME] < places[_SYMBOL]:
             (_, named, after_name), (_, symboled, after_symbol) = places[_NAME], places[_SYMBOL]
-            pattern = _Pattern(data[begin:named], data[after_name:symboled], data[after_symbol : edges[-1]], kind)
+            pattern = _Pattern(data[begin:named], data[after_name:symboled], data[after_symbol:end], kind)
             self._patterns = [pattern, *self._patterns[: _PATTERNS - 1]]
 
     @staticmethod

@@ -135,6 +135,29 @@ def test_what_many_kernels_have_in_common_is_there_once():
     assert joined(note) == {"amdhsa.kernels": kernels}
 
 
+@pytest.mark.parametrize(("alone", "apart"), [(0, 12), (100, 112)])
+def test_kernels_of_a_dozen_kinds_in_turn_are_taken_apart_once_each(
+    monkeypatch: pytest.MonkeyPatch, alone: int, apart: int
+) -> None:
+    """Also behind others that are each of a kind of its own, once something is like one of the last few again."""
+    taken: list[int] = []
+    take_apart = amdgpu_msgpack._Found.take_apart
+
+    def counted(self, reader) -> None:
+        taken.append(reader.tell())
+        take_apart(self, reader)
+
+    monkeypatch.setattr(amdgpu_msgpack._Found, "take_apart", counted)
+    kinds = [*range(1000, 1000 + alone), *(at % 12 for at in range(240))]
+    if alone:
+        kinds[alone : alone + 12] = [pair for at in range(12) for pair in (at, at)]
+    kernels = [{".args": [kind], ".name": f"k{at}", ".symbol": f"k{at}.kd"} for at, kind in enumerate(kinds)]
+    note = amdgpu_msgpack.load(msgpack.packb({"amdhsa.kernels": kernels}))
+    assert note is not None
+    assert joined(note) == {"amdhsa.kernels": kernels}
+    assert len(taken) == apart
+
+
 def test_a_name_that_is_no_text_in_utf_8_is_called_damage():
     kernels = [{".name": name, ".symbol": "s"} for name in ("abc", "abd")]
     data = msgpack.packb({"amdhsa.kernels": kernels}).replace(b"abd", b"ab\xff")
