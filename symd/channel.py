@@ -171,6 +171,8 @@ def _check_form(address: str) -> None:
         raise InvalidInput(f"an address is text, not a {type(address).__name__}", hint=f"write {UNIX}PATH or HOST:PORT")
     if not is_utf8(address):
         raise InvalidInput("is not UTF-8, and gRPC takes no other address", where=address, hint=_IN_UTF8)
+    if (written := _written_otherwise(address)) != address:
+        raise InvalidInput("is not the address of a daemon", where=address, hint=f"write {written}")
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
     scheme, is_url, rest = address.partition("://")
@@ -188,6 +190,17 @@ def _check_form(address: str) -> None:
             )
         hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
         raise InvalidInput("is not the address of a daemon", where=address or "''", hint=hint)
+
+
+def _written_otherwise(address: str) -> str:
+    """An address whose beginning has capitals, or of a Unix socket with a host's place as URLs have it, as gRPC takes it; any other as it is."""
+    for scheme in (UNIX, TLS):
+        beginning, rest = address[: len(scheme)], address[len(scheme) :]
+        is_host = _is_host_and_port(address) and ":" not in rest  # one may be called TLS
+        if beginning != scheme == beginning.lower() and not is_host:
+            address = scheme + rest
+    path = address.removeprefix(f"{UNIX}//")
+    return address if path in ("", address) or path.startswith("/") else f"{UNIX}/{path}"
 
 
 def _is_host_and_port(text: str) -> bool:

@@ -112,7 +112,7 @@ class Upstream:
                         return None
                     _fail(url, f"it answers with status {error.code}")
             except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
-                _fail(url, deadline.why or f"it cannot be asked: {getattr(error, 'reason', None) or error}")
+                _fail(url, deadline.why or f"it cannot be asked: {_why(error)}")
             with answer:
                 return keep(_taken(answer, url, largest, deadline))
 
@@ -222,6 +222,12 @@ def _announced(answer: Any, url: str) -> int | None:
 
 def _refuse_size(url: str, largest: int) -> NoReturn:
     raise LimitExceeded(f"the server sends more than {largest} bytes", where=url)
+
+
+def _why(error: Exception) -> str:
+    """What the system said, which urllib wraps."""
+    reason = getattr(error, "reason", None) or error
+    return system_reason(reason) if isinstance(reason, Exception) else str(reason)
 
 
 def _fail(url: str, why: str) -> NoReturn:

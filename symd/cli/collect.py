@@ -88,7 +88,7 @@ def command(
             while not once or watch.unsettled:
                 collector.take_arriving()
         finally:
-            report.note(_told(watch.counts, collector.kept))
+            report.note(_told(watch.counts, collector.kept, "further module" if told else "module"))
 
 
 def _holds_captures(folder: Path) -> bool:
@@ -188,12 +188,12 @@ def _event(found: FolderModule) -> ModuleFound:
     return ModuleFound(CaptureWay.FOLDER, now, ModuleForm.NATIVE_BINARY, found.data, found.path, kernels=found.kernels)
 
 
-def _told(counts: Counts, kept: int) -> str:
+def _told(counts: Counts, kept: int, found: str) -> str:
     taken = "" if kept == counts.modules else f" found, {f'{kept:,}' if kept else 'none'} taken"
     parts = (
-        (counts.modules, plural(counts.modules, "module") + taken),
+        (counts.modules, plural(counts.modules, found) + taken),
         (counts.repeated, "with the bytes of another file"),
         (counts.other, "of other kinds"),
         (counts.left_out, "left out"),
     )
-    return "; ".join(f"{number:,} {words}" for number, words in parts if number or words.startswith("module"))
+    return "; ".join(f"{number:,} {words}" for number, words in parts if number or words.startswith(found))

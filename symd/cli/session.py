@@ -136,6 +136,9 @@ class Session:
         spirv = kernels.spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
         if spirv:
             return f"SPIR-V alone has that: symd symbolize {quote(file)} --object {quote(spirv)} {quote(self.unlike)}"
+        if isinstance(query, ByKernel) and query.kernel.startswith("."):
+            place = f"({query.kernel})+{self.unlike.rpartition('+')[2].strip()}"
+            return f"a section stands in parentheses: symd symbolize {quote(file)} {quote(place)}"
         return f"nothing is called like that; symd names {quote(file)} '*' shows all names"
 
     def _beyond_hint(self, kernels: AskedKernels, path: str | None) -> str:

@@ -12,6 +12,8 @@ _BARE = r"(?=.*[0-9])[0-9a-fA-F]{1,16}"
 """What addr2line would take for a number, and symd does not."""
 _NAME = re.compile(r"[^\W\d][\w$]*")
 _LONGEST_SHOWN = 40
+_SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
+_SPACED_PLUS = re.compile(r"\s*\+\s*(?=[^+]*$)")
 _INDEX = r"#([0-9]{1,10})"
 _HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
 
@@ -20,7 +22,7 @@ def parse_query(text: str) -> Query:
     """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
     if not _NUMBER.fullmatch(number):
-        raise _bad(text, "not a query", _meant(target, plus, number))
+        raise _bad(text, "not a query", _otherwise_written(text.strip()) or _meant(target, plus, number))
     value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
     if value >= 1 << 64:
         raise _bad(text, "a number of more than 64 bits")
@@ -32,6 +34,21 @@ def parse_query(text: str) -> Query:
     if section is None:
         return ByKernel(target, KernelOffset(value))
     return BySection(section, SectionOffset(value))
+
+
+def _otherwise_written(text: str) -> str:
+    """What to write instead of places as other tools write them; "" where this is not known."""
+    if len(text) > _LONGEST_SHOWN:
+        return ""
+    if _SOURCE_LINE.fullmatch(text):
+        return f"a source line is looked for by symd locate: symd locate FILE {text}"
+    listed = [each for each in map(str.strip, text.split(",")) if each]
+    if listed and "," in text and all(_NUMBER.fullmatch(each.rpartition("+")[2]) for each in listed):
+        return f"queries are separated by spaces or lines, not by commas: {' '.join(listed)}"
+    closer = _SPACED_PLUS.sub("+", text)
+    return (
+        f"{_HINT}; without spaces: {closer}" if closer != text and _NUMBER.fullmatch(closer.rpartition("+")[2]) else ""
+    )
 
 
 def _meant(target: str, plus: str, number: str) -> str:

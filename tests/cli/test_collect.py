@@ -221,6 +221,7 @@ def test_a_folder_of_captures_becomes_contexts_however_often_it_is_told(
         assert outcome.code == 0, outcome.err
         assert outcome.out.count("modules/") == 1
         assert "what 1 program loaded and when is told" in outcome.err
+        assert "symd: 0 further modules; " in outcome.err
         with Client(server) as client:
             (context,) = client.contexts.all()
             assert (context.context.host, context.context.process) == ("elsewhere", 7)

@@ -87,6 +87,9 @@ def test_what_to_do_next_is_said(run: Run, tmp_path: Path, call: tuple[object, .
         ("grpcs://gpu.example:50051", "write tls:gpu.example:50051"),
         ("tls://gpu.example:50051", "write tls:gpu.example:50051"),
         ("tls:grpc://gpu.example:50051", "write tls:gpu.example:50051"),
+        ("TLS:gpu.example:50051", "write tls:gpu.example:50051"),
+        ("UNIX:/run/symd.sock", "write unix:/run/symd.sock"),
+        ("unix://run/symd.sock", "write unix:/run/symd.sock"),
     ],
 )
 def test_an_address_of_the_web_is_written_as_one_of_a_daemon(address: str, hint: str) -> None:

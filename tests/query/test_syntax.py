@@ -123,3 +123,31 @@ def test_words_are_not_taken_for_numbers(text):
     with pytest.raises(BadQuery) as caught:
         parse_query(text)
     assert "ADDRESS" in caught.value.hint
+
+
+SYNTAX = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("vadd.cl:14", "a source line is looked for by symd locate: symd locate FILE vadd.cl:14"),
+        ("vadd.cl:14:22", "a source line is looked for by symd locate: symd locate FILE vadd.cl:14:22"),
+        ("0x10,0x20", "queries are separated by spaces or lines, not by commas: 0x10 0x20"),
+        ("vadd+0x10, 0x20", "queries are separated by spaces or lines, not by commas: vadd+0x10 0x20"),
+        ("0x10,", "queries are separated by spaces or lines, not by commas: 0x10"),
+        ("vadd + 0x10", f"{SYNTAX}; without spaces: vadd+0x10"),
+        ("sum(int, int) + 16", f"{SYNTAX}; without spaces: sum(int, int)+16"),
+    ],
+)
+def test_a_place_as_others_write_it_is_told_how_symd_reads_it(text, meant):
+    with pytest.raises(BadQuery) as caught:
+        parse_query(text)
+    assert caught.value.hint == meant
+
+
+@pytest.mark.parametrize("text", ["sum(int, int)", "a:b", "x" * 50 + ".cl:1", ",", "vadd + x"])
+def test_what_only_looks_like_it_is_told_the_syntax(text):
+    with pytest.raises(BadQuery) as caught:
+        parse_query(text)
+    assert "FUNCTION+OFFSET" in caught.value.hint

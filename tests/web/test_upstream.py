@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -330,3 +331,11 @@ def test_an_id_or_a_path_leads_nowhere_else() -> None:
 def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         Upstream([url], Limits())
+
+
+def test_why_a_server_cannot_be_asked_is_told_in_the_system_s_words() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and nobody listens
+        upstream = Upstream([f"http://127.0.0.1:{nobody.getsockname()[1]}"], Limits())
+        with pytest.raises(ServerUnavailable, match="it cannot be asked: connection refused"):
+            upstream.executable(ID)
