@@ -190,7 +190,9 @@ def _clear(path: Path) -> None:
         )
     if _answers(path):
         raise FailedPrecondition(
-            "another daemon answers there", where=str(path), hint="stop it, or choose another path with --address"
+            "another daemon answers there",
+            where=str(path),
+            hint="ask that one, stop it, or choose another path with --address",
         )
     path.unlink(missing_ok=True)
 

@@ -83,14 +83,17 @@ def test_the_commands_for_a_team(shell: Shell) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    folder = shell.folder / "symd"
+    folder, store = shell.folder / "symd", shell.folder / "store"
     told = []
     for line in commands(section("docs/security.md", "## For a team")):
         here = line.replace("50051", port).replace("/run/symd", str(folder)).replace("-o symd ", "")
-        told.append(shell.run(here))
+        told.append(shell.run(here.replace("/var/lib/symd", str(store))))
         if "install -d" in line:
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o711
+            assert stat.S_IMODE((folder if "/run" in line else store).stat().st_mode) == (
+                0o711 if "/run" in line else 0o700
+            )
     answers = "".join(told)
+    assert (store / "catalogue.sqlite").exists()
     assert answers.count("symd serves at ") == 3
     assert answers.count(f"symd serves at tls:0.0.0.0:{port}") == 2
     assert answers.count("igc-debug") == 2

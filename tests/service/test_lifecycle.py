@@ -91,7 +91,7 @@ def test_a_second_daemon_on_the_same_socket_is_refused_and_the_first_goes_on(pat
     with daemon(f"unix:{path}") as (_, address):
         code, error = refused(f"unix:{path}")
         assert code == 3
-        assert "another daemon answers there" in error
+        assert "another daemon answers there (ask that one, stop it" in error
         assert str(path) in error
         assert answers(address)
 
