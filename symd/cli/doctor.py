@@ -126,11 +126,7 @@ def daemon_report() -> dict[str, str]:
     """Whether a daemon answers where commands and clients look for one by default."""
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
-<<<<<<< HEAD
     address = ""
-=======
-    address = default_server()
->>>>>>> a6df83d9 (A folder that is named counts more than the environment's daemon, and none is no daemon)
     try:
         address = default_server()
         with Client(address, timeout=_DAEMON_SECONDS) as client:
