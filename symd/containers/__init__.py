@@ -12,7 +12,7 @@ from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.format import Element, Format
 from symd.containers.format_table import FormatTable
-from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat
+from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.summaries import ContainerSummary
@@ -74,7 +74,8 @@ def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -
     """Open a module; with ``path`` only what is on the way to that code object.
 
     A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing can
-    be read raises what its first malformed element raised. Raises UnknownFormat, Malformed, Unsupported, LimitExceeded.
+    be read raises what its first malformed element raised, and one whose parts are sound and hold no code raises Unsupported.
+    Raises UnknownFormat, Malformed, LimitExceeded too.
     """
     opening = Opening(data, limits or Limits(), path)
     objects = tuple(code for code in opening if path in (None, code.path))
@@ -94,12 +95,17 @@ class Opening:
         self._budget = Budget(limits)
         self._failures: list[SymdError] = []
         self._found = False
+        self._without_code = 0
         self._apart: Mapping[str, Sequence[bytes]] = {}
 
     def __iter__(self) -> Iterator[CodeObject]:
         yield from self._open(Element("", self.data), (), 0)
         if not self._found and self._failures:
             raise self._failures[0]
+        if self._without_code and not self._found and not self.notes and self._path is None:
+            inside = "the only file" if self._without_code == 1 else f"none of the {self._without_code:,} files"
+            carries = "carries no" if self._without_code == 1 else "carries"
+            raise Unsupported(f"{inside} inside the {self.format} {carries} device code that symd reads")
 
     def _open(self, element: Element, path: tuple[str, ...], depth: int) -> Iterator[CodeObject]:
         """Open one element and what is inside it."""
@@ -132,6 +138,7 @@ class Opening:
             yield made.pop()
         else:
             self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
+            self._without_code += bool(path) and not children
         for name, child in children:
             if self._on_the_way((*path, name)):
                 yield from self._child(child, (*path, name), depth + 1)

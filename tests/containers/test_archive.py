@@ -65,6 +65,28 @@ def test_an_empty_archive_has_no_parts():
 
 
 @pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        (["a.o/"], "the only file inside the archive carries no device code"),
+        (["a.o/", "b.o/"], "none of the 2 files inside the archive carries device code"),
+    ],
+)
+def test_a_library_without_device_code_is_refused_as_a_program_without_is(members, says):
+    """It was answered with nothing: `symd info` named its members, and every address lay outside of the text."""
+    host = objects.sample("host-plain.o")
+    with pytest.raises(Unsupported, match=says):
+        unpack(archive.MAGIC + b"".join(member(name, host) for name in members))
+
+
+def test_a_library_of_which_one_member_has_device_code_is_read():
+    made = (
+        archive.MAGIC + member("a.o/", objects.sample("host-plain.o")) + member("b.co/", objects.sample("v4-gfx900.co"))
+    )
+    assert [code.path for code in unpack(made).objects] == ["b.co"]
+    assert unpack(made, path="a.o").objects == ()
+
+
+@pytest.mark.parametrize(
     ("body", "says"),
     [
         (b"x" * 60, "no archive member header"),
