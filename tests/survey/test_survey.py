@@ -143,6 +143,21 @@ def test_other_positions_than_nvdisasms_are_told(monkeypatch: pytest.MonkeyPatch
         assert len(nvidia_tools.compare_positions(each).differences) == differences
 
 
+def test_a_position_that_the_section_before_ended_with_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """nvdisasm prints a position where it changes, also from one section to the next."""
+    (each,) = Case(CUDA / "saxpy.sm_75.lines.cubin", tmp_path).objects
+    section = each.entry["kernels"][0]["section_index"]
+    each.queries = [f"(#{section})+0x0"]
+    (first,) = each.answers(as_written=True)
+    frame, name = first["frames"][0], first["section"]
+    for line, differences in ((frame["line"], 0), (frame["line"] + 1, 2)):
+        before = (f"#{section}", [(0, [(frame["file"], line)])])
+        monkeypatch.setattr(nvidia_tools, "disassembled", lambda _, before=before: [before, (name, [(0, [])])])
+        assert len(nvidia_tools.compare_positions(each).differences) == differences
+
+
 def test_positions_of_spirv_are_compared(tmp_path: Path) -> None:
     tools.require("spirv-dis")
     case = Case(SPIRV / "blend.dpcpp.spv", tmp_path)

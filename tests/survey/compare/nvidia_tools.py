@@ -58,9 +58,14 @@ def compare_positions(each: CodeFile) -> Compared:
     innermost: tuple[str, int] | None = None
     expected = [(name, offset, chain) for name, chains in printed.items() for offset, chain in chains.items()]
     for (name, offset, chain), answer in zip(expected, answers, strict=True):
-        innermost = chain[0] if chain else None if offset == 0 else innermost
         mine = [(frame["file"] or "", frame["line"]) for frame in answer["frames"]]
         placed = mine[:1] if mine and mine[0][1] else []
+        if chain:
+            innermost = chain[0]
+        elif offset == 0 and placed != [
+            innermost
+        ]:  # a position that the section before ended with is not printed again
+            innermost = None
         if placed != ([innermost] if innermost else []) or (chain and not whole and mine != chain):
             differences.append(f"{each.name} {name}+{offset:#x}: symd {answer['reason']} {mine}, nvdisasm {chain}")
     return Compared("nvdisasm", len(expected), differences)
