@@ -17,6 +17,7 @@ from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNot
 from symd.model.listings import ListingPart
 from symd.model.sources import Origin
 from symd.service.addresses import listening
+from symd.service.rpc import get_listing
 from symd.service.server import build_daemon
 from symd.store import Store
 from tests.disasm.objects import SAMPLES
@@ -178,3 +179,14 @@ def test_texts_of_the_module_need_no_folder(config):
         digest = client.add(waves).sha256
         assert client.sources(digest, ["waves.comp"]) == engine.sources(digest, ["waves.comp"])
         assert client.sources(digest, ["waves.comp"])[0].origin is Origin.MODULE
+
+
+def test_texts_of_a_listing_are_counted_before_they_are_read(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed debug data is a thousandth of its names."""
+    monkeypatch.setattr(get_listing, "to_chunks", lambda _listing: pytest.fail("written"))
+    for engine, client in served(replace(config, limits=config.limits._replace(response_bytes=20))):
+        digest = engine.add(SHADE).sha256
+        with pytest.raises(LimitExceeded) as caught:
+            list(client.listing(digest, ListingPart(kernel="shade")))
+        assert caught.value.metadata["limit"] == "response_bytes"
+        assert "texts" in caught.value.message
