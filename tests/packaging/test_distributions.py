@@ -94,6 +94,9 @@ def test_symd_works_away_from_the_repository(installed: Path, tmp_path: Path) ->
     assert (copied.returncode, copied.stdout, copied.stderr) == (0, "samples\nprotos\n", "")
     answer = symd("symbolize", "samples/amdgpu/bin/v4-gfx900.co", "shade+0x80")
     assert "blend at /src/shade.cl:13:30" in answer.stdout, answer.stderr
+    again = symd("samples", ".")  # as each tutorial begins
+    assert (again.returncode, again.stdout, again.stderr) == (0, "samples\nprotos\n", "")
+    (tmp_path / "samples" / "kernels" / "vadd.cl").write_text("another\n")
     again = symd("samples", ".")
     assert (again.returncode, again.stdout) == (2, "")
-    assert "something is there already" in again.stderr
+    assert "something else is there already" in again.stderr
