@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
+from time import monotonic
 from typing import Any, Final
 
 from symd.errors import FailedPrecondition, SymdError
@@ -74,16 +75,19 @@ class PostgresCatalogue(CatalogueQueries):
 
     @contextmanager
     def reading_at_once(self) -> Iterator[Connection]:
-        with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self._server.connection() as connection, self._transaction(connection, begin):
             yield connection
 
     @contextmanager
     def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[Connection]:
         relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
-        wait = self._server.bounded(seconds)
-        lock = _LOCK if seconds is None else _LOCK_WITHIN.format(max(1, round(wait * 1000)))
-        with self._transaction(f"BEGIN; {lock}{relaxed}", wait) as connection:
-            yield connection
+        until = monotonic() + self._server.bounded(seconds)
+        with self._server.connection(seconds) as connection:
+            left = round((until - monotonic()) * 1000)
+            lock = _LOCK if seconds is None else _LOCK_WITHIN.format(max(1, left))
+            with self._transaction(connection, f"BEGIN; {lock}{relaxed}"):
+                yield connection
 
     def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
         arrays = ", ".join(f"?::{each}[]" for each in columns.values())
@@ -158,15 +162,14 @@ class PostgresCatalogue(CatalogueQueries):
             connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
 
     @contextmanager
-    def _transaction(self, begin: str, seconds: float | None = None) -> Iterator[Connection]:
-        with self._server.connection(seconds) as connection:
-            try:
-                connection.execute(begin)
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                self._roll_back(connection)
-                raise
+    def _transaction(self, connection: Connection, begin: str) -> Iterator[None]:
+        try:
+            connection.execute(begin)
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back(connection)
+            raise
 
     def _roll_back(self, connection: Connection) -> None:
         """Where that fails the connection is not used again, and the server does it when it is closed."""

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -40,7 +41,7 @@ from symd.shared_store.advisory_locks import BUILDING, AdvisoryLocks
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.housekeeping import PERIOD
 from symd.shared_store.opening import open_shared as open_by_urls
-from symd.shared_store.postgresql import Connection, Server
+from symd.shared_store.postgresql import Connection, Server, StatementResult
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.shared_writability import SharedWritability
 from symd.shared_store.store import SharedStore, index_object, module_object
@@ -369,6 +370,25 @@ def test_a_statement_ends_in_time(database: str) -> None:
         connection.execute("SELECT pg_sleep(20)")
     assert time.monotonic() - begun < LONG / 2
     server.close()
+
+
+def test_what_was_waited_for_a_connection_is_not_waited_once_more_for_the_lock(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    execute = Connection.execute
+
+    def noted(connection: Connection, query: str, *parameters: Any) -> StatementResult:
+        said.append(query)
+        return execute(connection, query, *parameters)
+
+    catalogue = PostgresCatalogue(Server(database, Limits()))
+    monkeypatch.setattr("symd.shared_store.catalogue.monotonic", iter([100.0, 101.5]).__next__, raising=False)
+    monkeypatch.setattr(Connection, "execute", noted)
+    with catalogue.writing(seconds=2.0):
+        pass
+    catalogue.close()
+    assert said[0].startswith("BEGIN; SET LOCAL lock_timeout = 500;")
 
 
 def test_a_catalogue_of_a_newer_symd_is_left_alone(database: str) -> None:
