@@ -276,7 +276,7 @@ class FolderWatch:
         except UnknownFormat:
             self.counts.other += 1
         except SymdError as error:
-            if isinstance(error, Unsupported) and containers.identify(data) is host_elf:
+            if isinstance(error, Unsupported) and _is_for_the_host(data):
                 self.counts.other += 1
             else:
                 yield self._left_out(path, error)
@@ -292,6 +292,11 @@ class FolderWatch:
     def _left_out(self, path: str, error: SymdError) -> LeftOut:
         self.counts.left_out += 1
         return LeftOut(path, error)
+
+
+def _is_for_the_host(data: bytes) -> bool:
+    """Whether these are a program or a static library, which need have no device code. A thin archive only names its members."""
+    return containers.identify(data) is host_elf or data.startswith(archive.MAGIC)
 
 
 def _root(folder: Path) -> str:
