@@ -70,8 +70,6 @@ CLOSING = {
     "note, 4 ms their facts and the summary; the rest are some 2,500 NumPy calls over columns. A compiled reader of symbols and metadata would save most of the sixth.",
     "200,000 random addresses on standard input, text": "Runs gave 2.79 to 3.31: where the processor is faster, the peer gains more. 137 of 283 ms are the "
     "start and the index, which one line takes too; the rest is 0.7 us for each answer. The second processor does nothing meanwhile: an index made by two processes would save some 50 ms.",
-    "1,000,000 lines of 400 addresses of a small Intel module on standard input, text": "5.14 the day before. Of 0.53 s some 0.1 s are the start; the rest is 0.4 us a line, of "
-    "reading, finding and writing, on one processor.",
     "ten times the rows: time": "The processor's time in the process itself grows 9.8 times. The rest is the system's, which clears 55,000 pages for it in place of 2,800 (getrusage(2): "
     "0.19 s in place of 0.01 s). Blocks used again, as `keep_much` in symd/child/heap.py has it, save a fifth of the pages.",
     "reopen a stored index": "1.3 ms are the call: an empty echo of grpc.aio that is asked as seldom takes that (0.5 ms where it is asked again and again), so that with nothing else "
