@@ -142,7 +142,12 @@ def test_a_file_beyond_the_limit_is_named(python) -> None:
 
 
 def test_a_limit_that_this_process_already_has_is_not_raised(python) -> None:
-    program = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_AS))"
+    """The limits are set a moment after its start, that of core dumps as the last one."""
+    program = (
+        "import resource\n"
+        "while resource.getrlimit(resource.RLIMIT_CORE)[1]: pass\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_AS))"
+    )
     assert python(program).answer == b"(0, 0) (1073741824, 1073741824)\n"
 
 
