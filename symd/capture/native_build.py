@@ -76,16 +76,16 @@ def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Li
     except FailedPrecondition:
         if instead is None:
             raise
-        _build(instead / below, name, defines, wrapped, limits)
-        return instead / below
-    stranger = _changeable(target.parent)
-    if stranger is None and _usable(target):
-        return target
-    if instead is not None and (stranger is not None or not ensure_writable(target.parent)):
         target = instead / below
-    elif stranger is not None:
-        hint = "set XDG_CACHE_HOME to a folder that only you can change"
-        raise FailedPrecondition("other users may change the libraries kept there", where=str(stranger), hint=hint)
+    else:
+        stranger = _changeable(target.parent)
+        if stranger is None and _usable(target):
+            return target
+        if instead is not None and (stranger is not None or not ensure_writable(target.parent)):
+            target = instead / below
+        elif stranger is not None:
+            hint = "set XDG_CACHE_HOME to a folder that only you can change"
+            raise FailedPrecondition("other users may change the libraries kept there", where=str(stranger), hint=hint)
     _build(target, name, defines, wrapped, limits)
     return target
 

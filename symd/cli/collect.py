@@ -190,10 +190,10 @@ def _event(found: FolderModule) -> ModuleFound:
 
 def _told(counts: Counts, kept: int, found: str) -> str:
     taken = "" if kept == counts.modules else f" found, {f'{kept:,}' if kept else 'none'} taken"
-    parts = (
-        (counts.modules, plural(counts.modules, found) + taken),
+    others = (
         (counts.repeated, "with the bytes of another file"),
         (counts.other, "of other kinds"),
         (counts.left_out, "left out"),
     )
-    return "; ".join(f"{number:,} {words}" for number, words in parts if number or words.startswith(found))
+    told = (f"{number:,} {words}" for number, words in others if number)
+    return "; ".join([f"{counts.modules:,} {plural(counts.modules, found)}{taken}", *told])

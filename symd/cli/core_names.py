@@ -26,11 +26,9 @@ def readable_names(dump: CoreDump, demangler: Demangler) -> CoreDump:
 
     def call_named(call: CoreFrame) -> CoreFrame:
         place = call.place
-        return (
-            call
-            if place is None
-            else replace(call, place=place._replace(function=names.get(place.function, place.function)))
-        )
+        if place is None:
+            return call
+        return replace(call, place=place._replace(function=names.get(place.function, place.function)))
 
     def stack_named(stack: CoreStack) -> CoreStack:
         kernel = None if stack.kernel is None else names.get(stack.kernel, stack.kernel)

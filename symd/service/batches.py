@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
@@ -21,7 +19,7 @@ from symd.service.request_log import is_told, note_request
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 from symd.wire import one_address
-from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, write_columns
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_sections, write_columns
 from symd.wire.batches import Batch, from_request
 from symd.wire.resource_names import module_name
 
@@ -221,9 +219,7 @@ def check_columns(answers: Answers, limits: Limits) -> None:
     room = RowRoom(limits)
     if _is_long(answers.locations, limits):
         room.take_texts(answers.locations, answers.location)
-    used = np.zeros(len(answers.text_sections) + 1, np.bool_)
-    used[answers.text_section] = True
-    room.take_text_sections(answers.text_sections[number - 1] for number in (np.flatnonzero(used[1:]) + 1).tolist())
+    room.take_text_sections(answers.text_sections[number - 1] for number in used_text_sections(answers).tolist())
     for candidates in answers.candidates.values():
         room.take_candidates(candidates)
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
@@ -215,15 +216,22 @@ def from_columns(
     return Answers(location, section, offset, locations, sections, candidates)
 
 
+def used_text_sections(answers: Answers) -> NDArray[np.intp]:
+    """The numbers of the text sections that answers lie in, as their column has them (1 is the first), ascending."""
+    if len(answers.text_sections) == 1:
+        return np.arange(1, 2 if answers.text_section.any() else 1)
+    used = np.zeros(len(answers.text_sections) + 1, np.bool_)
+    used[answers.text_section] = True
+    used[0] = False
+    return np.flatnonzero(used)
+
+
 def _used_sections(answers: Answers, everywhere: bool) -> tuple[Sequence[TextSection], U32]:
     """The text sections that answers lie in, and the column renumbered, in which 0 is none and 1 the first."""
     if len(answers.text_sections) == 1 and everywhere:
         return answers.text_sections, answers.text_section
-    used = np.zeros(len(answers.text_sections) + 1, np.bool_)
-    used[answers.text_section] = True
-    used[0] = False
-    numbers = np.flatnonzero(used)
-    renumbered = np.zeros(len(used), np.uint32)
+    numbers = used_text_sections(answers)
+    renumbered = np.zeros(len(answers.text_sections) + 1, np.uint32)
     renumbered[numbers] = np.arange(1, len(numbers) + 1, dtype=np.uint32)
     return [answers.text_sections[number - 1] for number in numbers.tolist()], renumbered[answers.text_section]
 
