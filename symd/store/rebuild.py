@@ -11,7 +11,8 @@ import logging
 import os
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -21,8 +22,9 @@ from symd.store import soundness
 from symd.store.catalogue import LOCK, existing, migrate, newest, replaced, successor, translated
 from symd.store.catalogue_copy import copy_with_log
 from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
+from symd.store.lost_schema import fold_log, is_schema_lost, restore_schema
 from symd.store.paths import StorePaths
-from symd.store.salvage import Salvage, salvage
+from symd.store.salvage import TABLES, Salvage, salvage
 
 log = logging.getLogger("symd.store")
 
@@ -99,15 +101,33 @@ def _filled(fresh: Path, damaged: Path) -> Salvage:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
             migrate(connection, fresh)
-            connection.execute("BEGIN")
-            found = salvage(damaged, connection)
-            connection.execute("COMMIT")
+            with _readable(damaged, connection, fresh) as readable:
+                connection.execute("BEGIN")
+                found = salvage(readable, connection)
+                connection.execute("COMMIT")
     except sqlite3.Error as error:
         hint = "look whether the disk is full"
         said = {"file": str(fresh), "sqlite": getattr(error, "sqlite_errorname", "")}
         what = f"no fresh catalogue could be made: {error}"
         raise StoreUnavailable(what, where=str(fresh), hint=hint, metadata=said) from error
     return found
+
+
+@contextmanager
+def _readable(damaged: Path, connection: sqlite3.Connection, fresh: Path) -> Iterator[Path]:
+    """The damaged catalogue, or where its schema is lost a copy that has that of the ``fresh`` one, to which nothing was written yet."""
+    if not is_schema_lost(damaged, connection):
+        yield damaged
+        return
+    copied = fresh.with_name(f"{fresh.name}.readable")
+    try:
+        copy_with_log(damaged, copied)
+        fold_log(copied)
+        restore_schema(copied, fresh, TABLES)
+        yield copied
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{copied}{suffix}").unlink(missing_ok=True)
 
 
 def _moved_aside(damaged: Path, paths: StorePaths) -> Path:

@@ -14,8 +14,10 @@ from symd.errors import ContextNotFound, DataLoss, ModuleNotFound, StoreUnavaila
 from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.store import Store
-from symd.store.catalogue import newest
+from symd.store.catalogue import migrate, newest
+from symd.store.lost_schema import restore_schema
 from symd.store.rebuild import faults, rebuild
+from symd.store.salvage import TABLES
 
 LONG = 30.0
 PAGE = 4096
@@ -99,6 +101,101 @@ def test_whichever_page_is_damaged_no_module_is_lost_and_nothing_is_wrong(filled
             assert faults(newest(root)) == []
     assert sum(labels for labels, _, _ in kept) > 15 * len(filled[1].modules), "most pages cost few labels"
     assert sum(contexts for _, _, contexts in kept) > 10 * len(filled[1].contexts)
+
+
+def schema_pages(path: Path) -> list[int]:
+    """The pages, from 0, that SQLite says the schema has, in a build that can tell; else the first and those it leads to."""
+    with path.open("rb") as file:
+        first = file.read(PAGE)
+    assert first[100] == 5, "an interior page"
+    cells = int.from_bytes(first[103:105], "big")
+    places = [108, *(int.from_bytes(first[at : at + 2], "big") for at in range(112, 112 + 2 * cells, 2))]
+    return [0, *(int.from_bytes(first[at : at + 4], "big") - 1 for at in places)]
+
+
+def rebuilt_after(filled: tuple[Path, Filled], root: Path, page: int, data: bytes, at: int = 0) -> tuple[int, int, int]:
+    """What is there after the bytes of one page were replaced by others."""
+    shutil.copytree(filled[0], root)
+    pages(root)
+    with (root / "catalogue.sqlite").open("r+b") as file:
+        file.seek(page * PAGE + at)
+        file.write(data)
+    assert faults(newest(root))
+    with Store(root) as store:
+        if store.recovery.rebuilt is None:
+            pytest.fail("the damage was not found at the start")
+        assert faults(newest(root)) == []
+        assert not list(root.glob("catalogue.fresh*"))
+        return assert_right(store, filled[1])
+
+
+def test_pages_of_the_schema_that_are_damaged_cost_nothing(filled, tmp_path: Path):
+    """Nothing else says where a table begins, but a fresh catalogue has its tables in the same places."""
+    pages(filled[0])
+    damaged = schema_pages(filled[0] / "catalogue.sqlite")
+    assert len(damaged) > 2
+    for page in damaged:
+        for data in (random.Random(page).randbytes(PAGE), bytes(PAGE)):
+            root = tmp_path / f"{page}-{data[:2].hex()}"
+            assert rebuilt_after(filled, root, page, data) == (60, 300, 8), page
+
+
+def test_a_letter_of_the_schema_that_was_changed_costs_nothing(filled, tmp_path: Path):
+    pages(filled[0])
+    data = (filled[0] / "catalogue.sqlite").read_bytes()
+    for number, name in enumerate((b"CREATE TABLE modules", b"CREATE TABLE contexts")):
+        at = data.index(name) + len(name) - 1
+        assert rebuilt_after(filled, tmp_path / str(number), at // PAGE, b"q", at % PAGE) == (60, 300, 8), name
+
+
+def test_the_log_of_writes_of_a_catalogue_whose_schema_is_lost_is_read(filled, root: Path, tmp_path: Path):
+    shutil.copytree(filled[0], root)
+    pages(root)
+    with Store(root) as store:
+        digest = store.put(b"written last", "in the log")
+        shutil.copytree(root, tmp_path / "copied")
+    root = tmp_path / "copied"
+    assert (root / "catalogue.sqlite-wal").stat().st_size > 0
+    with (root / "catalogue.sqlite").open("r+b") as file:
+        file.write(bytes(PAGE))
+    rebuild(_paths(root), newest(root), "it was told so")
+    with Store(root) as store:
+        assert store.record(digest).label == "in the log"
+        assert len(store.records(limit=1000)) == 61
+
+
+def test_a_catalogue_that_was_vacuumed_keeps_its_rows_without_its_schema(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    with closing(sqlite3.connect(root / "catalogue.sqlite", isolation_level=None)) as connection:
+        before = dict(connection.execute("SELECT name, rootpage FROM sqlite_master"))
+        connection.execute("VACUUM")
+        assert dict(connection.execute("SELECT name, rootpage FROM sqlite_master")) != before
+    pages(root)
+    with (root / "catalogue.sqlite").open("r+b") as file:
+        file.write(bytes(PAGE))
+    with Store(root) as store:
+        assert store.recovery.rebuilt is not None
+        assert assert_right(store, filled[1]) == (60, 300, 8)
+
+
+def test_a_catalogue_with_its_tables_elsewhere_gets_no_schema_of_a_fresh_one(tmp_path: Path):
+    """As one that an older symd made may have."""
+    path, other = tmp_path / "fresh", tmp_path / "other"
+    with closing(sqlite3.connect(path, isolation_level=None)) as fresh:
+        migrate(fresh, path)
+        [page] = fresh.execute("SELECT rootpage FROM sqlite_master WHERE name = 'contexts'").fetchone()
+        assert path.read_bytes()[(page - 1) * PAGE] == 0x0D, "a table with rowid"
+    for at, data, restored in (
+        (0, bytes(PAGE), True),
+        ((page - 1) * PAGE, b"\x0a", False),  # an index
+        ((page - 1) * PAGE, b"\xff", True),  # no kind of page, so damage
+        (60, (3).to_bytes(4, "big"), False),  # an older user_version
+    ):
+        changed = bytearray(path.read_bytes())
+        changed[at : at + len(data)] = data
+        other.write_bytes(changed)
+        assert restore_schema(other, path, TABLES) is restored, (at, data)
+        assert restored is (other.read_bytes() != changed)
 
 
 def _paths(root: Path):
