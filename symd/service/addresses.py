@@ -116,10 +116,21 @@ def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
         return f"{host}:{server.add_insecure_port(address)}"
     except RuntimeError as error:
         raise FailedPrecondition(
-            "cannot listen there",
-            where=address,
-            hint="another program has the port, or it is no address of this machine",
+            f"cannot listen there: {_refusal(host, port)}", where=address, hint="choose another with --address"
         ) from error
+
+
+def _refusal(host: str, port: int) -> str:
+    """Why the system does not let a program listen there, which gRPC does not tell."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, where in found:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(where)
+                probe.listen()
+    except OSError as error:
+        return system_reason(error)
+    return "the system does not say why"
 
 
 def _check_plain(address: str, keeper: Doorkeeper) -> None:
