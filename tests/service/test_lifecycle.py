@@ -221,7 +221,9 @@ def test_a_stream_that_goes_on_is_told_that_the_daemon_stops(path):
         is_over.set()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert "stopping" in caught.value.details()
-        assert got == [0, 1, 2, 3, 4]
+        assert got in ([0, 1, 2, 3, 4], [0, 1, 2, 3]), (
+            "the daemon may look whether it stops before it waits for the fifth"
+        )
         assert process.wait(LONG) == 0
 
 
