@@ -19,7 +19,7 @@ from pathlib import Path
 
 from symd.errors import DataLoss, StoreUnavailable
 from symd.store import soundness
-from symd.store.catalogue import LOCK, existing, migrate, newest, replaced, successor, translated
+from symd.store.catalogue import LOCK, copy_in_any_case, existing, migrate, newest, replaced, successor, translated
 from symd.store.catalogue_copy import copy_with_log
 from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
 from symd.store.lost_schema import fold_log, is_schema_lost, restore_schema
@@ -79,8 +79,7 @@ def rescue(damaged: Path, to: Path) -> None:
         copy_with_log(damaged, copied)
         found = _filled(to, copied)
     finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{copied}{suffix}").unlink(missing_ok=True)
+        _remove(copied)
     log.error("of %s were %s", damaged, found)
 
 
@@ -120,14 +119,21 @@ def _readable(damaged: Path, connection: sqlite3.Connection, fresh: Path) -> Ite
         yield damaged
         return
     copied = fresh.with_name(f"{fresh.name}.readable")
+    _remove(copied)  # a log of writes of a rebuild that was killed would be taken for this copy's
     try:
-        copy_with_log(damaged, copied)
+        copied.touch(FILE_MODE)
+        copy_in_any_case(damaged, copied)
         fold_log(copied)
         restore_schema(copied, fresh, TABLES)
         yield copied
     finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{copied}{suffix}").unlink(missing_ok=True)
+        _remove(copied)
+
+
+def _remove(copied: Path) -> None:
+    """Remove a copy with what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{copied}{suffix}").unlink(missing_ok=True)
 
 
 def _moved_aside(damaged: Path, paths: StorePaths) -> Path:
