@@ -28,6 +28,9 @@ from symd.store.salvage import TABLES, Salvage, salvage
 
 log = logging.getLogger("symd.store")
 
+_FRESH = "catalogue.fresh"
+"""How the names of files begin that a rebuild makes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
@@ -59,7 +62,7 @@ def replaced_catalogue(
     with disk(paths.root), locked(paths.root / LOCK, seconds=lock_seconds):
         if newest(paths.root) != damaged:
             return None
-        fresh = paths.root / "catalogue.fresh"
+        fresh = paths.root / _FRESH
         try:
             found = _filled(fresh, damaged)
         except BaseException:
@@ -84,11 +87,18 @@ def rescue(damaged: Path, to: Path) -> None:
 
 
 def finish_rebuild(paths: StorePaths, lock_seconds: float | None = None) -> None:
-    """Move aside the damaged catalogue that a rebuild which was killed has replaced and left in its place."""
-    if replaced(paths.root):
+    """Move aside the damaged catalogue that a rebuild which was killed has replaced and left in its place, and remove what it was making."""
+    if replaced(paths.root) or _unfinished(paths):
         with locked(paths.root / LOCK, seconds=lock_seconds):
             for damaged in replaced(paths.root):
                 _moved_aside(damaged, paths)
+            for left in _unfinished(paths):
+                left.unlink(missing_ok=True)
+
+
+def _unfinished(paths: StorePaths) -> list[Path]:
+    """Files of a catalogue that is being made, with what it is made of; under the lock, of one that is no more."""
+    return [path for path in paths.root.iterdir() if path.name.startswith(_FRESH)]
 
 
 def _filled(fresh: Path, damaged: Path) -> Salvage:

@@ -193,6 +193,20 @@ def test_what_a_killed_rebuild_left_of_a_lost_schema_is_not_in_the_way(filled, r
     assert not list(root.glob("catalogue.fresh*"))
 
 
+def test_what_a_killed_rebuild_left_goes_although_the_catalogue_was_put_back_meanwhile(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    for name in (
+        "catalogue.fresh",
+        "catalogue.fresh-journal",
+        "catalogue.fresh.readable",
+        "catalogue.fresh.readable-wal",
+    ):
+        (root / name).write_bytes(b"half a file")
+    with Store(root) as store:
+        assert assert_right(store, filled[1]) == (60, 300, 8)
+    assert not list(root.glob("catalogue.fresh*"))
+
+
 def test_a_log_of_writes_for_which_there_is_no_room_is_not_dropped(tmp_path: Path):
     """Of a disk that is full SQLite says nothing when it brings a log into the file."""
     path, copied = tmp_path / "catalogue", tmp_path / "copied"
