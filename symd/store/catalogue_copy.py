@@ -53,8 +53,9 @@ class CatalogueCopy:
 
 
 def copy_with_log(original: Path, to: Path) -> None:
-    """Copy a catalogue's file and its log of writes, byte by byte, for this user alone: right as long as nobody writes. Raises OSError."""
-    for suffix in ("", "-wal"):
+    """Copy a catalogue's file and its log of writes, byte by byte, for this user alone: right as long as nobody writes. The log comes first:
+    whoever closes the catalogue meanwhile brings it into the file, where it does no harm again. Raises OSError."""
+    for suffix in ("-wal", ""):
         with suppress(FileNotFoundError), Path(f"{original}{suffix}").open("rb") as file:
             copied = Path(f"{to}{suffix}")
             copied.touch(FILE_MODE)

@@ -235,6 +235,24 @@ except OSError as error:
     assert copied.stat().st_size > 1 << 20
 
 
+def test_a_copy_has_the_log_of_writes_that_another_brings_into_the_file_meanwhile(tmp_path: Path, monkeypatch):
+    path, copied = tmp_path / "catalogue", tmp_path / "copied"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    migrate(connection, path)
+    copy = shutil.copyfileobj
+
+    def copy_while_another_closes(source, target, length=0):
+        copy(source, target, length)
+        if source.name.startswith(str(path)):
+            connection.close()
+
+    monkeypatch.setattr("shutil.copyfileobj", copy_while_another_closes)
+    copy_with_log(path, copied)
+    assert not Path(f"{path}-wal").exists()
+    assert faults(copied) == []
+
+
 def test_a_copy_is_for_this_user_alone(tmp_path: Path):
     path = tmp_path / "catalogue"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
