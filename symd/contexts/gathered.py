@@ -11,7 +11,8 @@ from symd.model.answers import Answers, Candidate, Locations, TextSection
 from symd.model.locations import concat, of_reasons, subset, used_strings
 
 MAX_TEXTS = 96 << 20
-"""Characters of the different names and paths of one batch: whoever made a module says how long they are, and a context may have many modules."""
+"""Characters, or bytes where they are not read yet, of the names and paths of one batch, each once a module: whoever made a module says how long they
+are, and a context may have many modules."""
 
 
 class Gathered:

@@ -20,6 +20,8 @@ LIBRARY: Final = "libcuda.so.1"
 _CHILD: Final = Path(__file__).with_name("cuda_child.py")
 _LIMITS: Final = ProcessLimits(seconds=10.0, memory=4096 << 20, answer=1 << 10)
 _FILE_BYTES: Final = 1 << 16
+_SHOWN: Final = 40
+"""Characters."""
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)+", re.ASCII)
 _MODEL: Final = re.compile(r"^Model:[ \t]*(.+)$", re.MULTILINE)
 _MINOR: Final = re.compile(r"^Device Minor:[ \t]*([0-9]{1,9})[ \t]*$", re.MULTILINE | re.ASCII)
@@ -94,7 +96,9 @@ def _library_version(library: str) -> tuple[str, str]:
         return "", error.message
     except OSError as error:
         return "", system_reason(error)
-    said = ended.answer.decode("ascii", "replace").strip()
-    if ended.ending.status == 0 and said.isascii() and said.isdecimal():
-        return f"{int(said) // 1000}.{int(said) % 1000 // 10}", ""
-    return "", ended.last_words or str(ended.ending)
+    said = ended.answer.decode("ascii", "replace").strip().rpartition("\n")[2]  # libraries print too
+    if ended.ending.status != 0:
+        return "", ended.last_words or str(ended.ending)
+    if not (said.isascii() and said.isdecimal()):
+        return "", f"it says that it has version {said[:_SHOWN] or 'nothing'}"
+    return f"{int(said) // 1000}.{int(said) % 1000 // 10}", ""

@@ -10,12 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from symd.errors import StoreUnavailable
-from symd.store.files import disk
+from symd.store.files import FILE_MODE, disk
 from symd.store.temporary_folder import make_temporary_folder
 from symd.temporary_place import temporary_place
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
 _PREFIX = "symd-catalogue-"
+_PIECE = 1 << 20
+"""Bytes that are copied at a time."""
 
 
 class CatalogueCopy:
@@ -51,7 +53,11 @@ class CatalogueCopy:
 
 
 def copy_with_log(original: Path, to: Path) -> None:
-    """Copy a catalogue's file and its log of writes, byte by byte: right as long as nobody writes. Raises OSError."""
-    for suffix in ("", "-wal"):
-        with suppress(FileNotFoundError):
-            shutil.copyfile(f"{original}{suffix}", f"{to}{suffix}")
+    """Copy a catalogue's file and its log of writes, byte by byte, for this user alone: right as long as nobody writes. The log comes first:
+    whoever closes the catalogue meanwhile brings it into the file, where it does no harm again. Raises OSError."""
+    for suffix in ("-wal", ""):
+        with suppress(FileNotFoundError), Path(f"{original}{suffix}").open("rb") as file:
+            copied = Path(f"{to}{suffix}")
+            copied.touch(FILE_MODE)
+            with copied.open("wb") as target:
+                shutil.copyfileobj(file, target, _PIECE)

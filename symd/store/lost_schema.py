@@ -17,6 +17,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from symd.errors import DataLoss
+from symd.store.catalogue import existing, translated
+
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 _INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE = 0x02, 0x05, 0x0A, 0x0D
@@ -31,11 +34,11 @@ _ROLLBACK_JOURNAL: Final = 1
 
 def is_schema_lost(damaged: Path, fresh: sqlite3.Connection) -> bool:
     """Whether SQLite cannot read the schema of a catalogue, or reads as many entries as ``fresh`` has, but others. Where there are fewer or
-    more, they were dropped or added on purpose, or the catalogue is of an older symd."""
+    more, they were dropped or added on purpose, or the catalogue is of an older symd. Raises ``StoreUnavailable``."""
     try:
-        with closing(sqlite3.connect(damaged, isolation_level=None)) as connection:
+        with translated(damaged), closing(existing(damaged)) as connection:
             found = _entries(connection)
-    except (sqlite3.Error, UnicodeDecodeError):
+    except DataLoss:
         return True
     expected = _entries(fresh)
     return len(found) == len(expected) and found != expected
@@ -45,6 +48,7 @@ def restore_schema(copied: Path, fresh: Path, tables: Sequence[str]) -> bool:
     """Give ``copied``, the copy of a damaged catalogue with what its log of writes had, the schema of ``fresh``, a catalogue without rows that
     nobody writes to. False where not all ``tables`` begin where they would: nothing is written. Raises ``sqlite3.Error`` and OSError."""
     compact = copied.with_name(f"{copied.name}.schema")
+    compact.unlink(missing_ok=True)  # of a rebuild that was killed: VACUUM INTO takes no file that is there
     try:
         with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
             connection.execute("VACUUM INTO ?", (str(compact),))
@@ -76,10 +80,16 @@ def _write_schema(copied: Path, fresh: Path, tables: Sequence[str]) -> bool:
 
 def fold_log(path: Path) -> None:
     """Bring what the log of writes has into a catalogue's file, which nobody else has open: SQLite does so when the last who has read it closes
-    it, even if what it read made no sense."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection, suppress(sqlite3.Error):
+    it, even if what it read made no sense. What damage keeps it from bringing in is lost. Raises ``StoreUnavailable`` and OSError where the disk
+    refuses: room is taken first, because of a lack of it SQLite says nothing there."""
+    log = Path(f"{path}-wal")
+    if not log.exists():
+        return
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, max(path.stat().st_size + log.stat().st_size, 1))
+    with suppress(DataLoss), translated(path), closing(existing(path)) as connection:
         connection.execute("SELECT * FROM sqlite_master").fetchone()
-    Path(f"{path}-wal").unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
 
 
 def _entries(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from symd.errors import DataLoss, StoreUnavailable
 from symd.store import soundness
-from symd.store.catalogue import LOCK, existing, migrate, newest, replaced, successor, translated
+from symd.store.catalogue import LOCK, copy_in_any_case, existing, migrate, newest, replaced, successor, translated
 from symd.store.catalogue_copy import copy_with_log
 from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
 from symd.store.lost_schema import fold_log, is_schema_lost, restore_schema
@@ -27,6 +27,9 @@ from symd.store.paths import StorePaths
 from symd.store.salvage import TABLES, Salvage, salvage
 
 log = logging.getLogger("symd.store")
+
+_FRESH = "catalogue.fresh"
+"""How the names of files begin that a rebuild makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def replaced_catalogue(
     with disk(paths.root), locked(paths.root / LOCK, seconds=lock_seconds):
         if newest(paths.root) != damaged:
             return None
-        fresh = paths.root / "catalogue.fresh"
+        fresh = paths.root / _FRESH
         try:
             found = _filled(fresh, damaged)
         except BaseException:
@@ -79,17 +82,23 @@ def rescue(damaged: Path, to: Path) -> None:
         copy_with_log(damaged, copied)
         found = _filled(to, copied)
     finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{copied}{suffix}").unlink(missing_ok=True)
+        _remove(copied)
     log.error("of %s were %s", damaged, found)
 
 
 def finish_rebuild(paths: StorePaths, lock_seconds: float | None = None) -> None:
-    """Move aside the damaged catalogue that a rebuild which was killed has replaced and left in its place."""
-    if replaced(paths.root):
+    """Move aside the damaged catalogue that a rebuild which was killed has replaced and left in its place, and remove what it was making."""
+    if replaced(paths.root) or _unfinished(paths):
         with locked(paths.root / LOCK, seconds=lock_seconds):
             for damaged in replaced(paths.root):
                 _moved_aside(damaged, paths)
+            for left in _unfinished(paths):
+                left.unlink(missing_ok=True)
+
+
+def _unfinished(paths: StorePaths) -> list[Path]:
+    """Files of a catalogue that is being made, with what it is made of; under the lock, of one that is no more."""
+    return [path for path in paths.root.iterdir() if path.name.startswith(_FRESH)]
 
 
 def _filled(fresh: Path, damaged: Path) -> Salvage:
@@ -120,14 +129,21 @@ def _readable(damaged: Path, connection: sqlite3.Connection, fresh: Path) -> Ite
         yield damaged
         return
     copied = fresh.with_name(f"{fresh.name}.readable")
+    _remove(copied)  # a log of writes of a rebuild that was killed would be taken for this copy's
     try:
-        copy_with_log(damaged, copied)
+        copied.touch(FILE_MODE)
+        copy_in_any_case(damaged, copied)
         fold_log(copied)
         restore_schema(copied, fresh, TABLES)
         yield copied
     finally:
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{copied}{suffix}").unlink(missing_ok=True)
+        _remove(copied)
+
+
+def _remove(copied: Path) -> None:
+    """Remove a copy with what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{copied}{suffix}").unlink(missing_ok=True)
 
 
 def _moved_aside(damaged: Path, paths: StorePaths) -> Path:

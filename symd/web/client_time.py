@@ -13,10 +13,12 @@ LOOK_SECONDS: Final = 1.0
 
 
 class ClientTimer:
-    """Calls ``over`` when ``seconds`` are over, and ``LOOK_SECONDS`` more, or as many as the process was late to see that."""
+    """Calls ``over`` when ``seconds`` are over, and ``LOOK_SECONDS`` more, or as many as the process was late to see that: no more than ``seconds``,
+    with which somebody begins anew."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, over: Callable[[], None]) -> None:
         self._loop = loop
+        self._seconds = seconds
         self._end = loop.time() + seconds
         self._over = over
         self._timer = loop.call_at(self._end, self._look)
@@ -25,7 +27,8 @@ class ClientTimer:
         self._timer.cancel()
 
     def _look(self) -> None:
-        self._timer = self._loop.call_later(max(LOOK_SECONDS, self._loop.time() - self._end), self._over)
+        late = self._loop.time() - self._end
+        self._timer = self._loop.call_later(max(LOOK_SECONDS, min(late, self._seconds)), self._over)
 
 
 @asynccontextmanager

@@ -35,8 +35,12 @@ def kernel_driver(root: Path, version: str, *models: str) -> Path:
 @pytest.fixture
 def library(tmp_path: Path) -> str:
     """A library that has the function, of CUDA 12.8."""
+    return built_library(tmp_path, "*version = 12080;")
+
+
+def built_library(tmp_path: Path, does: str) -> str:
     source = tmp_path / "cuda.c"
-    source.write_text("int cuDriverGetVersion(int *version) { *version = 12080; return 0; }\n")
+    source.write_text(f"#include <stdio.h>\nint cuDriverGetVersion(int *version) {{ {does} return 0; }}\n")
     built = tmp_path / "libcuda.so.1"
     subprocess.run([require("cc", "gcc"), "-shared", "-fPIC", "-o", built, source], check=True)
     return str(built)
@@ -72,6 +76,17 @@ def test_a_driver_without_its_library(tmp_path: Path) -> None:
 
 def test_a_library_that_is_another(tmp_path: Path) -> None:
     assert "cuDriverGetVersion" in cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA L4"), "libc.so.6").problem
+
+
+def test_a_library_that_prints(tmp_path: Path) -> None:
+    library = built_library(tmp_path, 'puts("a profiler is here"); fflush(stdout); *version = 13000;')
+    report = cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA H100"), library)
+    assert (report.driver, report.problem) == ("580.159.04, CUDA 13.0", "")
+
+
+def test_a_library_without_a_version(tmp_path: Path) -> None:
+    report = cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA H100"), built_library(tmp_path, "*version = -5;"))
+    assert report.problem.endswith("cannot be used: it says that it has version -5")
 
 
 def test_a_library_without_a_driver(tmp_path: Path, library: str) -> None:

@@ -1,9 +1,12 @@
 """A damaged catalogue is replaced by what can be read of it and by the modules themselves."""
 
+import errno
 import logging
 import random
 import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,7 +18,8 @@ from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.store import Store
 from symd.store.catalogue import migrate, newest
-from symd.store.lost_schema import restore_schema
+from symd.store.catalogue_copy import copy_with_log
+from symd.store.lost_schema import fold_log, restore_schema
 from symd.store.rebuild import faults, rebuild
 from symd.store.salvage import TABLES
 
@@ -148,6 +152,15 @@ def test_a_letter_of_the_schema_that_was_changed_costs_nothing(filled, tmp_path:
         assert rebuilt_after(filled, tmp_path / str(number), at // PAGE, b"q", at % PAGE) == (60, 300, 8), name
 
 
+def test_a_byte_of_the_schema_that_is_no_text_costs_nothing(filled, tmp_path: Path):
+    """SQLite's own words about it are no text either."""
+    pages(filled[0])
+    data = (filled[0] / "catalogue.sqlite").read_bytes()
+    for number, name in enumerate((b"CREATE TRIGGER module_", b"sqlite_autoindex_")):
+        at = data.index(name) + len(name) - 1
+        assert rebuilt_after(filled, tmp_path / str(number), at // PAGE, b"\xff", at % PAGE) == (60, 300, 8), name
+
+
 def test_the_log_of_writes_of_a_catalogue_whose_schema_is_lost_is_read(filled, root: Path, tmp_path: Path):
     shutil.copytree(filled[0], root)
     pages(root)
@@ -162,6 +175,112 @@ def test_the_log_of_writes_of_a_catalogue_whose_schema_is_lost_is_read(filled, r
     with Store(root) as store:
         assert store.record(digest).label == "in the log"
         assert len(store.records(limit=1000)) == 61
+
+
+def test_what_a_killed_rebuild_left_of_a_lost_schema_is_not_in_the_way(filled, root: Path, tmp_path: Path):
+    shutil.copytree(filled[0], root)
+    pages(root)
+    with Store(root) as store:
+        removed = store.put(b"removed later", "")
+        shutil.copy(root / "catalogue.sqlite-wal", tmp_path / "older log")
+        store.remove(removed)
+    pages(root)
+    with (root / "catalogue.sqlite").open("r+b") as file:
+        file.write(bytes(PAGE))
+    shutil.copy(tmp_path / "older log", root / "catalogue.fresh.readable-wal")
+    (root / "catalogue.fresh.readable.schema").write_bytes(b"half a file")
+    assert rebuild(_paths(root), newest(root), "it was told so").salvage.kept["modules"] == 60
+    assert not list(root.glob("catalogue.fresh*"))
+
+
+def test_what_a_killed_rebuild_left_goes_although_the_catalogue_was_put_back_meanwhile(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    for name in (
+        "catalogue.fresh",
+        "catalogue.fresh-journal",
+        "catalogue.fresh.readable",
+        "catalogue.fresh.readable-wal",
+    ):
+        (root / name).write_bytes(b"half a file")
+    with Store(root) as store:
+        assert assert_right(store, filled[1]) == (60, 300, 8)
+    assert not list(root.glob("catalogue.fresh*"))
+
+
+def test_a_log_of_writes_for_which_there_is_no_room_is_not_dropped(tmp_path: Path):
+    """Of a disk that is full SQLite says nothing when it brings a log into the file."""
+    path, copied = tmp_path / "catalogue", tmp_path / "copied"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, path)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("INSERT INTO module_log VALUES (?)", ("x" * (1 << 20),))
+        copy_with_log(path, copied)
+    with copied.open("r+b") as file:  # a damaged page of the schema, so that reading ends before it writes
+        file.seek(schema_pages(copied)[-1] * PAGE)
+        file.write(bytes(PAGE))
+    program = f"""
+import resource
+from pathlib import Path
+from symd.store.lost_schema import fold_log
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+try:
+    fold_log(Path({str(copied)!r}))
+except OSError as error:
+    print(error.errno)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"{errno.EFBIG}\n"
+    assert Path(f"{copied}-wal").exists()
+    fold_log(copied)
+    assert copied.stat().st_size > 1 << 20
+
+
+def test_a_copy_has_the_log_of_writes_that_another_brings_into_the_file_meanwhile(tmp_path: Path, monkeypatch):
+    path, copied = tmp_path / "catalogue", tmp_path / "copied"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    migrate(connection, path)
+    copy = shutil.copyfileobj
+
+    def copy_while_another_closes(source, target, length=0):
+        copy(source, target, length)
+        if source.name.startswith(str(path)):
+            connection.close()
+
+    monkeypatch.setattr("shutil.copyfileobj", copy_while_another_closes)
+    copy_with_log(path, copied)
+    assert not Path(f"{path}-wal").exists()
+    assert faults(copied) == []
+
+
+def test_a_copy_is_for_this_user_alone(tmp_path: Path):
+    path = tmp_path / "catalogue"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        migrate(connection, path)
+        copy_with_log(path, tmp_path / "copied")
+    assert [(tmp_path / f"copied{end}").stat().st_mode & 0o777 for end in ("", "-wal")] == [0o600, 0o600]
+
+
+def test_who_has_a_catalogue_open_whose_schema_is_lost_keeps_the_lock_on_it(filled, root: Path):
+    """Closing a file lets go of all locks that the process has on it: another process would take the log of writes away."""
+    shutil.copytree(filled[0], root)
+    pages(root)
+    damaged = newest(root)
+    with damaged.open("r+b") as file:
+        file.seek(schema_pages(damaged)[-1] * PAGE)
+        file.write(bytes(PAGE))
+    with closing(sqlite3.connect(damaged)) as connection:
+        connection.execute("PRAGMA user_version").fetchone()
+        rebuilt = rebuild(_paths(root), damaged, "it was told so")
+        assert rebuilt.salvage.kept["modules"] == 60
+        program = f"""
+import fcntl
+with open({str(rebuilt.damaged)!r}, "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+"""
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in ended.stderr
 
 
 def test_a_catalogue_that_was_vacuumed_keeps_its_rows_without_its_schema(filled, root: Path):

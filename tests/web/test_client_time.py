@@ -93,6 +93,20 @@ def test_who_is_waited_for_is_looked_for_once_more() -> None:
     assert lived_through(scenario) == ["silent"]
 
 
+def test_nobody_has_more_than_his_time_anew_however_long_the_process_stood_still() -> None:
+    async def scenario(stand_still: Callable[[float], None]) -> list[str]:
+        loop, over = asyncio.get_running_loop(), list[str]()
+        ClientTimer(loop, SECONDS, partial(over.append, "silent"))
+        stand_still(1000 * SECONDS)
+        await a_few_turns()
+        assert not over
+        stand_still(SECONDS)
+        await a_few_turns()
+        return over
+
+    assert lived_through(scenario) == ["silent"]
+
+
 def test_an_answer_that_waited_while_the_process_stood_still_is_sent_whole() -> None:
     sent: list[bytes] = []
 
