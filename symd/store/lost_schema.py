@@ -25,9 +25,9 @@ _HEADER_BYTES: Final = 100
 _INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE = 0x02, 0x05, 0x0A, 0x0D
 _KINDS: Final = ({_INTERIOR_INDEX, _LEAF_INDEX}, {_INTERIOR_TABLE, _LEAF_TABLE})
 """First bytes of the pages of an index or a table without rowid, and of any other table."""
-_VERSIONS, _PAGES, _FREE_PAGES, _SCHEMA = 18, 28, 32, 60
-"""Places in the header: versions of the format for writing and reading, the number of pages, the first page of those not used and
-how many they are, and ``user_version``."""
+_PAGE_SIZE, _VERSIONS, _PAGES, _SCHEMA = 16, 18, 28, 60
+"""Places in the header: bytes of a page, versions of the format for writing and reading, the number of pages (behind it
+the first of those not used and how many they are), and ``user_version``."""
 _ROLLBACK_JOURNAL: Final = 1
 """As version of the format: there is no log of writes to be looked for."""
 
@@ -62,7 +62,7 @@ def _write_schema(copied: Path, fresh: Path, tables: Sequence[str]) -> bool:
     size = _page_size(original)
     with copied.open("r+b") as file:
         count = file.seek(0, os.SEEK_END) // size
-        if _is_older(file, original, size, roots):
+        if _has_other_layout(file, original, size, roots):
             return False
         pages = _schema_pages(original, size)
         numbers = {page: count + 1 + place for place, page in enumerate(sorted(pages.keys() - {1}))} | {1: 1}
@@ -97,7 +97,7 @@ def _entries(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
 
 
 def _page_size(data: bytes) -> int:
-    size: int = struct.unpack_from(">H", data, 16)[0]
+    size: int = struct.unpack_from(">H", data, _PAGE_SIZE)[0]
     return 65536 if size == 1 else size
 
 
@@ -108,12 +108,14 @@ def _roots(path: Path, tables: Sequence[str]) -> list[int]:
     return [pages[table] for table in tables]
 
 
-def _is_older(file: BinaryIO, fresh: bytes, size: int, roots: Sequence[int]) -> bool:
-    """Whether the header says so, or a table does not begin where it does in a fresh catalogue. A page that begins with no kind that there is
-    is damaged: that says nothing."""
+def _has_other_layout(file: BinaryIO, fresh: bytes, size: int, roots: Sequence[int]) -> bool:
+    """Whether the header says so, of an older schema or pages of another size, or a table does not begin where it does in a fresh catalogue. A page
+    that begins with no kind that there is is damaged: that says nothing."""
     file.seek(0)
     header = file.read(_HEADER_BYTES)
-    if header.startswith(_MAGIC) and header[_SCHEMA : _SCHEMA + 4] != fresh[_SCHEMA : _SCHEMA + 4]:
+    if header.startswith(_MAGIC) and any(
+        header[at : at + count] != fresh[at : at + count] for at, count in ((_SCHEMA, 4), (_PAGE_SIZE, 2))
+    ):
         return True
     for root in roots:
         start = (root - 1) * size

@@ -309,6 +309,7 @@ def test_a_catalogue_with_its_tables_elsewhere_gets_no_schema_of_a_fresh_one(tmp
         ((page - 1) * PAGE, b"\x0a", False),  # an index
         ((page - 1) * PAGE, b"\xff", True),  # no kind of page, so damage
         (60, (3).to_bytes(4, "big"), False),  # an older user_version
+        (16, (8192).to_bytes(2, "big"), False),  # larger pages
     ):
         changed = bytearray(path.read_bytes())
         changed[at : at + len(data)] = data
