@@ -77,7 +77,10 @@ def _write_schema(copied: Path, fresh: Path, tables: Sequence[str]) -> bool:
 def fold_log(path: Path) -> None:
     """Bring what the log of writes has into a catalogue's file, which nobody else has open: SQLite does so when the last who has read it closes
     it, even if what it read made no sense."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection, suppress(sqlite3.Error):
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as connection,
+        suppress(sqlite3.Error, UnicodeDecodeError),
+    ):
         connection.execute("SELECT * FROM sqlite_master").fetchone()
     Path(f"{path}-wal").unlink(missing_ok=True)
 
