@@ -316,6 +316,15 @@ def test_a_check_names_it(filled: Filled, root: Path) -> None:
     assert (finding.kind, "aliases: 4 rows" in finding.problem) == (Kind.CATALOGUE, True)
 
 
+def test_a_load_of_what_is_no_module_is_damage(filled: Filled, root: Path) -> None:
+    """It was told as it stood there. Its context is not whole any more, and forgotten."""
+    copied(filled, root)
+    change(root, "UPDATE loads SET module = 'g' || substr(module, 2) WHERE sequence = 1")
+    (fault,) = faults(newest(root))
+    assert fault.startswith("loads: 1 rows")
+    goes_on(filled, root)
+
+
 def test_random_bytes_of_the_file_too(filled: Filled, tmp_path: Path) -> None:
     dice = random.Random(8)
     for number in range(20):
