@@ -98,7 +98,7 @@ def consistent(table: str, row: Mapping[str, Any]) -> bool:
         return named
     if table == "failures" and not failures.is_error(row["error"]):
         return False
-    return is_digest(row["sha256"]) if "sha256" in row else True
+    return all(is_digest(row[name]) for name in ("sha256", "module") if name in row)
 
 
 def faults(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,13 +142,15 @@ def test_the_callers_own_timeout_ends_a_call_as_it_says(monkeypatch: pytest.Monk
 
 
 def test_what_is_not_asked_twice_waits() -> None:
-    """Deleting says something else the second time."""
-    with ExitStack() as stack:
-        address, hung = stack.enter_context(hung_daemon())
-        client = stack.enter_context(Client(f"ipv4:{address}", timeout=1.0))
-        with pytest.raises(DeadlineExceeded):
-            client.remove(DIGEST)
-        assert hung.asked == ["DeleteModule"]
+    """Deleting says something else the second time. On a busy machine a call may come to the daemon no sooner than its time is over."""
+    with hung_daemon() as (address, hung):
+        calls, timeout = 0, 1.0
+        while not hung.asked and timeout < 200:
+            with Client(f"ipv4:{address}", timeout=timeout) as client, pytest.raises(DeadlineExceeded):
+                client.remove(DIGEST)
+            calls, timeout = calls + 1, 10 * timeout
+        assert set(hung.asked) == {"DeleteModule"}
+        assert len(hung.asked) <= calls
 
 
 class Clock:

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from symd.model.addresses import ByAddress
 from symd.reading.questions import MakeIndex
 from symd.reading.reader import InProcessReader
 from symd.store import Store
+from tests.open_files import open_files
 
 DATA = (Path(__file__).parents[2] / "samples" / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -169,8 +169,4 @@ def _end_threads() -> None:
 
 def _open_files() -> set[str]:
     """But for connections to the catalogue, of which there may be as many as there were threads at a time."""
-    found = set()
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names alone
-        with suppress(OSError):  # the folder's own is closed by now
-            found.add(os.readlink(f"/proc/self/fd/{name}"))  # noqa: PTH115 - it names no file
-    return {each for each in found if "catalogue.sqlite" not in each}
+    return {each for each in open_files() if "catalogue.sqlite" not in each}

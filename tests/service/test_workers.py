@@ -243,7 +243,7 @@ def test_a_process_that_is_killed_is_one_clear_error_and_is_replaced(raycast, mo
         assert [type(error) for error in failed] == [WorkerDied]
         assert failed[0].metadata == {"signal": "SIGKILL"}
         assert workers.ask(raycast, ObjectBytes("raycast"))
-    assert children(os.getpid()) == before
+    assert children(os.getpid()) <= before  # one that another test left may end meanwhile
 
 
 def test_bytes_that_are_not_the_digests_are_refused_and_a_file_that_is_gone_is_said(workers, raycast):

@@ -375,15 +375,20 @@ def test_a_statement_ends_in_time(database: str) -> None:
 def test_what_was_waited_for_a_connection_is_not_waited_once_more_for_the_lock(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of this thread. A store that another test left has threads too."""
     said: list[str] = []
-    execute = Connection.execute
+    execute, here, times = Connection.execute, threading.get_ident(), iter([100.0, 101.5])
 
     def noted(connection: Connection, query: str, *parameters: Any) -> StatementResult:
-        said.append(query)
+        if threading.get_ident() == here:
+            said.append(query)
         return execute(connection, query, *parameters)
 
+    def now() -> float:
+        return next(times) if threading.get_ident() == here else time.monotonic()
+
     catalogue = PostgresCatalogue(Server(database, Limits()))
-    monkeypatch.setattr("symd.shared_store.catalogue.monotonic", iter([100.0, 101.5]).__next__, raising=False)
+    monkeypatch.setattr("symd.shared_store.catalogue.monotonic", now, raising=False)
     monkeypatch.setattr(Connection, "execute", noted)
     with catalogue.writing(seconds=2.0):
         pass

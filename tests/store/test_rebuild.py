@@ -161,6 +161,15 @@ def test_a_byte_of_the_schema_that_is_no_text_costs_nothing(filled, tmp_path: Pa
         assert rebuilt_after(filled, tmp_path / str(number), at // PAGE, b"\xff", at % PAGE) == (60, 300, 8), name
 
 
+def test_a_schema_of_which_sqlite_says_what_is_wrong_in_bytes_that_are_no_text_costs_nothing(filled, root: Path):
+    """It names what it cannot understand, and that name is damaged too."""
+    pages(filled[0])
+    data = (filled[0] / "catalogue.sqlite").read_bytes()
+    at, end = data.index(b"tablemodulesmodules"), data.index(b" TABLE modules")
+    entry = data[at:end].replace(b"tablem", b"table\xc2").replace(b"CREATE", b"CRE\xc2TE")
+    assert rebuilt_after(filled, root, at // PAGE, entry, at % PAGE) == (60, 300, 8)
+
+
 def test_the_log_of_writes_of_a_catalogue_whose_schema_is_lost_is_read(filled, root: Path, tmp_path: Path):
     shutil.copytree(filled[0], root)
     pages(root)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import shutil
 import sqlite3
 import time
@@ -316,14 +317,28 @@ def test_a_check_names_it(filled: Filled, root: Path) -> None:
     assert (finding.kind, "aliases: 4 rows" in finding.problem) == (Kind.CATALOGUE, True)
 
 
+def test_a_load_of_what_is_no_module_is_damage(filled: Filled, root: Path) -> None:
+    """It was told as it stood there. Its context is not whole any more, and forgotten."""
+    copied(filled, root)
+    change(root, "UPDATE loads SET module = 'g' || substr(module, 2) WHERE sequence = 1")
+    (fault,) = faults(newest(root))
+    assert fault.startswith("loads: 1 rows")
+    goes_on(filled, root)
+
+
 def test_random_bytes_of_the_file_too(filled: Filled, tmp_path: Path) -> None:
+    """But not of digests: of one that is another nobody can tell."""
     dice = random.Random(8)
     for number in range(20):
         root = tmp_path / str(number)
         copied(filled, root)
-        data = bytearray(newest(root).read_bytes())
+        whole = newest(root).read_bytes()
+        data = bytearray(whole)
         for _ in range(dice.randrange(1, 200)):
             data[dice.randrange(len(data))] = dice.randrange(256)
+        for digest in filled.digests:
+            for found in re.finditer(digest.encode(), whole):
+                data[slice(*found.span())] = found[0]
         newest(root).write_bytes(data)
         with suppress(FailedPrecondition):  # it says that a newer symd wrote it
             goes_on(filled, root)
