@@ -37,7 +37,7 @@ def build_id(file: Path) -> str:
 
 
 def found(folder: Path, url: str, *words: str, **variables: str) -> bytes | None:
-    """What debuginfod-find brings; None where it finds nothing."""
+    """What debuginfod-find brings; None where it finds nothing, and prints why."""
     done = subprocess.run(
         [require("debuginfod-find"), *words],
         capture_output=True,
@@ -46,7 +46,10 @@ def found(folder: Path, url: str, *words: str, **variables: str) -> bytes | None
         check=False,
         env={**os.environ, "DEBUGINFOD_URLS": url, "DEBUGINFOD_CACHE_PATH": str(folder / "cache"), **variables},
     )
-    return Path(done.stdout.strip()).read_bytes() if done.returncode == 0 else None
+    if done.returncode:
+        print(f"debuginfod-find {url}: {done.stderr}")
+        return None
+    return Path(done.stdout.strip()).read_bytes()
 
 
 @contextmanager
