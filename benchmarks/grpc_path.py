@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import grpc
 import numpy as np
@@ -43,6 +43,10 @@ TURNS = 2
 ALIGNMENT = 4
 """Bytes of the smallest instruction of the target."""
 OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+
+
+Ways: TypeAlias = Mapping[str, tuple[Callable[[Any], object], Sequence[object]]]
+"""By name, a call that is timed, and what it is called with, one after another."""
 
 
 class Row(NamedTuple):
@@ -195,15 +199,20 @@ def one_turn(work: Work, echo: Callable[[bytes], bytes], number: int) -> dict[st
     digest, client = work.module.sha256, work.client
     seeds = (100 + 2 * number, 101 + 2 * number)
     first, second = ([ByAddress(address) for address in work.addresses(ONES, seed).tolist()] for seed in seeds)
-    ways: dict[str, tuple[Callable[[ByAddress], object], list[ByAddress]]] = {
+    ways: Ways = {
         "echo": (lambda _query: echo(b""), first),
         "symbolize_one": (lambda query: client.symbolize_one(digest, query), first),
         "symbolize([query])[0]": (lambda query: client.symbolize(digest, [query])[0], second),
     }
+    return in_turns(ways)
+
+
+def in_turns(ways: Ways) -> dict[str, float]:
+    """The median of the seconds of a call by each way."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for start in range(0, ONES, FEW):
-        for name, (way, queries) in ways.items():
-            taken[name] += times(way, queries[start : start + FEW])
+        for name, (way, arguments) in ways.items():
+            taken[name] += [timed(lambda: way(argument)) for argument in arguments[start : start + FEW]]  # noqa: B023 - called at once
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
@@ -219,28 +228,15 @@ def among_many(client: Client, small: bytes, rounds: int, modules: int) -> Row:
     for number in order:
         client.symbolize_one(digests[number], query)
     turns = [digests[number] for number in order][:ONES]
-    ones: list[float] = []
-    others: list[float] = []
-    for _ in range(rounds):
-        one: list[float] = []
-        other: list[float] = []
-        for start in range(0, ONES, FEW):
-            few = turns[start : start + FEW]
-            one += times(lambda _digest: client.symbolize_one(digests[0], query), few)
-            other += times(lambda digest: client.symbolize_one(digest, query), few)
-        ones.append(statistics.median(one))
-        others.append(statistics.median(other))
+    ways: Ways = {
+        "one": (lambda _digest: client.symbolize_one(digests[0], query), turns),
+        "other": (lambda digest: client.symbolize_one(digest, query), turns),
+    }
+    found = [in_turns(ways) for _ in range(rounds)]
+    ones, others = ([taken[name] for taken in found] for name in ("one", "other"))
     ratio = statistics.median(other / one for one, other in zip(ones, others, strict=True))
     detail = f"{statistics.median(others) * 1e6:.0f} us, one module {statistics.median(ones) * 1e6:.0f} us"
     return Row(f"one address over gRPC among {modules:,} open modules, p50, vs one", ratio, 1.2, 1.2, False, detail)
-
-
-def p50(way: Callable[..., object], arguments: list[object]) -> float:
-    return statistics.median(times(way, arguments))
-
-
-def times(way: Callable[..., object], arguments: Iterable[object]) -> list[float]:
-    return [timed(lambda: way(argument)) for argument in arguments]  # noqa: B023 - called at once
 
 
 def timed(work: Callable[[], object]) -> float:
