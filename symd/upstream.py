@@ -13,7 +13,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
 
@@ -107,7 +107,7 @@ class Upstream:
             try:
                 answer = opener.open(request, timeout=min(_WAIT_SECONDS, self._seconds))
             except urllib.error.HTTPError as error:
-                with error:
+                with closing(error):  # it may be closed already, which its own __enter__ refuses
                     if error.code in _MISSING:
                         return None
                     _fail(url, f"it answers with status {error.code}")
@@ -252,6 +252,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if new.hostname != old.hostname or (ports[0] != ports[1] and ports != (_PORTS["http"], _PORTS["https"])):
             fp.close()
             raise urllib.error.URLError(f"it leads to {new.netloc[:200]}, which was not named")
+        fp.close()  # urllib would read all that comes with it, into memory
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -206,6 +206,27 @@ def test_a_server_leads_to_itself_alone(tmp_path: Path) -> None:
         assert len(asked) == 2
 
 
+def test_what_a_server_sends_with_its_way_to_itself_is_not_read() -> None:
+    """It would be in memory, as much as comes in the time for a file."""
+    left = []
+
+    def moved(handler: http.server.BaseHTTPRequestHandler) -> None:
+        if handler.path.endswith("/moved"):
+            return status(200, b"whole")(handler)
+        handler.send_response(302)
+        handler.send_header("location", f"{handler.path}/moved")
+        handler.end_headers()
+        try:
+            for _ in range(256):
+                handler.wfile.write(bytes(1 << 20))
+        except OSError:  # the client has gone
+            left.append(handler.path)
+
+    with server(moved) as (url, asked):
+        assert Upstream([url], Limits()).executable(ID) == b"whole"
+    assert (len(asked), len(left)) == (2, 1)
+
+
 def test_what_is_announced_as_too_large_is_not_begun() -> None:
     with server(status(200, b"x", content_length=str(1 << 40))) as (url, _), pytest.raises(LimitExceeded):
         Upstream([url], Limits()).executable(ID)
