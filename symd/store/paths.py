@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from symd.store.files import make_folder
 _NO_STORE: Final = (
     "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
 )
+_CATALOGUE: Final = re.compile(r"catalogue(-[1-9][0-9]*)?\.sqlite")
 _ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
 
 
@@ -51,7 +53,8 @@ class StorePaths:
         """Raises ``InvalidInput`` where the folder has not what a store's has, OSError where nobody may look."""
         names = {entry.name for entry in _entries(self.root)}
         beside = {self.index_files.name, self.incoming.name, "catalogue.lock"}
-        if self.modules.name not in names or names.isdisjoint(beside):
+        has_catalogue = any(map(_CATALOGUE.fullmatch, names))  # a copy made by hand has it and the modules alone
+        if self.modules.name not in names or not (has_catalogue or names & beside):
             raise InvalidInput("there is no store", where=str(self.root), hint=_NO_STORE)
 
     def module(self, digest: str) -> Path:

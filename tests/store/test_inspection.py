@@ -16,6 +16,7 @@ from symd.index.format import encode
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest
+from symd.store.copying import copy
 from symd.store.inspection import ADVICE, Kind, inspect
 from symd.store.maintenance import collect, repair
 
@@ -170,6 +171,24 @@ def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path):
         with pytest.raises(InvalidInput, match="there is no store"):
             act(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("catalogue", ["catalogue.sqlite", "catalogue-2.sqlite"])
+def test_a_copy_of_catalogue_and_modules_alone_is_a_store(
+    root: Path, digests: list[str], tmp_path: Path, catalogue: str
+):
+    """docs/operations.md says of a backup by hand that nothing else needs a copy."""
+    copied = tmp_path / "by-hand"
+    shutil.copytree(root / "modules", copied / "modules")
+    with (
+        closing(sqlite3.connect(root / "catalogue.sqlite")) as here,
+        closing(sqlite3.connect(copied / catalogue)) as there,
+    ):
+        here.backup(there)
+    assert inspect(copied).modules == len(digests)
+    assert copy(copied, tmp_path / "again").modules == len(digests)
+    assert repair(copied, Limits()).after == []
+    assert inspect(copied).findings == []
 
 
 def test_every_kind_has_advice():
