@@ -15,9 +15,10 @@ from symd.containers.format_table import FormatTable
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
+from symd.model.plurals import counted
 from symd.model.summaries import ContainerSummary
 
-__all__ = ("FORMATS", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
+__all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
 
 FORMATS: Sequence[Format] = FormatTable(
     "intel.igc_debug",
@@ -45,6 +46,11 @@ FORMATS: Sequence[Format] = FormatTable(
 MOST_TEXT: Final = 1 << 44
 """Bytes of text that a code object may have. A section without content in the file says any number; so the text positions of all
 code objects of a module (``index.module_tables``) fit 64 bits."""
+
+
+MAX_NOTES: Final = 1 << 20
+"""Characters of notes; further ones are counted. Whoever makes a file says how many of its elements are malformed and how long their names are, and
+who asks for a module gets all notes in one message."""
 
 
 class OpenedModule(NamedTuple):
@@ -96,10 +102,13 @@ class Opening:
         self._failures: list[SymdError] = []
         self._found = False
         self._without_code = 0
+        self._notes_room, self._unsaid = MAX_NOTES, 0
         self._apart: Mapping[str, Sequence[bytes]] = {}
 
     def __iter__(self) -> Iterator[CodeObject]:
         yield from self._open(Element("", self.data), (), 0)
+        if self._unsaid:
+            self.notes.append(f"{counted(self._unsaid, 'further note')} not shown, beyond {MAX_NOTES:,} characters")
         if not self._found and self._failures:
             raise self._failures[0]
         if self._without_code and not self._found and not self.notes and self._path is None:
@@ -128,7 +137,8 @@ class Opening:
             return
         form = contents.format or module.NAME
         self.format = self.format or form
-        self.notes += [f"{place}: {note}" if place else note for note in contents.notes]
+        for note in contents.notes:
+            self._note(f"{place}: {note}" if place else note)
         self._budget.count_elements(place)
         children = _uniquely_named(contents.elements)
         if contents.code_object is not None:
@@ -166,7 +176,14 @@ class Opening:
         except SymdError as error:
             failure = error if error.where.startswith("/".join(path)) else error.prefix_where("/".join(path))
             self._failures.append(failure)
-            self.notes.append(f"left out: {failure}")
+            self._note(f"left out: {failure}")
+
+    def _note(self, note: str) -> None:
+        if self._unsaid or len(note) > self._notes_room:
+            self._unsaid += 1
+        else:
+            self._notes_room -= len(note)
+            self.notes.append(note)
 
 
 def _uniquely_named(elements: tuple[Element, ...]) -> list[tuple[str, Element]]:

@@ -15,6 +15,8 @@ MAGIC = b"!<arch>\n"
 THIN = b"!<thin>\n"
 DEBIAN = MAGIC + b"debian-binary"
 _TABLES = {"", "/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"}
+_NAME_BYTES = 4096
+"""So much of a member's name is read: who makes an archive says how long they are."""
 
 
 class _Member(NamedTuple):
@@ -80,9 +82,9 @@ def _name(data: bytes, member: _Member, long_names: bytes) -> tuple[str, int]:
     front of the content) is BSD's."""
     name, start = member.name, member.start
     if name[:1] == b"/" and name[1:].isdigit():
-        text = long_names[int(name[1:]) :][:4096]
-        name = text.split(b"\n")[0].rstrip(b"\0") or b"member"
+        begins = int(name[1:])
+        name = long_names[begins : begins + _NAME_BYTES].split(b"\n")[0].rstrip(b"\0") or b"member"
     elif name[:3] == b"#1/" and name[3:].isdigit():
         start = min(start + int(name[3:]), member.end)
-        name = data[member.start : start].rstrip(b"\0")[:4096] or b"member"
+        name = data[member.start : min(start, member.start + _NAME_BYTES)].rstrip(b"\0") or b"member"
     return name.decode("utf-8", "backslashreplace"), start

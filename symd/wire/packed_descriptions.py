@@ -25,7 +25,7 @@ _DAMAGED: Final = (ValueError, TypeError, RecursionError, msgpack.UnpackExceptio
 
 def to_packed(summary: bytes | None) -> PackedDescription | None:
     """``summary`` is a summary as an index file has it, or None; None too for one that is too large for a message."""
-    if summary is None or len(summary) > MOST_PACKED:
+    if summary is None or len(summary) > MOST_PACKED or not _has_believable_size(summary):
         return None
     return PackedDescription(version=VERSION, data=summary)
 
@@ -37,7 +37,7 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
     import zstandard  # noqa: PLC0415 - many a client never needs it
 
     try:
-        if not 0 <= zstandard.frame_content_size(message.data) <= MOST_UNPACKED:
+        if not _has_believable_size(message.data):
             raise ValueError("no believable size")
         data = zstandard.ZstdDecompressor().decompress(message.data, max_output_size=MOST_UNPACKED)
         how = {"ext_hook": _integer, "unicode_errors": "surrogatepass", "strict_map_key": False}
@@ -46,6 +46,15 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
         raise Malformed(
             f"the daemon's description of a module does not read: {error}", hint="use versions that belong together"
         ) from error
+
+
+def _has_believable_size(packed: bytes) -> bool:
+    import zstandard  # noqa: PLC0415 - many a client never needs it
+
+    try:
+        return 0 <= zstandard.frame_content_size(packed) <= MOST_UNPACKED
+    except zstandard.ZstdError:
+        return False
 
 
 def _integer(kind: int, data: bytes) -> int:

@@ -6,7 +6,7 @@ import mmap
 
 import pytest
 
-from symd.containers import archive, unpack
+from symd.containers import MAX_NOTES, archive, unpack
 from symd.containers.format import Element
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests import tools
@@ -114,6 +114,47 @@ def test_names_cannot_lead_out_of_a_folder():
 @pytest.mark.parametrize("name", ["/99999999", "#1/99999999", "/"])
 def test_names_that_lead_nowhere_are_harmless(name):
     objects.survives(lambda: objects.contents(archive, b"!<arch>\n" + member(name, b"data")))
+
+
+class Copied(bytes):
+    """Bytes that count how many of them were copied out, by who has a piece of them too."""
+
+    count: list[int]
+
+    def counted_in(self, count: list[int]) -> Copied:
+        self.count = count
+        return self
+
+    def __getitem__(self, part):  # type: ignore[no-untyped-def, override]
+        found = super().__getitem__(part)
+        if not isinstance(part, slice):
+            return found
+        self.count[0] += len(found)
+        return Copied(found).counted_in(self.count)
+
+
+def test_long_names_are_taken_without_the_table_behind_them():
+    """Of 29 MB with 7,000 names of 4 KB the half of the table was copied for each: half a minute."""
+    names = [f"{number:04}{'n' * 1000}" for number in range(500)]
+    table = "".join(f"{name}/\n" for name in names).encode()
+    members = b"".join(member(f"/{number * 1006}", b"data") for number in range(500))
+    data, count = b"!<arch>\n" + member("//", table) + members, [0]
+    found = archive.read(Element("", Copied(data).counted_in(count)), objects.budget())
+    assert [element.name for element in found.elements] == names
+    assert count[0] < 8 * len(table)
+
+
+def test_notes_about_many_members_have_a_bound():
+    """Who asked for a module of 29 MB got 28 MB of them in one message, and the daemon's own process grew with each who asked."""
+    broken = objects.sample("v4-gfx900.co")[:100]
+    names = "".join(f"{number:04}{'n' * 1000}/\n" for number in range(2000)).encode()
+    members = b"".join(member(f"/{number * 1006}", broken) for number in range(2000))
+    data = b"!<arch>\n" + member("//", names) + members + member("whole.co/", objects.sample("v4-gfx900.co"))
+    found = unpack(data)
+    assert [code.path for code in found.objects] == ["whole.co"]
+    *said, last = found.notes
+    assert MAX_NOTES - 2000 < sum(map(len, said)) <= MAX_NOTES
+    assert last == f"{2000 - len(said):,} further notes not shown, beyond 1,048,576 characters"
 
 
 def test_more_members_than_the_budget_are_refused():

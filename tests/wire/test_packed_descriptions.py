@@ -50,9 +50,12 @@ def test_one_that_is_large_is_not_sent():
 
 
 def test_one_that_unpacks_to_more_than_a_client_reads(monkeypatch):
+    """Nobody sends it: the client refused the module with it."""
+    message = sent(pack(MODULE))
     monkeypatch.setattr(packed_descriptions, "MOST_UNPACKED", 50)
     with pytest.raises(Malformed, match="no believable size"):
-        from_packed(sent(pack(MODULE)))
+        from_packed(message)
+    assert to_packed(message.data) is None
 
 
 def _changed(fields):
