@@ -21,6 +21,11 @@ _MANY_KERNELS = 16
 """Fewer of an object are packed with it in one step."""
 _LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
+MOST_FACTS = 256 << 10
+"""Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times as much memory, and whoever makes a file
+says how many arguments a kernel has: those of real ones take some 50 KB at most."""
+MOST_CONTAINER_FACTS = 4 << 20
+"""The same of a container: fat binaries list what they hold."""
 _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 
 
@@ -33,11 +38,13 @@ def pack(summary: ModuleSummary) -> bytes:
 def pack_object(item: ObjectSummary) -> bytes:
     """One of the objects that stand between the two of ``pack_around``."""
     if len(item.kernels) < _MANY_KERNELS:
-        return _packed(tuple(item))
+        packed = _packed(tuple(item))
+        if len(packed) <= MOST_FACTS:
+            return packed
     *before, kernels, facts, notes = item
     packer = msgpack.Packer()
     head = [packer.pack_array_header(len(item)), *map(_packed, before), packer.pack_array_header(len(kernels))]
-    return b"".join([*head, *_packed_kernels(kernels), _packed(facts), _packed(notes)])
+    return b"".join([*head, *_packed_kernels(kernels), _packed_facts(facts), _packed_notes(notes)])
 
 
 def pack_around(summary: ModuleSummary, objects: int) -> tuple[bytes, bytes]:
@@ -45,7 +52,8 @@ def pack_around(summary: ModuleSummary, objects: int) -> tuple[bytes, bytes]:
     packer = msgpack.Packer()
     before = (summary.sha256, summary.size, summary.format)
     head = [packer.pack_array_header(_MODULE_FIELDS), *map(_packed, before), packer.pack_array_header(objects)]
-    return b"".join(head), b"".join(map(_packed, _rest(summary)))
+    containers = [packer.pack_array_header(len(summary.containers)), *map(_packed_container, summary.containers)]
+    return b"".join(head), b"".join([_packed(summary.notes), *containers])
 
 
 def _packed(value: object) -> bytes:
@@ -56,9 +64,24 @@ def _packed(value: object) -> bytes:
     return packed
 
 
-def _rest(module: ModuleSummary) -> tuple[Any, Any]:
-    """What stands behind the objects."""
-    return module.notes, [(each.path, each.format, each.size, each.facts) for each in module.containers]
+def _packed_facts(facts: Mapping[str, Any], most: int = MOST_FACTS) -> bytes:
+    packed = _packed(facts)
+    if len(packed) <= most:
+        return packed
+    return _packed({"left_out": f"facts of {len(packed):,} bytes, more than {most:,}"})
+
+
+def _packed_notes(notes: Sequence[str]) -> bytes:
+    packed = _packed(notes)
+    if len(packed) <= MOST_FACTS:
+        return packed
+    return _packed([f"{len(notes):,} notes are not shown: they take {len(packed):,} bytes, more than {MOST_FACTS:,}"])
+
+
+def _packed_container(item: ContainerSummary) -> bytes:
+    *before, facts = item
+    packed = [msgpack.Packer().pack_array_header(len(item)), *map(_packed, before)]
+    return b"".join([*packed, _packed_facts(facts, MOST_CONTAINER_FACTS)])
 
 
 def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
@@ -71,7 +94,7 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
             facts = facts.plain()  # noqa: PLW2901 - the same facts
         packed = known.get(id(facts))
         if packed is None:
-            packed = known[id(facts)] = _packed(facts), facts  # which stays, so that nothing else gets its id
+            packed = known[id(facts)] = _packed_facts(facts), facts  # which stays, so that nothing else gets its id
         found += _KERNEL, pack((name, section, number, offset, size))[1:], packed[0]
     return found
 
