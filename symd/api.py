@@ -16,7 +16,7 @@ from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
 from symd.model.device_arguments import AnyAddresses, AnyTimes, ContextName
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
-from symd.model.line_tables import LineLevel, LineTable
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem
@@ -303,6 +303,10 @@ class Host(Symbolizer, Protocol):
     def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers of a module that is asked about for the first time, where the file of its index has the answer;
         None where only the open index has it."""
+        ...
+
+    def stored_lines(self, digest: str, path: str | None = None) -> Iterator[RowsInParts]:
+        """``lines`` of the source, each of which is made in the parts that are asked for."""
         ...
 
     def packed_summary(self, digest: str) -> bytes | None:

@@ -52,7 +52,7 @@ from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.kinds import of_kind
 from symd.model.labels import checked_label
-from symd.model.line_tables import LineLevel, LineTable
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem
@@ -62,7 +62,7 @@ from symd.model.variables import InScope, Visible
 from symd.model.waiting import always
 from symd.query.breakpoints import locate
 from symd.query.effort import Effort
-from symd.query.lines import lines
+from symd.query.lines import lines, stored_tables
 from symd.query.listing import Disassemble, listings, with_kernel_name
 from symd.query.names import find_names
 from symd.query.source_text import with_named
@@ -244,6 +244,9 @@ class Engine:
         digest, path, level = checked_name(digest), checked_path(path), checked_level(level)
         index = self._indexes.whole(digest)
         return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
+
+    def stored_lines(self, digest: str, path: str | None = None) -> Iterator[RowsInParts]:
+        return stored_tables(self._indexes.whole(digest), path)
 
     def symbolize(
         self,

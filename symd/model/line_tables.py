@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.model.answers import TextSection
 from symd.model.columns import U8, U32, U64
@@ -23,6 +24,21 @@ class LineLevel(StrEnum):
 
     SOURCE = "source"
     PTX = "ptx"
+
+
+class RowsInParts(Protocol):
+    """A line table of which some rows can be had at a time."""
+
+    @property
+    def path(self) -> ObjectPath: ...
+    @property
+    def target(self) -> str | None: ...
+    @property
+    def text_sections(self) -> Sequence[TextSection]: ...
+    @property
+    def strings(self) -> Sequence[str]: ...
+    def __len__(self) -> int: ...
+    def part(self, start: int, end: int) -> LineTable: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,10 +76,16 @@ class LineTable:
     def of_kernels(self, names: Collection[str]) -> LineTable:
         """The rows in the text of kernels of these names (their symbols'), in the same order."""
         numbers = [number for number, each in enumerate(self.strings) if number and each in names]
-        chosen = np.flatnonzero(np.isin(self.kernel, numbers))
+        return self._of_rows(np.flatnonzero(np.isin(self.kernel, numbers)))
+
+    def part(self, start: int, end: int) -> LineTable:
+        """Rows ``start`` to ``end``, or to the last."""
+        return self._of_rows(slice(start, end))
+
+    def _of_rows(self, rows: slice | NDArray[np.intp]) -> LineTable:
         columns = ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags")
-        text = None if self.text is None else self.text[chosen]
-        return replace(self, **{column: getattr(self, column)[chosen] for column in columns}, text=text)
+        text = None if self.text is None else self.text[rows]
+        return replace(self, **{column: getattr(self, column)[rows] for column in columns}, text=text)
 
     def to_pandas(self) -> DataFrame:
         """A table with a row a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""

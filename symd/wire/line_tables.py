@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.identities import ObjectPath
-from symd.model.line_tables import LineLevel, LineTable
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 from symd.wire.answers import from_text_section, to_text_section
 from symd.wire.chunks import by_header
@@ -19,8 +19,8 @@ from symd.wire.fields import wrong_field
 from symd.wire.resource_names import digest_and_path
 from symd.wire.text import utf8, utf8s
 
-ROWS = 1 << 16
-"""Rows in a chunk: below 2.5 MB whatever their width."""
+ROWS = 1 << 14
+"""Rows in a chunk: below 640 KB whatever their width. A stream keeps some chunks until its client has taken them."""
 SECTIONS = 1 << 12
 """Text sections in a chunk."""
 TEXT = 1 << 20
@@ -58,7 +58,7 @@ def to_level(level: LineLevel) -> line_table_pb2.LineLevel:
     return line_table_pb2.LINE_LEVEL_PTX if level is LineLevel.PTX else line_table_pb2.LINE_LEVEL_SOURCE
 
 
-def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
+def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
     """The messages of one table."""
     header = line_table_pb2.LineTableHeader(path=utf8(table.path), target=utf8(table.target), row_count=len(table))
     yield symbol_service_pb2.GetLineTableResponse(header=header)
@@ -68,7 +68,7 @@ def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableRespo
     for strings in _in_chunks(table.strings):
         yield symbol_service_pb2.GetLineTableResponse(strings=strings)
     for start in range(0, len(table), ROWS):
-        yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table, start, start + ROWS))
+        yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table.part(start, start + ROWS)))
 
 
 def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> Iterator[LineTable]:
@@ -90,12 +90,12 @@ def _in_chunks(strings: Sequence[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _rows(table: LineTable, start: int, end: int) -> line_table_pb2.LineRows:
-    columns = {name: pack(getattr(table, name)[start:end]) for name in COLUMNS}
-    columns["text_section"] = pack(table.text_section[start:end] + np.uint32(1))
-    if table.text is not None:
-        columns["text"] = pack(table.text[start:end])
-    return line_table_pb2.LineRows(count=min(end, len(table)) - start, **columns)
+def _rows(part: LineTable) -> line_table_pb2.LineRows:
+    columns = {name: pack(getattr(part, name)) for name in COLUMNS}
+    columns["text_section"] = pack(part.text_section + np.uint32(1))
+    if part.text is not None:
+        columns["text"] = pack(part.text)
+    return line_table_pb2.LineRows(count=len(part), **columns)
 
 
 def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTable:

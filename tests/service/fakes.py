@@ -209,6 +209,8 @@ class FakeEngine:
         yield line_table()
         yield line_table("inner/1", 0)
 
+    stored_lines = lines
+
     def symbolize(self, digest, queries, path=None, *, as_written=False, check_wanted=None):
         def value(query):
             match query:

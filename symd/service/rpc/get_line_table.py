@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symd.model.line_tables import LineLevel, LineTable
 from symd.service.call import Call
 from symd.service.guard import while_wanted
+from symd.service.semaphores import acquired
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import GetLineTableRequest, GetLineTableResponse
 from symd.wire.line_tables import from_request, to_chunks
 
+_ROW_BYTES = 40
+"""Of a table's columns together."""
+
 
 def handle(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
     digest, path, level = from_request(request)
-    for table in service.engine.lines(digest, path, level):
+    for table in (
+        _ptx(service, digest, path, call) if level is LineLevel.PTX else service.engine.stored_lines(digest, path)
+    ):
         yield from while_wanted(to_chunks(table), call)
+
+
+def _ptx(service: ServiceContext, digest: str, path: str | None, call: Call) -> list[LineTable]:
+    """They are made of the module's bytes, and kept until the client has taken them."""
+    with acquired(service.large_answers, call):
+        tables = list(service.engine.lines(digest, path, LineLevel.PTX))
+    service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
+    return tables
