@@ -47,7 +47,6 @@ MOST_TEXT: Final = 1 << 44
 """Bytes of text that a code object may have. A section without content in the file says any number; so the text positions of all
 code objects of a module (``index.module_tables``) fit 64 bits."""
 
-
 MAX_NOTES: Final = 1 << 20
 """Characters of notes; further ones are counted. Whoever makes a file says how many of its elements are malformed and how long their names are, and
 who asks for a module gets all notes in one message."""

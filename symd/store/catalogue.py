@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
 from symd.store.connection import Connection
 from symd.store.files import FILE_MODE, disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.opened_path import OpenedPath
+from symd.store.paths import CATALOGUE_NAME
 
 log = logging.getLogger("symd.store")
 
@@ -212,7 +212,6 @@ _SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM js
 
 LOCK = "catalogue.lock"
 """Held shared by each who writes, alone by who makes or replaces the file."""
-_NAME = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
 
 
 def newest(root: Path) -> Path:
@@ -226,12 +225,12 @@ def replaced(root: Path) -> list[Path]:
 
 
 def _numbers(root: Path) -> set[int]:
-    return {int(match[1] or 1) for path in root.iterdir() if (match := _NAME.fullmatch(path.name))}
+    return {int(match[1] or 1) for path in root.iterdir() if (match := CATALOGUE_NAME.fullmatch(path.name))}
 
 
 def successor(path: Path) -> Path:
     """The file that replaces the catalogue ``path``."""
-    match = _NAME.fullmatch(path.name)
+    match = CATALOGUE_NAME.fullmatch(path.name)
     return _numbered(path.parent, int(match[1] or 1) + 1 if match else 1)
 
 

@@ -16,7 +16,8 @@ from symd.store.files import make_folder
 _NO_STORE: Final = (
     "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
 )
-_CATALOGUE: Final = re.compile(r"catalogue(-[1-9][0-9]*)?\.sqlite")
+CATALOGUE_NAME: Final = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
+"""Of a catalogue's file, with the number of one that replaced another."""
 _ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
 
 
@@ -53,7 +54,7 @@ class StorePaths:
         """Raises ``InvalidInput`` where the folder has not what a store's has, OSError where nobody may look."""
         names = {entry.name for entry in _entries(self.root)}
         beside = {self.index_files.name, self.incoming.name, "catalogue.lock"}
-        has_catalogue = any(map(_CATALOGUE.fullmatch, names))  # a copy made by hand has it and the modules alone
+        has_catalogue = any(map(CATALOGUE_NAME.fullmatch, names))  # a copy made by hand has it and the modules alone
         if self.modules.name not in names or not (has_catalogue or names & beside):
             raise InvalidInput("there is no store", where=str(self.root), hint=_NO_STORE)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from symd.model.line_tables import LineLevel, LineTable
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
 from symd.service.call import Call
 from symd.service.guard import while_wanted
 from symd.service.semaphores import acquired
@@ -18,9 +18,11 @@ _ROW_BYTES = 40
 
 def handle(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
     digest, path, level = from_request(request)
-    for table in (
-        _ptx(service, digest, path, call) if level is LineLevel.PTX else service.engine.stored_lines(digest, path)
-    ):
+    is_ptx = level is LineLevel.PTX
+    tables: Iterable[RowsInParts] = (
+        _ptx(service, digest, path, call) if is_ptx else service.engine.stored_lines(digest, path)
+    )
+    for table in tables:
         yield from while_wanted(to_chunks(table), call)
 
 
