@@ -12,6 +12,7 @@ from types import MappingProxyType
 import click
 
 from symd.cli.background_log import BackgroundHandler
+from symd.cli.closed_doors import check_doors, without_effect
 from symd.cli.door_options import door_options
 from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
@@ -248,6 +249,7 @@ def command(
     if not http and (debuginfod or http_names):
         option = "--debuginfod" if debuginfod else "--http-name"
         raise click.UsageError(f"{option} is about what comes over HTTP: give --http HOST:PORT too")
+    check_doors(addresses, http, metrics, doors)
     config = Config(
         limits=limits,
         store=Path(store),
@@ -279,6 +281,10 @@ def command(
         )  # fmt: skip
     for sentence in contradictions(limits):
         log.warning("--limit: %s", sentence)
+    source = click.get_current_context().get_parameter_source("certificate_rights")
+    is_given = source is not click.core.ParameterSource.DEFAULT
+    for sentence in without_effect(addresses, http, doors, is_certificate_rights_given=is_given):
+        log.warning("%s", sentence)
     return serve(config, ready=_say_ready)
 
 

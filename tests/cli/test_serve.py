@@ -82,6 +82,53 @@ def test_a_shared_store_that_cannot_be_had_is_one_line(
     assert "secret" not in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--address", "127.0.0.1:0", "--insecure", "--allow-uid", "1001"), "give --address unix:PATH too"),
+        (("--address", "unix:{}/s", "--open-metrics"), "give --metrics HOST:PORT too"),
+        (("--address", "unix:{}/s", "--tls-cert", "{}/file", "--tls-key", "{}/file"), "give --address HOST:PORT or"),
+    ],
+)
+def test_an_option_that_promises_what_no_door_gives_is_refused(
+    symd: Run, tmp_path: Path, options: tuple[str, ...], said: str
+):
+    (tmp_path / "file").touch()  # no store can be made below it
+    outcome = symd("serve", "--store", tmp_path / "file" / "store", *(each.format(tmp_path) for each in options))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1), outcome.err
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--access", "{}/access"), ["--access does nothing: it is about TCP"]),
+        (("--http", "127.0.0.1:0", "--access", "{}/access"), []),
+        (("--address", "127.0.0.1:0", "--insecure"), []),
+        (("--insecure", "--anonymous", "read"), ["--anonymous does nothing", "--insecure does nothing"]),
+        (("--open-health",), ["--open-health does nothing"]),
+        (("--open-health", "--allow-uid", "1001:none"), []),
+        (("--certificate-rights", "write"), ["--certificate-rights does nothing: no client shows a certificate"]),
+    ],
+)
+def test_an_option_about_a_door_that_is_not_open_is_told_in_the_log(
+    tmp_path: Path,
+    options: tuple[str, ...],
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    (tmp_path / "access").touch(mode=0o600)
+    monkeypatch.setattr("symd.service.serve", lambda *_, **__: 0)
+    command.main(
+        ["--address", f"unix:{tmp_path}/s", "--store", str(tmp_path), *(each.format(tmp_path) for each in options)],
+        standalone_mode=False,
+    )
+    told = [each.getMessage() for each in caplog.records if "does nothing" in each.getMessage()]
+    assert len(told) == len(said)
+    assert all(told[number].startswith(each) for number, each in enumerate(said))
+
+
 def test_a_shared_store_may_be_named_by_the_environment(symd: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SYMD_STORE", f"file://{tmp_path}/objects")
     monkeypatch.setenv("SYMD_CATALOGUE", f"postgresql:///d?host={tmp_path}")
