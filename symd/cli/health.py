@@ -63,16 +63,20 @@ def command(server: str | None, service: str, timeout: float, wait: float, as_js
         write_json(facts)
     elif facts["status"] is not None:
         write_line(facts["status"])
-    else:
+    if not as_json and facts.get("message"):
         complain(facts["message"] or "")
     return SERVING if facts["status"] == "SERVING" else NOT_SERVING
 
 
 def _health(server: str | None, name: str, timeout: float) -> dict[str, str | None]:
+    from symd.cli.not_serving import why_not  # noqa: PLC0415 - with what follows
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     try:
         with Client(server, timeout=timeout) as client:
-            return {"service": name, "status": client.health(name)}
+            facts: dict[str, str | None] = {"service": name, "status": client.health(name)}
+            if facts["status"] != "SERVING":
+                facts["message"] = why_not(client, name)
+            return facts
     except SymdError as error:
         return {"service": name, "status": None, "reason": error.reason, "message": str(error)}

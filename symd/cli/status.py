@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from symd.cli.not_serving import NOT_SERVING, WRITING, cannot_write
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import write_json, write_line
 from symd.config import MIB
@@ -31,6 +32,7 @@ def command(server: str | None, as_json: bool) -> None:
             "server": client.address,
             "version": info.version,
             "health": client.health(),
+            "writable": client.health(WRITING) != NOT_SERVING,
             "store": info.store or None,
             "modules": len(records),
             "module_bytes": sum(each.size for each in records),
@@ -47,6 +49,8 @@ def command(server: str | None, as_json: bool) -> None:
         return
     bad = f", {facts['unreadable_modules']} that cannot be read" if facts["unreadable_modules"] else ""
     write_line(f"symd {facts['version']} at {facts['server']}: {facts['health']}")
+    if facts["health"] != NOT_SERVING and not facts["writable"]:
+        write_line(cannot_write(facts["store"] or "", facts["server"]))
     if facts["store"]:
         write_line(f"store          {facts['store']}")
     write_line(f"modules        {facts['modules']}, {size_text(facts['module_bytes'])}{bad}")

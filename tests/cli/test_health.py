@@ -33,10 +33,34 @@ def test_a_service_that_is_not_there_is_1(symd: Run, server: str) -> None:
     assert "no service 'symd.v1.Nothing' is served here" in outcome.err
 
 
-def test_a_service_that_does_not_serve_is_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.client.Client.health", lambda _self, _service: "NOT_SERVING")
-    outcome = run("health", "--server", "unix:/nowhere")
+def test_a_daemon_that_ends_is_1_and_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.client.Client.health", lambda _self, _service="": "NOT_SERVING")
+    for options in ([], ["--service", "SymbolService"]):
+        outcome = run("health", "--server", "unix:/nowhere", *options)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "NOT_SERVING\n", 1)
+        assert "the daemon at unix:/nowhere is ending" in outcome.err
+    (answer,) = run("health", "--json", "--server", "unix:/nowhere").json
+    assert answer["message"].startswith("the daemon at unix:/nowhere is ending")
+
+
+def test_a_service_that_cannot_write_is_1_and_named(
+    run: Run, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statuses = {"symd.v1.ModuleService": "NOT_SERVING"}
+    monkeypatch.setattr("symd.client.Client.health", lambda _self, service="": statuses.get(service, "SERVING"))
+    outcome = run("health", "--server", server, "--service", "ModuleService")
     assert (outcome.code, outcome.out) == (1, "NOT_SERVING\n")
+    place = f"the store {tmp_path}/store of the daemon at {server} cannot be written"
+    assert outcome.err.startswith(f"symd: ModuleService does not serve: {place}")
+    assert place in run("status", "--server", server).out
+    assert run("status", "--json", "--server", server).json[0]["writable"] is False
+
+
+def test_where_the_store_is_may_not_be_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.client.Client.health", lambda _self, service="": "NOT_SERVING" if service else "SERVING")
+    outcome = run("health", "--server", "unix:/nowhere", "--service", "AliasService")
+    assert "AliasService does not serve: the store of the daemon at unix:/nowhere cannot be written" in outcome.err
+    assert "whoever runs it finds which in its log" in outcome.err
 
 
 @pytest.mark.parametrize(("options", "asked", "code", "err"), [(["--wait", "20"], 3, 0, 0), ([], 1, 1, 1)])
