@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from pathlib import Path
+from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
@@ -179,7 +181,7 @@ def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
     connections = Connections(limits, QuietLog(log, "closed a connection"), QuietLog(log, "shut out an address"))
     access = None
     if (path := doors.access) is not None:
-        access = WatchedFiles([path], lambda: read_access(path))
+        access = WatchedFiles([path], lambda: _read_access(path))
     if doors.tls_certificate is None and doors.tls_key is None:
         if doors.tls_client_ca is not None:
             raise FailedPrecondition(
@@ -188,6 +190,16 @@ def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
             )
         return Doorkeeper(doors, new_prefix(), access, None, refusals, connections)
     return Doorkeeper(doors, new_prefix(), access, Certificates(doors), refusals, connections)
+
+
+def _read_access(path: Path) -> Access:
+    """The access file; that nobody gets in by it is told, since its daemon starts all the same: it may be filled while that runs."""
+    access = read_access(path)
+    if all(line.has_expired for line in access.lines):
+        why = "every line of it has expired" if access.lines else "it has no line"
+        adds = f"symd token NAME --access {quote(str(path))} adds one"
+        log.warning("by the access file %s no client gets in: %s; %s", path, why, adds)
+    return access
 
 
 def _having(rights: Rights) -> str:

@@ -1017,3 +1017,26 @@ def test_sighup_reads_the_files_again_and_does_not_end_the_daemon(access, tmp_pa
         process.terminate()
         process.communicate(timeout=30)
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "it has no line"),
+        ("# nobody yet\n", "it has no line"),
+        ("ci read certificate expires=2001-01-01\n", "every line of it has expired"),
+        ("ci read certificate\n", ""),
+    ],
+)
+def test_an_access_file_by_which_nobody_comes_in_is_told(
+    tmp_path: Path, text: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "access"
+    path.write_text(text)
+    path.chmod(0o600)
+    doorkeeper(Doors(access=path))
+    assert [each.getMessage() for each in caplog.records] == (
+        [f"by the access file {path} no client gets in: {told}; symd token NAME --access {path} adds one"]
+        if told
+        else []
+    )
