@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import pwd
 import stat
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Final, Generic, TypeVar
 
 from symd.credential_file import read_credentials
@@ -100,13 +102,17 @@ def read_private(path: Path, others: int, *, missing: str = "") -> bytes:
         hint = missing if isinstance(error, FileNotFoundError) else ""
         raise unreadable(path, error, hint=hint) from error
     if status.st_uid not in (0, os.geteuid()):
-        hint = f"chown {os.geteuid()} {path}" if os.geteuid() else f"run this as its owner, user {status.st_uid}"
-        raise FailedPrecondition("it belongs to another user", where=str(path), hint=hint)
+        hint = _as_owner(status.st_uid)
+        if os.geteuid():
+            hint += f", or let root chown {os.geteuid()} {quote(str(path))}"
+        raise FailedPrecondition(f"it belongs to another user, {_user(status.st_uid)}", where=str(path), hint=hint)
     if stat.S_IMODE(status.st_mode) & others:
+        change = f"chmod {stat.S_IMODE(status.st_mode) & ~others:04o} {quote(str(path))}"
+        mine = os.geteuid() in (0, status.st_uid)
         raise FailedPrecondition(
             f"other users may read or write it (mode {stat.S_IMODE(status.st_mode):04o})",
             where=str(path),
-            hint=f"chmod {stat.S_IMODE(status.st_mode) & ~others:04o} {path}",
+            hint=change if mine else f"it is of {_user(status.st_uid)}, who can: {change}",
         )
     return data
 
@@ -116,7 +122,29 @@ def unreadable(path: Path, error: OSError, *, option: str = "", hint: str = "") 
     the one that names it, where that has to be said."""
     kind = FailedPrecondition if error.errno in _OF_THE_FILE else Unavailable
     message = f"it cannot be read: {system_reason(error)}"
+    if not hint and isinstance(error, PermissionError):
+        hint = _refused_to_whom(path)
     return kind(f"{option}: {message}" if option else message, where=str(path), hint=hint)
+
+
+def _refused_to_whom(path: Path) -> str:
+    """What to do where the system lets this user not read a file."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return "a folder on the way is closed to you: do this as a user who may look into it"
+    return f"chmod u+r {quote(str(path))}" if owner == os.geteuid() else f"it is of {_user(owner)}: {_as_owner(owner)}"
+
+
+def _as_owner(uid: int) -> str:
+    return f"do this as {_user(uid)}"
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"user {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:
+        return f"user {uid}"
 
 
 def _version(path: Path) -> _FileVersion:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -88,8 +90,37 @@ def test_a_file_that_others_may_use_is_refused(file, mode):
 def test_a_file_of_another_user_is_refused(file):
     path = file("")
     os.chown(path, 65534, 65534)
-    with pytest.raises(FailedPrecondition, match="belongs to another user"):
+    with pytest.raises(FailedPrecondition, match=r"belongs to another user, user 65534") as caught:
         read_access(path)
+    assert caught.value.hint.startswith("do this as user 65534")
+
+
+def test_whose_a_file_is_that_others_may_read_is_said_to_who_cannot_change_that(file, monkeypatch):
+    path = file("", 0o644)
+    monkeypatch.setattr("os.geteuid", lambda: 1 << 30)
+    monkeypatch.setattr("symd.service.watched_files.read_credentials", lambda _path: (b"", owned_by(0, 0o100644)))
+    with pytest.raises(FailedPrecondition, match="other users may read or write it") as caught:
+        read_access(path)
+    assert caught.value.hint.startswith("it is of user 0 (root), who can: chmod 0600 ")
+
+
+def owned_by(uid, mode):
+    return os.stat_result((mode, 0, 0, 1, uid, 0, 0, 0, 0, 0))
+
+
+def test_whose_a_file_is_that_cannot_be_read_is_said(file, monkeypatch):
+    def refuse(_path):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    path = file("")
+    monkeypatch.setattr("symd.service.watched_files.read_credentials", refuse)
+    with pytest.raises(FailedPrecondition, match="permission denied") as caught:
+        read_access(path)
+    assert caught.value.hint.startswith("chmod u+r ")
+    monkeypatch.setattr(Path, "stat", lambda _path: owned_by(1 << 30, 0o100600))
+    with pytest.raises(FailedPrecondition, match="permission denied") as caught:
+        read_access(path)
+    assert caught.value.hint == f"it is of user {1 << 30}: do this as user {1 << 30}"
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(file, tmp_path):
