@@ -10,8 +10,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
+from symd.bound_socket import bound
 from symd.child.folders import child_folder
+from symd.config import own_socket
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.host_and_port import host_and_port, is_loopback
@@ -115,22 +118,18 @@ def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
         _check_plain(address, keeper)
         return f"{host}:{server.add_insecure_port(address)}"
     except RuntimeError as error:
-        raise FailedPrecondition(
-            f"cannot listen there: {_refusal(host, port)}", where=address, hint="choose another with --address"
-        ) from error
+        raise _refusal(host, port, address) from error
 
 
-def _refusal(host: str, port: int) -> str:
+def _refusal(host: str, port: int, where: str) -> FailedPrecondition:
     """Why the system does not let a program listen there, which gRPC does not tell."""
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, where in found:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.bind(where)
-                probe.listen()
-    except OSError as error:
-        return system_reason(error)
-    return "the system does not say why"
+        bound(f"{host}:{port}", "--address")[0].close()
+    except FailedPrecondition as error:
+        return FailedPrecondition(error.message, where=where, hint=error.hint)
+    return FailedPrecondition(
+        "cannot listen there: the system does not say why", where=where, hint="choose another with --address"
+    )
 
 
 def _check_plain(address: str, keeper: Doorkeeper) -> None:
@@ -155,8 +154,9 @@ def _check_plain(address: str, keeper: Doorkeeper) -> None:
 def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
     """A socket's folder, made where it is not there, under a lock: of two daemons that start at once only one wins. Raises ``FailedPrecondition``,
     which tells to choose ``elsewhere``, where others may change it, and ``Unavailable``."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = own_socket()
+    try:  # a mistyped path is not made from its beginning: only of the socket that nobody needs to name
+        folder.mkdir(mode=0o700, parents=own is not None and folder == own.parent, exist_ok=True)
         status = folder.stat()
     except OSError as error:
         raise _unusable(folder, error, elsewhere) from error
@@ -171,6 +171,8 @@ def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
 
 def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
     hint = f"choose a folder that can be made, or that you may write in: {elsewhere}"
+    if isinstance(error, FileNotFoundError):
+        hint = f"the folder above it, which symd does not make, is not there: mkdir -p {quote(str(folder.parent))}, or choose another: {elsewhere}"
     return Unavailable(f"cannot use the folder: {system_reason(error)}", where=str(folder), hint=hint)
 
 

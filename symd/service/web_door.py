@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
+from symd.bound_socket import bound, parsed
 from symd.daemon_config import Config
 from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
 from symd.host_and_port import is_loopback
@@ -35,7 +36,7 @@ from symd.web.connections import Connections
 from symd.web.exchange import Exchange
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
-from symd.web.server import bound, parsed, serving
+from symd.web.server import serving
 from symd.web.site import Effort, Site
 from symd.web.visitors import Door, Entered, SecretDoor, Visitor
 

@@ -14,12 +14,9 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from symd.errors import FailedPrecondition, InvalidInput
-from symd.host_and_port import host_and_port
-from symd.system_reason import system_reason
+from symd.bound_socket import BACKLOG
 from symd.web.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
 
-BACKLOG: Final = 128
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""
 
@@ -70,36 +67,3 @@ def _newest(tls: Context) -> ssl.SSLContext:
     context = tls()
     context.sni_callback = choose  # called for clients that send no name, too
     return context
-
-
-def parsed(address: str) -> tuple[str, int]:
-    """The host and the port of ``HOST:PORT``. Raises InvalidInput."""
-    named = host_and_port(address)
-    if named is None:
-        raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
-    return named
-
-
-def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
-    """A socket that listens at ``HOST:PORT``, the host, and the port that it got. Raises InvalidInput and FailedPrecondition; ``option`` is
-    what to give another address with."""
-    host, port = parsed(address)
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(
-            host.removeprefix("[").removesuffix("]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise FailedPrecondition(
-            f"there is no such host: {system_reason(error)}", where=address, hint=f"choose another with {option}"
-        ) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise FailedPrecondition(
-            f"cannot listen there: {system_reason(error)}", where=address, hint=f"choose another with {option}"
-        ) from error
-    return listener, host, listener.getsockname()[1]

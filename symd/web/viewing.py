@@ -14,12 +14,13 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from symd.bound_socket import bound, parsed
 from symd.errors import FailedPrecondition
 from symd.host_and_port import is_loopback
 from symd.web.app import build_app
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
-from symd.web.server import bound, parsed, serving
+from symd.web.server import serving
 from symd.web.site import Effort, Site
 from symd.web.visitors import SecretDoor, Visitor
 

@@ -18,10 +18,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.client import Client
-from symd.config import Limits
+from symd.config import Limits, default_socket
 from symd.daemon_config import Config
 from symd.errors import InvalidInput
-from symd.service.addresses import listening, socket_path
+from symd.service.addresses import listening, locked_folder, socket_path
 from symd.service.server import build_daemon
 from symd.service.service_manager import READY, notify, watchdog_notified
 from symd.v1 import query_pb2 as q
@@ -245,6 +245,7 @@ def test_tcp_is_served_when_asked():
         assert code == 3
         assert "cannot listen there: address already in use" in error
         assert "cannot assign requested address" in refused("192.0.2.1:0")[1], "an address that no machine has"
+        assert "there is no such host: " in refused("host.invalid:0")[1]
         process.terminate()
         assert process.wait(LONG) == 0
 
@@ -304,6 +305,19 @@ def test_a_folder_that_is_a_file_is_an_outside_failure(tmp_path):
     assert code == 3
     assert "cannot use the folder" in error
     assert "may write in: --address unix:FOLDER/symd.sock" in error
+
+
+def test_a_mistyped_folder_is_not_made_from_its_beginning(tmp_path):
+    code, error = refused(f"unix:{tmp_path}/no/such/s")
+    assert code == 3
+    assert f"the folder above it, which symd does not make, is not there: mkdir -p {tmp_path}/no, or choose" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_the_default_socket_is_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", f"{tmp_path}/run/user")
+    with locked_folder(default_socket().parent, "elsewhere"):
+        assert (tmp_path / "run" / "user" / "symd").is_dir()
 
 
 @pytest.mark.parametrize(
