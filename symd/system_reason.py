@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
+_OF_THE_PATH: Final = frozenset(
+    (
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    )
+)
+_OF_THE_SYSTEM: Final = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+
 
 def system_reason(error: Exception) -> str:
     """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their beginning stays."""
     words = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
+
+
+def refusal(error: OSError) -> str:
+    """Who refused to read or write a file, and why: a disk is innocent of a path that leads nowhere, and of rights."""
+    if error.errno in _OF_THE_PATH:
+        return f"the path cannot be used: {system_reason(error)}"
+    return f"{'the system' if error.errno in _OF_THE_SYSTEM else 'the disk'} refused: {system_reason(error)}"

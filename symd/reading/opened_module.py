@@ -22,7 +22,7 @@ from symd.model.identities import Digest
 from symd.model.variables import Visible
 from symd.query.variables import VisibleIn, first_at
 from symd.reading.module_file import ModuleFile
-from symd.system_reason import system_reason
+from symd.system_reason import refusal
 
 KEPT_BYTES = 64 << 20
 """Bytes of modules that a process keeps open for its next question, beside the last; what is unpacked of them comes on top.
@@ -167,7 +167,7 @@ def _checked_bytes(module: ModuleFile) -> bytes:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError from None  # a file that is mapped takes address space, of which this process may have so much
-        raise StoreUnavailable(f"the disk refused: {system_reason(error)}", where=where, metadata=metadata) from error
+        raise StoreUnavailable(refusal(error), where=where, metadata=metadata) from error
     if not module.is_hashed and sha256_of(data) != module.digest:
         hint = "add the module again: that repairs it"
         raise DataLoss("the stored bytes are not what they were", where=where, hint=hint, metadata=metadata)

@@ -26,7 +26,7 @@ from symd.query.listing import chosen
 from symd.query.ptx_lines import ptx_tables
 from symd.query.source_text import from_module
 from symd.reading.opened_module import OpenedModule
-from symd.system_reason import system_reason
+from symd.system_reason import refusal
 
 if TYPE_CHECKING:
     from symd.cores.shared_frames import SharedFrames
@@ -280,7 +280,7 @@ def _file(question: MakeIndex | WriteObject) -> Iterator[BinaryIO]:
         if isinstance(error.filename, str) and error.filename != into:
             raise  # of another file: a module that is imported late
         metadata = {"file": into, "errno": errno.errorcode.get(error.errno or 0, "")}
-        raise StoreUnavailable(f"the disk refused: {system_reason(error)}", where=into, metadata=metadata) from error
+        raise StoreUnavailable(refusal(error), where=into, metadata=metadata) from error
 
 
 def _code_alone(code: CodeObject, kernel: str | None) -> CodeObject:

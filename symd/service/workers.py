@@ -40,7 +40,7 @@ from symd.reading.module_file import ModuleFile
 from symd.reading.questions import MakeIndex, Question
 from symd.reading.served import LARGE_MODULE, files, request
 from symd.reading.values import decode
-from symd.system_reason import system_reason
+from symd.system_reason import refusal, system_reason
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -155,9 +155,7 @@ def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]
                 if isinstance(error, FileNotFoundError) and path == module.path:
                     raise ModuleNotFound(f"the file of module {module.digest} is gone", hint="add it again") from None
                 metadata = {"file": path}
-                raise StoreUnavailable(
-                    f"the disk refused: {system_reason(error)}", where=path, metadata=metadata
-                ) from error
+                raise StoreUnavailable(refusal(error), where=path, metadata=metadata) from error
         yield descriptors
     finally:
         for each in descriptors:

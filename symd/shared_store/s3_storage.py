@@ -22,12 +22,13 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from symd.config import MIB, Limits
-from symd.errors import StoreUnavailable
+from symd.errors import InvalidInput, StoreUnavailable
 from symd.shared_store.object_names import checked_name
 from symd.shared_store.object_storage import check_size
 from symd.shared_store.outage import Outage, Unanswered
 from symd.shared_store.s3_refusals import NO_KEY, Refusal, cut_off, s3_code, s3_refusal, too_slow
 from symd.store.files import disk
+from symd.system_reason import system_reason
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -204,8 +205,14 @@ def _store(bucket: str, prefix: str, seconds: float, client: ClientConfig) -> S3
     }
     authorities = os.environ.get("AWS_CA_BUNDLE")
     if authorities:
-        with disk(Path(authorities)):
+        try:
             options["root_certificate"] = Path(authorities).read_bytes()
+        except OSError as error:
+            raise InvalidInput(
+                f"it cannot be read: {system_reason(error)}",
+                where=authorities,
+                hint="$AWS_CA_BUNDLE names it: the file of those whom the object storage's certificate is trusted by",
+            ) from error
     return S3Store(
         bucket,
         prefix=prefix or None,

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from symd.errors import StoreUnavailable, SymdError
 from symd.leftovers import if_unlocked
-from symd.system_reason import system_reason
+from symd.system_reason import refusal, system_reason
 
 log = logging.getLogger("symd.store")
 
@@ -38,11 +38,16 @@ _HINTS: Mapping[int, str] = {
     errno.EIO: "the disk fails: look into the system's log, and have a copy of the store's folder",
     errno.EACCES: _USER,
     errno.EPERM: _USER,
+    errno.ENOENT: "a folder of this path, or what it names, is not there: look whether it was moved or removed, or choose another path",
+    errno.ENOTDIR: "a file stands where the path has a folder: choose a path through folders alone",
+    errno.EISDIR: "a folder stands where a file should: move it away, or choose another path",
+    errno.EEXIST: "something of another kind stands there: move it away, or choose another path",
+    errno.ELOOP: "a symbolic link on the way leads back to itself: remove it, or choose another path",
+    errno.ENAMETOOLONG: "choose a shorter path",
     errno.EMFILE: "the process has as many files open as it may: raise its limit (ulimit -n, LimitNOFILE= of systemd)",
     errno.ENFILE: "the machine has as many files open as it may: end other programs, or raise fs.file-max",
 }
 """What to do, by what the system said."""
-_REFUSED = "the disk refused"
 NOT_MADE = "the folder cannot be made"
 """What went wrong where ``make_folder`` fails (``disk``)."""
 _BLOCK = 512
@@ -66,7 +71,7 @@ def hint_where_nothing_opens() -> str:
 
 
 @contextmanager
-def disk(path: Path, what: str = _REFUSED) -> Iterator[None]:
+def disk(path: Path, what: str = "") -> Iterator[None]:
     """What the operating system refuses inside becomes ``StoreUnavailable`` that names ``path`` and says ``what`` went wrong."""
     try:
         yield
@@ -74,14 +79,12 @@ def disk(path: Path, what: str = _REFUSED) -> Iterator[None]:
         raise disk_error(path, error, what) from error
 
 
-def disk_error(path: Path, error: OSError, what: str = _REFUSED) -> StoreUnavailable:
-    """The error of a disk that said no, with what to do about it."""
+def disk_error(path: Path, error: OSError, what: str = "") -> StoreUnavailable:
+    """The error of a system that said no, with what to do about it."""
     hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
     name = errno.errorcode.get(error.errno or 0, "unknown")
-    reason = system_reason(error)
-    return StoreUnavailable(
-        f"{what}: {reason}", where=str(path), hint=hint, metadata={"file": str(path), "errno": name}
-    )
+    message = f"{what}: {system_reason(error)}" if what else refusal(error)
+    return StoreUnavailable(message, where=str(path), hint=hint, metadata={"file": str(path), "errno": name})
 
 
 def make_folder(path: Path, *, durable: bool = True) -> None:

@@ -141,6 +141,32 @@ def test_a_store_that_cannot_be_made_is_no_fault_of_the_disk() -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "said", "hint"),
+    [
+        ("ENOENT", "the path cannot be used: it is so", "is not there: look whether it was moved or removed"),
+        ("ENOTDIR", "the path cannot be used: it is so", "a file stands where the path has a folder"),
+        ("EISDIR", "the path cannot be used: it is so", "a folder stands where a file should"),
+        ("EEXIST", "the path cannot be used: it is so", "something of another kind stands there"),
+        ("ELOOP", "the path cannot be used: it is so", "a symbolic link on the way"),
+        ("ENAMETOOLONG", "the path cannot be used: it is so", "choose a shorter path"),
+        ("EACCES", "the system refused: it is so", "do this as the user to whom it belongs"),
+        ("EMFILE", "the system refused: it is so", "raise its limit"),
+        ("EIO", "the disk refused: it is so", "the disk fails"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_no_fault_of_the_disk(number: str, said: str, hint: str) -> None:
+    error = disk_error(Path("/somewhere"), OSError(getattr(errno, number), "It is so"))
+    assert (error.message, hint in error.hint) == (said, True)
+
+
+def test_a_store_below_a_file_is_told_by_its_path(symd: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = symd("serve", "--address", f"unix:{tmp_path}/s", "--store", tmp_path / "file" / "store")
+    assert done.code == 3
+    assert f"{tmp_path}/file/store: the path cannot be used: not a directory (a file stands where" in done.err
+
+
+@pytest.mark.parametrize(
     ("module", "says"),
     [
         ("saxpy.sm_90.none.cubin", "compile with -lineinfo or -G; symd info shows why"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.errors import StoreUnavailable
+from symd.errors import InvalidInput, StoreUnavailable
 from symd.shared_store.s3_storage import S3Storage
 from symd.shared_store.storage_url import open_storage
 from tests.object_server import BUCKET, KEY, WHOLE, Asked, Ending, Proxy, environment, s3_server
@@ -282,3 +282,11 @@ def test_calls_are_as_few_as_they_can_be(proxy: Proxy, s3: S3Storage, path: Path
     assert proxy.methods() == ["GET"]
     list(s3.names(""))
     assert proxy.methods() == ["GET"]
+
+
+def test_a_file_of_authorities_that_is_not_there_is_told_by_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CA_BUNDLE", f"{tmp_path}/none")
+    with pytest.raises(InvalidInput, match=r"none: it cannot be read: no such file or directory \(\$AWS_CA_BUNDLE"):
+        S3Storage(BUCKET, "", Limits(storage_seconds=SECONDS))
