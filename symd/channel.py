@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 
 from symd.config import own_socket
-from symd.credential_file import CERTIFICATE, no_password, read_credentials
+from symd.credential_file import no_certificate, no_password, no_private_key, read_credentials
 from symd.errors import InvalidInput, PermissionDenied, ServerUnavailable, SymdError, Unauthenticated
 from symd.host_and_port import host_and_port, is_loopback
 from symd.model.texts import is_utf8
@@ -429,13 +429,11 @@ def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
     if (credentials.certificate is None) != (credentials.key is None):
         raise InvalidInput("a certificate and its key belong together", hint="give $SYMD_TLS_CERT and $SYMD_TLS_KEY")
     files = (
-        (credentials.ca, "$SYMD_TLS_CA or Credentials.ca names it"),
-        (credentials.key, "$SYMD_TLS_KEY or Credentials.key names it"),
-        (credentials.certificate, "$SYMD_TLS_CERT or Credentials.certificate names it"),
+        (credentials.ca, no_certificate, "$SYMD_TLS_CA or Credentials.ca names it"),
+        (credentials.key, no_private_key, "$SYMD_TLS_KEY or Credentials.key names it"),
+        (credentials.certificate, no_certificate, "$SYMD_TLS_CERT or Credentials.certificate names it"),
     )
-    ca, key, certificate = (None if name is None else _read(name, hint) for name, hint in files)
-    if ca is not None and not CERTIFICATE.search(ca):
-        raise InvalidInput("no certificate in PEM stands there", where=str(credentials.ca), hint=files[0][1])
+    ca, key, certificate = (None if name is None else _in_pem(name, lacks, hint) for name, lacks, hint in files)
     if credentials.certificate is not None and credentials.key is not None:
         _check_pair(credentials.certificate, credentials.key)
     return grpc.ssl_channel_credentials(ca, key, certificate)
@@ -450,6 +448,14 @@ def _check_pair(certificate: str, key: str) -> None:
         raise InvalidInput(
             f"not a certificate and its key: {system_reason(error)}", where=f"{certificate}, {key}", hint=hint
         ) from None
+
+
+def _in_pem(name: str, lacks: Callable[[bytes], str], hint: str) -> bytes:
+    """The content of a file of credentials, of which ``lacks`` says why it is none of its kind: gRPC and OpenSSL say it in their words."""
+    data = _read(name, hint)
+    if problem := lacks(data):
+        raise InvalidInput(problem, where=name, hint=hint)
+    return data
 
 
 def _read(name: str, hint: str) -> bytes:

@@ -13,6 +13,9 @@ LARGEST: Final = 16 << 20
 """Bytes. An access file of this size has more than a hundred thousand lines."""
 CERTIFICATE: Final = re.compile(rb"-----BEGIN (?:\w+ )?CERTIFICATE-----")
 """How a certificate in PEM begins."""
+_PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:\w+ )?PRIVATE KEY-----")
+_DER: Final = b"\x30"
+"""How a certificate and a key in DER begin (ITU-T X.690: a sequence)."""
 _READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -28,6 +31,30 @@ def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_resul
     if len(data) > LARGEST:
         raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB, and no file of credentials is", str(path))
     return data, status
+
+
+def no_certificate(data: bytes) -> str:
+    """Why the content of a file is no certificate in PEM; "" where it has one."""
+    if CERTIFICATE.search(data):
+        return ""
+    if _PRIVATE_KEY.search(data):
+        return "this is a private key and no certificate"
+    return f"no certificate in PEM stands there{_instead(data)}"
+
+
+def no_private_key(data: bytes) -> str:
+    """Why the content of a file is no private key in PEM; "" where it has one."""
+    if _PRIVATE_KEY.search(data):
+        return ""
+    if CERTIFICATE.search(data):
+        return "this is a certificate and no private key"
+    return f"no private key in PEM stands there{_instead(data)}"
+
+
+def _instead(data: bytes) -> str:
+    if not data.strip():
+        return ": it is empty"
+    return ": it may be DER, of which openssl x509 or openssl pkey -inform DER makes PEM" if data[:1] == _DER else ""
 
 
 def no_password() -> str:

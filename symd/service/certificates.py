@@ -15,7 +15,7 @@ from typing import Final
 
 import grpc
 
-from symd.credential_file import CERTIFICATE, no_password, read_credentials
+from symd.credential_file import no_certificate, no_password, no_private_key, read_credentials
 from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, Unavailable
 from symd.model.frame_text import printable
@@ -29,8 +29,7 @@ SOON: Final = timedelta(days=14)
 """How long before its end a certificate is warned of, when it is read."""
 _OTHERS: Final = 0o037
 """A key may be read by a group, as those below /etc/ssl/private are."""
-
-_PRIVATE_KEY: Final = b"PRIVATE KEY-----"
+_AUTHORITIES: Final = "give the certificates of the authorities that sign clients' certificates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +100,12 @@ class Certificates:
 
     def _read(self) -> Configuration:
         chain = _read(self._certificate, "--tls-cert")
-        if _PRIVATE_KEY in chain and not CERTIFICATE.search(chain):
-            hint = "--tls-cert takes the certificate, --tls-key its key"
-            raise FailedPrecondition(
-                "this is a private key and no certificate", where=str(self._certificate), hint=hint
-            )
+        _check(no_certificate(chain), self._certificate, "--tls-cert", "it takes the certificate, --tls-key its key")
         key = read_private(self._key, _OTHERS)
+        _check(no_private_key(key), self._key, "--tls-key", "it takes the key of the certificate that --tls-cert takes")
         authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
+        if authorities is not None and self._client_ca is not None:
+            _check(no_certificate(authorities), self._client_ca, "--tls-client-ca", _AUTHORITIES)
         where = f"{self._certificate}, {self._key}"
         try:
             context = _context(chain, key)
@@ -122,9 +120,9 @@ class Certificates:
                 context.verify_mode = ssl.CERT_REQUIRED
             except (ssl.SSLError, ValueError) as error:
                 raise FailedPrecondition(
-                    f"--tls-client-ca: no certificate in PEM stands there: {error}",
+                    f"--tls-client-ca: a certificate there is damaged: {error}",
                     where=str(self._client_ca),
-                    hint="give the certificates of the authorities that sign clients' certificates",
+                    hint=_AUTHORITIES,
                 ) from None
         self._tell(not_after(chain))
         return Configuration(key, chain, authorities, context)
@@ -149,6 +147,12 @@ def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
 
 def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration([(served.key, served.chain)], served.authorities)
+
+
+def _check(problem: str, path: Path, option: str, hint: str) -> None:
+    """Raises FailedPrecondition for a file that is none of its kind, before OpenSSL says so in its words."""
+    if problem:
+        raise FailedPrecondition(f"{option}: {problem}", where=str(path), hint=hint)
 
 
 def _read(path: Path, option: str) -> bytes:

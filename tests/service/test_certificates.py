@@ -136,12 +136,29 @@ def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_late
 
 def test_what_is_no_certificate_is_said_to_be_none(authority):
     certificate, key = authority.issue("whole")
-    for file, text in ((certificate, "no certificate"), (key, "no key")):
-        kept = file.read_text()
-        file.write_text(text)
-        with pytest.raises(FailedPrecondition, match="not a certificate and its key"):
+    for file, text, said in (
+        (certificate, b"no certificate", "--tls-cert: no certificate in PEM stands there \\("),
+        (certificate, b"", "--tls-cert: no certificate in PEM stands there: it is empty"),
+        (certificate, b"\x30\x82", "--tls-cert: no certificate in PEM stands there: it may be DER"),
+        (key, b"no key", "--tls-key: no private key in PEM stands there \\("),
+    ):
+        kept = file.read_bytes()
+        file.write_bytes(text)
+        with pytest.raises(FailedPrecondition, match=said):
             Certificates(Doors(tls_certificate=certificate, tls_key=key))
-        file.write_text(kept)
+        file.write_bytes(kept)
+
+
+def test_what_is_no_authority_is_said_in_symds_words(authority, tmp_path):
+    certificate, key = authority.issue("authorities")
+    ca = tmp_path / "ca"
+    for text, said in (
+        (b"junk", r"no certificate in PEM stands there \("),
+        (b"-----BEGIN CERTIFICATE-----\njunk", "a certificate there is damaged: "),
+    ):
+        ca.write_bytes(text)
+        with pytest.raises(FailedPrecondition, match=f"--tls-client-ca: {said}"):
+            Certificates(Doors(tls_certificate=certificate, tls_key=key, tls_client_ca=ca))
 
 
 def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(authority, monkeypatch):

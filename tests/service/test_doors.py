@@ -642,14 +642,20 @@ def test_a_file_of_credentials_that_is_not_there_is_told_with_its_variable(tmp_p
 
 
 def test_what_is_no_authority_is_told_before_anybody_is_asked(tls) -> None:
-    with pytest.raises(InvalidInput, match="no certificate in PEM stands there"):
+    with pytest.raises(InvalidInput, match=r"this is a private key and no certificate .*\$SYMD_TLS_CA"):
         Client("tls:localhost:1", credentials=Credentials(ca=str(tls["tls_key"])))
+    with pytest.raises(InvalidInput, match=r"no certificate in PEM stands there .*\$SYMD_TLS_CA"):
+        Client("tls:localhost:1", credentials=Credentials(ca=__file__))
 
 
 def test_a_certificate_and_a_key_of_others_are_told_before_anybody_is_asked(tls, authority: Authority) -> None:
     other = authority.issue("other")[1]
-    for certificate, key in ((tls["tls_certificate"], other), (tls["tls_key"], tls["tls_certificate"])):
-        with pytest.raises(InvalidInput, match="not a certificate and its key"):
+    for certificate, key, said in (
+        (tls["tls_certificate"], other, "not a certificate and its key"),
+        (tls["tls_key"], tls["tls_key"], r"this is a private key and no certificate .*\$SYMD_TLS_CERT"),
+        (tls["tls_certificate"], tls["tls_certificate"], r"this is a certificate and no private key .*\$SYMD_TLS_KEY"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
             Client("tls:localhost:1", credentials=Credentials(certificate=str(certificate), key=str(key)))
 
 
@@ -787,7 +793,7 @@ def test_a_key_that_is_not_the_certificates_is_refused_at_the_start(tls, authori
     other = authority.issue("other")[1]
     for key, said in (
         (other, "not a certificate and its key"),
-        (tls["tls_certificate"], "not a certificate and its key"),
+        (tls["tls_certificate"], "--tls-key: this is a certificate and no private key"),
     ):
         key.chmod(0o600)
         with (
