@@ -16,6 +16,7 @@ INSIDE = "content"
 _MAGIC = b"\x1f\x8b\x08"
 _LEAST = 18
 """Bytes of header and trailer."""
+_AGAIN = "copy it again"
 
 
 def claims(data: bytes) -> bool:
@@ -31,15 +32,16 @@ def read(element: Element, budget: Budget) -> Contents:
 def expanded(data: bytes, budget: Budget) -> bytes:
     """What is inside; zlib compares its size and checksum with what the trailer says. Raises Malformed, LimitExceeded."""
     if len(data) < _LEAST:
-        raise Malformed(f"{len(data)} bytes are too few for gzip", where=NAME)
+        raise Malformed(f"{len(data)} bytes are too few for gzip", where=NAME, hint=_AGAIN)
     most = min(budget.limits.expansion, max(len(data), 64) * budget.limits.expansion_ratio)
     reader = zlib.decompressobj(wbits=31)
     try:
         found = reader.decompress(data[:], most + 1)
     except zlib.error as error:
-        raise Malformed(f"cannot be expanded: {error}", where=NAME) from None
+        raise Malformed(f"is damaged: {str(error).rpartition(': ')[2]}", where=NAME, hint=_AGAIN) from None
     budget.charge_expansion(len(data), len(found), NAME)
-    if not reader.eof or reader.unused_data:
-        what = "has several members, or more behind its end" if reader.eof else "ends before what is inside does"
-        raise Malformed(what, where=NAME)
+    if not reader.eof:
+        raise Malformed("was cut off: it ends before what is inside does", where=NAME, hint=_AGAIN)
+    if reader.unused_data:
+        raise Malformed("has several members, or more behind its end", where=NAME, hint="expand it with gunzip first")
     return found

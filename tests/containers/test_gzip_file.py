@@ -22,19 +22,19 @@ def test_what_is_inside_is_opened() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "said"),
     [
-        PACKED[:3],
-        PACKED[:-5],
-        PACKED[:100] + b"\0" * 50 + PACKED[150:],
-        PACKED[:-4] + (len(CUBIN) - 1).to_bytes(4, "little"),
-        PACKED[:-4] + (len(CUBIN) + 1).to_bytes(4, "little"),
-        PACKED[:-8] + bytes(4) + PACKED[-4:],
-        PACKED + PACKED,
+        (PACKED[:3], r"3 bytes are too few for gzip \(copy it again\)"),
+        (PACKED[:-5], r"was cut off: it ends before what is inside does \(copy it again\)"),
+        (PACKED[:100] + b"\0" * 50 + PACKED[150:], r"is damaged: invalid .+ \(copy it again\)"),
+        (PACKED[:-4] + (len(CUBIN) - 1).to_bytes(4, "little"), r"is damaged: incorrect length check \(copy"),
+        (PACKED[:-4] + (len(CUBIN) + 1).to_bytes(4, "little"), r"is damaged: incorrect length check \(copy"),
+        (PACKED[:-8] + bytes(4) + PACKED[-4:], r"is damaged: incorrect data check \(copy it again\)"),
+        (PACKED + PACKED, r"has several members, or more behind its end \(expand it with gunzip first\)"),
     ],
 )
-def test_damaged_files_are_named(data: bytes) -> None:
-    with pytest.raises(Malformed):
+def test_damaged_files_are_named(data: bytes, said: str) -> None:
+    with pytest.raises(Malformed, match=said):
         containers.unpack(data)
 
 
