@@ -5,6 +5,8 @@ from __future__ import annotations
 import filecmp
 import os
 import shutil
+import tempfile
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from symd.cli.options import example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
 from symd.output_file import output_folder
+from symd.system_reason import system_reason
 
 COPIED = ("samples", "protos")
 """The clients among the samples are built with the protos beside them."""
@@ -41,25 +44,52 @@ def command(folder: Path) -> None:
     place = output_folder(folder, hint="name another folder")
     there = [name for name in COPIED if os.path.lexists(place / name)]
     for name in there:
-        if not _has_all(place / name, shipped(name)):
-            raise InvalidInput("something else is there already", where=str(folder / name), hint="name another folder")
+        if (other := _first_other(place / name, shipped(name))) is not None:
+            raise InvalidInput(
+                f"something else is there already: {other} is not there, or not as symd has it",
+                where=str(folder / name),
+                hint="name another folder, or remove this one",
+            )
     for name in COPIED:
-        try:
-            if name not in there:
-                shutil.copytree(shipped(name), place / name, ignore=shutil.ignore_patterns(*_LEFT_OUT))
-        except (OSError, shutil.Error) as error:
-            raise Unavailable(f"cannot copy: {error}", where=str(folder / name)) from error
+        if name not in there:
+            _copy(shipped(name), place / name, folder / name)
         write_line(str(folder / name))
 
 
-def _has_all(folder: Path, original: Path) -> bool:
-    """Whether each file of ``original`` is in ``folder`` too, as it is."""
+def _copy(original: Path, place: Path, named: Path) -> None:
+    """Copy a folder, whole or not at all: the next call would take a part of it for something else. Raises ``Unavailable``."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".symd-samples-", dir=place.parent) as folder:
+            made = Path(folder, place.name)
+            shutil.copytree(
+                original, made, ignore=shutil.ignore_patterns(*_LEFT_OUT), copy_function=partial(_copy_file, named)
+            )
+            made.rename(place)
+    except OSError as error:  # shutil.Error is one too
+        raise _refused(error, named) from error
+
+
+def _copy_file(named: Path, source: str, target: str) -> None:
+    try:
+        shutil.copy2(source, target)
+    except OSError as error:  # else copytree goes on with the others, and lists what each said
+        raise _refused(error, named) from error
+
+
+def _refused(error: OSError, named: Path) -> Unavailable:
+    return Unavailable(f"cannot copy: {system_reason(error)}", where=str(named), hint="name another folder")
+
+
+def _first_other(folder: Path, original: Path) -> Path | None:
+    """The first file of ``original`` that ``folder`` does not have as it is, as a path below both; None where it has all."""
     for above, folders, files in os.walk(original):
         folders[:] = [each for each in folders if each not in _LEFT_OUT]
-        copied = folder / Path(above).relative_to(original)
-        try:
-            if not all(filecmp.cmp(Path(above, each), copied / each) for each in files):
-                return False
-        except OSError:
-            return False
-    return True
+        below = Path(above).relative_to(original)
+        for each in files:
+            try:
+                if filecmp.cmp(Path(above, each), folder / below / each):
+                    continue
+            except OSError:
+                pass
+            return below / each
+    return None
