@@ -11,7 +11,7 @@ from symd.model.answers import Answers, Candidate, Locations, TextSection
 from symd.model.locations import concat, of_reasons, subset, used_strings
 
 MAX_TEXTS = 96 << 20
-"""Characters, or bytes where they are not read yet, of the names and paths of one batch, each once a module: whoever made a module says how long they
+"""Bytes of the names and paths of one batch, as UTF-8, each once a module: whoever made a module says how long they
 are, and a context may have many modules."""
 
 
@@ -34,7 +34,7 @@ class Gathered:
         if isinstance(table.strings, Strings) and table.strings.text_bytes > self._room:  # before they are read
             self._check_room(table.strings.sizes(used_strings(table, answers.location)))
         part, renumbered = subset(table, answers.location)
-        self._room -= sum(map(len, part.strings))
+        self._room -= sum(map(_bytes, part.strings))
         self._check_room(0)
         self.location[numbers] = sum(map(len, self._tables)) + renumbered[answers.location]
         self._tables.append(part)
@@ -50,7 +50,7 @@ class Gathered:
     def _check_room(self, size: int) -> None:
         if size > self._room:
             raise LimitExceeded(
-                f"the answers have more than {MAX_TEXTS} characters of names and paths",
+                f"the answers have more than {MAX_TEXTS} bytes of names and paths",
                 hint="ask for fewer addresses at a time",
                 metadata={"limit": "answer_texts", "value": str(MAX_TEXTS)},
             )
@@ -63,3 +63,7 @@ class Gathered:
             self._text_section[numbers] = np.where(answers.text_section != 0, place, 0)
             self._offset[numbers] = answers.offset
             self._text_sections += [answers.text_sections[number - 1] for number in used.tolist()]
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

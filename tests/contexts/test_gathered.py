@@ -36,6 +36,17 @@ def test_texts_of_several_modules_are_counted_together(monkeypatch: pytest.Monke
     assert caught.value.metadata["limit"] == "answer_texts"
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_texts_are_counted_in_bytes_read_or_not(monkeypatch: pytest.MonkeyPatch, read: bool) -> None:
+    texts = ["", *(chr(0x400 + number) * 500 for number in range(6))]  # of two bytes each
+    table = replace(LOCATIONS, strings=texts if read else Strings(*encode_strings(texts)))
+    monkeypatch.setattr(gathered, "MAX_TEXTS", 2_000)
+    Gathered(1).add(np.array([0]), answers(table, 1))
+    monkeypatch.setattr(gathered, "MAX_TEXTS", 1_999)
+    with pytest.raises(LimitExceeded, match="more than 1999 bytes of names and paths"):
+        Gathered(1).add(np.array([0]), answers(table, 1))
+
+
 def test_texts_that_have_no_room_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathered, "MAX_TEXTS", 1_000)
     monkeypatch.setattr(gathered, "subset", lambda *_: pytest.fail("read"))
