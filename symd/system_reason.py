@@ -19,8 +19,11 @@ _OF_THE_SYSTEM: Final = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errn
 
 
 def system_reason(error: Exception) -> str:
-    """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their beginning stays."""
+    """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their beginning stays.
+    An exception without words is told by its kind."""
     words = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if not words:
+        return f"{type(error).__name__}, without a word"
     return words if words[1:2].isupper() else words[:1].lower() + words[1:]
 
 

@@ -39,6 +39,7 @@ _MISSING: Final = frozenset({400, 404, 406, 410})
 _BLANK: Final = re.compile(r"\s+")
 _SHOWN: Final = 300
 """Characters of what a server said that an error repeats."""
+_CUT: Final = "it stopped in the middle of the file"
 _BYTES: Final = re.compile(r"[0-9]{1,19}")
 """A number of bytes: fewer digits than Python refuses to read, and none that only other scripts have."""
 
@@ -47,13 +48,29 @@ def checked_urls(urls: Sequence[str]) -> tuple[str, ...]:
     """URLs of servers without a slash at the end. Raises InvalidInput."""
     found = []
     for url in urls:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in _SCHEMES or not parts.hostname or parts.query or parts.fragment or _BLANK.search(url):
+        if problem := _problem(url):
             raise InvalidInput(
-                "it is no URL of a debuginfod server", where=url, hint="write http://HOST or https://HOST/PATH"
+                f"it is no URL of a debuginfod server{problem}",
+                where=url,
+                hint="write http://HOST or https://HOST/PATH",
             )
         found.append(url.rstrip("/"))
     return tuple(found)
+
+
+def _problem(url: str) -> str:
+    """What is wrong with a URL, as the end of a sentence; "" where nothing is."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError as error:  # UnicodeError is one
+        return f": {system_reason(error)}"
+    if parts.scheme not in _SCHEMES or not host or parts.query or parts.fragment or _BLANK.search(url):
+        return ": it lacks http:// or https:// or a host, or has more than a path behind them"
+    if parts.username is not None:
+        return ": it names a user, and symd sends no password"
+    return "" if parts.path.isascii() else ": its path has characters that a URL writes as %XX"
 
 
 class Upstream:
@@ -112,7 +129,7 @@ class Upstream:
                         return None
                     _fail(url, f"it answers with status {error.code}")
             except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
-                _fail(url, deadline.why or f"it cannot be asked: {_why(error)}")
+                _fail(url, deadline.why or _asking_failed(error))
             with answer:
                 return keep(_taken(answer, url, largest, deadline))
 
@@ -203,11 +220,11 @@ def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator
                 _refuse_size(url, largest)
             yield piece
     except (OSError, http.client.HTTPException) as error:
-        _fail(url, deadline.why or f"it cannot be asked: {system_reason(error)}")
+        _fail(url, deadline.why or _asking_failed(error))
     if deadline.why:
         _fail(url, deadline.why)
     if announced is not None and announced != size:
-        _fail(url, "it stopped in the middle of the file")
+        _fail(url, _CUT)
 
 
 def _announced(answer: Any, url: str) -> int | None:
@@ -224,10 +241,16 @@ def _refuse_size(url: str, largest: int) -> NoReturn:
     raise LimitExceeded(f"the server sends more than {largest} bytes", where=url)
 
 
-def _why(error: Exception) -> str:
-    """What the system said, which urllib wraps."""
-    reason = getattr(error, "reason", None) or error
-    return system_reason(reason) if isinstance(reason, Exception) else str(reason)
+def _asking_failed(error: Exception) -> str:
+    """What went wrong, in words: exceptions of http.client have what the server sent, or none."""
+    reason = getattr(error, "reason", None) or error  # urllib wraps what the system said
+    if isinstance(reason, http.client.IncompleteRead):
+        return _CUT
+    if isinstance(reason, http.client.RemoteDisconnected):
+        return "it ended the connection without an answer"
+    if isinstance(reason, (http.client.BadStatusLine, http.client.UnknownProtocol)):
+        return f"it does not answer in HTTP: {reason}"
+    return f"it cannot be asked: {system_reason(reason) if isinstance(reason, Exception) else reason}"
 
 
 def _fail(url: str, why: str) -> NoReturn:

@@ -20,6 +20,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
+from symd.system_reason import system_reason
 from symd.upstream import Upstream
 from tests.web.daemon import PATIENCE, ROOT, SAMPLES, web_daemon
 from tests.web.real_debuginfod import found, linked, served_by_debuginfod
@@ -347,11 +348,39 @@ def test_an_id_or_a_path_leads_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "example.org", "http://", "http://a/?x=1", "http://a b", "ftp://a"]
+    ("url", "said"),
+    [
+        *((url, "it lacks") for url in ("file:///etc/passwd", "example.org", "http://", "http://a/?x=1", "ftp://a")),
+        ("http://a b", "it lacks"),
+        ("http://[::1", "server: invalid IPv6 URL"),
+        ("http://a:99999", "server: port out of range"),
+        ("http://a:b", "server: port could not be cast"),
+        ("http://a..b", "server: .*label"),
+        ("http://user:secret@a", "symd sends no password"),
+        ("http://a/\N{LATIN SMALL LETTER A WITH DIAERESIS}", "%XX"),
+    ],
 )
-def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
-    with pytest.raises(InvalidInput):
+def test_what_is_no_url_of_a_server_is_refused(url: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
         Upstream([url], Limits())
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"garbage\r\n\r\n", "it does not answer in HTTP: garbage"),
+        (b"HTTP/9.9 200 OK\r\n\r\n", "it does not answer in HTTP: HTTP/9.9"),
+        (b"", "it ended the connection without an answer"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nabc", "it stopped in the middle of the file"),
+    ],
+)
+def test_what_is_no_answer_is_told_in_words(sent: bytes, said: str) -> None:
+    with server(lambda handler: handler.wfile.write(sent)) as (url, _), pytest.raises(ServerUnavailable, match=said):
+        Upstream([url], Limits()).executable(ID)
+
+
+def test_an_exception_without_words_is_told_by_its_kind() -> None:
+    assert system_reason(TimeoutError()) == "TimeoutError, without a word"
 
 
 def test_why_a_server_cannot_be_asked_is_told_in_the_system_s_words() -> None:
