@@ -64,7 +64,9 @@ def _problem(url: str) -> str:
         parts = urllib.parse.urlsplit(url)
         host, _ = parts.hostname or "", parts.port
         host.encode("idna")
-    except ValueError as error:  # UnicodeError is one
+    except UnicodeError:
+        return ": its host is no name that can be looked up"
+    except ValueError as error:
         return f": {system_reason(error)}"
     if parts.scheme not in _SCHEMES or not host or parts.query or parts.fragment or _BLANK.search(url):
         return ": it lacks http:// or https:// or a host, or has more than a path behind them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -28,6 +29,8 @@ _MINOR: Final = re.compile(r"^Device Minor:[ \t]*([0-9]{1,9})[ \t]*$", re.MULTIL
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,9})", re.ASCII)
 _WSL: Final = "dev/dxg"
 """The device of Windows' subsystem for Linux, whose kernel has no driver of NVIDIA's own."""
+_STUB: Final = 34
+"""CUDA_ERROR_STUB_LIBRARY (cuda.h)."""
 _NOT_NEEDED: Final = "symd reads CUDA code without it; programs that run under symd run need it"
 _IN_A_CONTAINER: Final = "in a container, start it with the devices (docker run --gpus all)"
 
@@ -43,8 +46,7 @@ def cuda_report(root: Path = Path("/"), library: str = LIBRARY) -> DriverReport:
         return replace(report, problem="no NVIDIA driver is here", hint=_NOT_NEEDED)
     if not version:
         said = f"the kernel's driver {kernel or '(without a version)'} is here, but {library} cannot be used: {refusal}"
-        hint = f"install the driver's library (Debian: apt-get install libcuda1); {_IN_A_CONTAINER}"
-        return replace(report, problem=said, hint=hint)
+        return replace(report, problem=said, hint=_what_to_do(library, refusal, kernel))
     if not here:
         said = (
             f"{library} (CUDA {version}) is here, but no driver of the kernel: there is no /proc/driver/nvidia/version"
@@ -54,6 +56,18 @@ def cuda_report(root: Path = Path("/"), library: str = LIBRARY) -> DriverReport:
         said = f"the driver {driver} is here, but no device: there is no /dev/nvidia0"
         return replace(report, problem=said, hint=f"nvidia-modprobe -u; {_IN_A_CONTAINER}")
     return report
+
+
+def _what_to_do(library: str, refusal: str, kernel: str) -> str:
+    """What to do where programs cannot load the library, or it does not answer."""
+    if refusal.startswith(f"{library}: ") and refusal.endswith(os.strerror(errno.ENOENT)):
+        return f"install the driver's library (Debian: apt-get install libcuda1); {_IN_A_CONTAINER}"
+    if refusal.endswith(f" {_STUB}"):
+        return (
+            "the CUDA toolkit's stub, for linkers alone, is found first: take its folder, stubs, out of LD_LIBRARY_PATH"
+        )
+    like = f" of the kernel driver's version, {kernel}" if kernel else ""
+    return f"the library that is found is not whole, or another one: look where it is (ldconfig -p, LD_LIBRARY_PATH), and install one{like}"
 
 
 def _kernel_driver(root: Path) -> str:

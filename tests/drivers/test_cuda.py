@@ -75,7 +75,24 @@ def test_a_driver_without_its_library(tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_another(tmp_path: Path) -> None:
-    assert "cuDriverGetVersion" in cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA L4"), "libc.so.6").problem
+    report = cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA L4"), "libc.so.6")
+    assert "cuDriverGetVersion" in report.problem
+    assert "install one of the kernel driver's version, 580.159.04" in report.hint
+    assert "apt-get" not in report.hint
+
+
+def test_the_toolkit_s_stub(tmp_path: Path) -> None:
+    report = cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA L4"), built_library(tmp_path, "return 34;"))
+    assert report.problem.endswith("cuDriverGetVersion failed with 34")
+    assert report.hint.endswith("take its folder, stubs, out of LD_LIBRARY_PATH")
+
+
+def test_a_library_that_is_cut_off(tmp_path: Path) -> None:
+    library = tmp_path / "libcuda.so.1"
+    library.write_bytes(b"\x7fELF")
+    report = cuda_report(kernel_driver(tmp_path, OPEN, "NVIDIA L4"), str(library))
+    assert "file too short" in report.problem
+    assert "is not whole" in report.hint
 
 
 def test_a_library_that_prints(tmp_path: Path) -> None:
