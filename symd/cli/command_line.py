@@ -166,9 +166,17 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
         context.exit()
 
 
+_BEGIN = """\
+symd symbolize FILE ADDRESS              the source lines of an address
+symd run -- ./program                    take the modules that it builds
+symd profile -m FILE profile.pb.gz OUT   a profile, with source lines
+symd serve                               a daemon; and what asks it:
+symd symbolize --server default FILE ADDRESS"""
+"""What somebody new types first."""
+
 GROUP = Verbs(
     "symd",
-    help="Which source line is this GPU instruction?\n\nsymd VERB --help explains each verb with an example.",
+    help=f"Which source line is this GPU instruction?\n\n\b\n{_BEGIN}\n\nsymd VERB --help explains each verb with an example.",
     params=[
         click.Option(
             ["--version"],

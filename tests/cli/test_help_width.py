@@ -10,6 +10,7 @@ import pytest
 
 from symd.cli import GROUP
 from symd.cli.folded_examples import folded
+from tests.cli.conftest import Run
 
 COLUMNS = 80
 
@@ -49,3 +50,15 @@ def test_an_option_stays_with_its_value() -> None:
         "  symd serve --address unix:/run/symd.sock \\",
         "      --store /var/lib/symd",
     ]
+
+
+def test_the_first_screen_says_what_to_type_for_a_file_a_program_a_profile_and_a_daemon(run: Run) -> None:
+    first = run("--help").out.splitlines()[:12]
+    for each in (
+        "symd symbolize FILE",
+        "symd run -- ",
+        "symd profile -m ",
+        "symd serve ",
+        "symd symbolize --server default ",
+    ):
+        assert any(line.startswith(f"  {each}") for line in first), each
