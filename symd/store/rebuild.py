@@ -110,7 +110,7 @@ def _filled(fresh: Path, damaged: Path) -> Salvage:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
             migrate(connection, fresh)
-            with _readable(damaged, connection, fresh) as readable:
+            with _with_a_schema(damaged, connection, fresh) as readable:
                 connection.execute("BEGIN")
                 found = salvage(readable, connection)
                 connection.execute("COMMIT")
@@ -123,7 +123,7 @@ def _filled(fresh: Path, damaged: Path) -> Salvage:
 
 
 @contextmanager
-def _readable(damaged: Path, connection: sqlite3.Connection, fresh: Path) -> Iterator[Path]:
+def _with_a_schema(damaged: Path, connection: sqlite3.Connection, fresh: Path) -> Iterator[Path]:
     """The damaged catalogue, or where its schema is lost a copy that has that of the ``fresh`` one, to which nothing was written yet."""
     if not is_schema_lost(damaged, connection):
         yield damaged
