@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 
-from symd.bound_socket import bound
 from symd.child.folders import child_folder
 from symd.config import own_socket
 from symd.daemon_config import Doors
@@ -26,6 +25,7 @@ from symd.service.handed_sockets import HandedSockets
 from symd.service.relay import relaying
 from symd.symbolic_links import replaceable
 from symd.system_reason import system_reason
+from symd.web.bound_socket import bound
 
 UNIX = "unix:"
 _LOCK = ".symd.lock"

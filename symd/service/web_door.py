@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from symd.bound_socket import bound, parsed
 from symd.daemon_config import Config
 from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
 from symd.host_and_port import is_loopback
@@ -31,6 +30,7 @@ from symd.service.request_log import log_request
 from symd.service.semaphores import acquired
 from symd.upstream import Upstream
 from symd.web.app import build_app
+from symd.web.bound_socket import bound, parsed
 from symd.web.coloured_apart import ColouredApart
 from symd.web.connections import Connections
 from symd.web.exchange import Exchange

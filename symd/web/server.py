@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from symd.bound_socket import BACKLOG
+from symd.web.bound_socket import BACKLOG
 from symd.web.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
 
 GRACE_SECONDS: Final = 3

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from symd.bound_socket import bound, parsed
 from symd.errors import FailedPrecondition
 from symd.host_and_port import is_loopback
 from symd.web.app import build_app
+from symd.web.bound_socket import bound, parsed
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
 from symd.web.server import serving

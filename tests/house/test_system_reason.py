@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
         (OSError(errno.EIO, "SSL: it ended"), "SSL: it ended"),
         (OSError("Only words"), "only words"),
         (ValueError("embedded null byte"), "embedded null byte"),
-        (OSError(), ""),
+        (OSError(), "OSError, without a word"),
     ],
 )
 def test_the_systems_words_stand_in_a_sentence(error: Exception, says: str) -> None:

@@ -20,7 +20,6 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
-from symd.system_reason import system_reason
 from symd.upstream import Upstream
 from tests.web.daemon import PATIENCE, ROOT, SAMPLES, web_daemon
 from tests.web.real_debuginfod import found, linked, served_by_debuginfod
@@ -377,10 +376,6 @@ def test_what_is_no_url_of_a_server_is_refused(url: str, said: str) -> None:
 def test_what_is_no_answer_is_told_in_words(sent: bytes, said: str) -> None:
     with server(lambda handler: handler.wfile.write(sent)) as (url, _), pytest.raises(ServerUnavailable, match=said):
         Upstream([url], Limits()).executable(ID)
-
-
-def test_an_exception_without_words_is_told_by_its_kind() -> None:
-    assert system_reason(TimeoutError()) == "TimeoutError, without a word"
 
 
 def test_why_a_server_cannot_be_asked_is_told_in_the_system_s_words() -> None:
