@@ -9,7 +9,6 @@ Files are read without ranges: not every server that speaks S3 answers these as 
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +26,8 @@ from symd.shared_store.object_names import checked_name
 from symd.shared_store.object_storage import check_size
 from symd.shared_store.outage import Outage, Unanswered
 from symd.shared_store.s3_refusals import NO_KEY, Refusal, cut_off, s3_code, s3_refusal, too_slow
+from symd.shared_store.s3_settings import authorities, check_settings, endpoint
 from symd.store.files import disk
-from symd.system_reason import system_reason
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -46,7 +45,6 @@ _PAUSE: Final = 0.1
 """Seconds before the second attempt, doubled each time, and up to half as long again, so that clients do not come back together."""
 _LONGEST_PAUSE: Final = 2.0
 
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 T = TypeVar("T")
 
 
@@ -66,6 +64,8 @@ class S3Storage:
     """
 
     def __init__(self, bucket: str, prefix: str, limits: Limits) -> None:
+        """Raises ``InvalidInput`` for settings with which no server can be asked."""
+        check_settings(bucket, prefix)
         self._where = f"s3://{bucket}/{prefix}".rstrip("/")
         self._seconds = limits.storage_seconds
         self._answer = limits.storage_seconds / 6
@@ -199,20 +199,23 @@ def _store(bucket: str, prefix: str, seconds: float, client: ClientConfig) -> S3
     """A client of the server that the environment names. For half of ``seconds`` a request is made again."""
     options: ClientConfig = {
         "connect_timeout": timedelta(seconds=seconds / 6),
-        "allow_http": _endpoint().startswith("http://"),
+        "allow_http": endpoint().startswith("http://"),
         "user_agent": "symd",
         **client,
     }
-    authorities = os.environ.get("AWS_CA_BUNDLE")
-    if authorities:
-        try:
-            options["root_certificate"] = Path(authorities).read_bytes()
-        except OSError as error:
-            raise InvalidInput(
-                f"it cannot be read: {system_reason(error)}",
-                where=authorities,
-                hint="$AWS_CA_BUNDLE names it: the file of those whom the object storage's certificate is trusted by",
-            ) from error
+    certificates = authorities()
+    if certificates is not None:
+        options["root_certificate"] = certificates
+    try:
+        return _made(bucket, prefix, seconds, options)
+    except (BaseError, ValueError) as error:
+        said = " ".join(str(error).partition("\n")[0].split())[:200]
+        raise InvalidInput(
+            f"obstore refuses the settings: {said}", where=f"s3://{bucket}", hint="look at the AWS_* variables"
+        ) from error
+
+
+def _made(bucket: str, prefix: str, seconds: float, options: ClientConfig) -> S3Store:
     return S3Store(
         bucket,
         prefix=prefix or None,
@@ -228,8 +231,3 @@ def _store(bucket: str, prefix: str, seconds: float, client: ClientConfig) -> S3
             },
         },
     )
-
-
-def _endpoint() -> str:
-    """The server's URL where one is named; "" is Amazon's."""
-    return next((value for name in _ENDPOINTS if (value := os.environ.get(name, ""))), "").lower()
