@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN = frozenset((Reason.UNKNOWN_MODULE, Reason.UNKNOWN_KERNEL))
 _NAME_THEM = "-m FILE names the module that the samples are of, -m ID=FILE each that they call ID; --store FOLDER or --server ADDRESS has them"
+_WHO_KNOWS_CONTEXTS = "--server ADDRESS or --store FOLDER names who was told of contexts"
+_SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-256 or the label that `symd modules` lists; or -m names a single one"
 
 
 @click.command(
@@ -116,6 +118,12 @@ def command(
     frames or the reason why there are none. docs/batch.md has the columns. OUT is written whole, or stays as it was. It may be IN, but for hot lines. Exit code 1: there
     are samples, and none has a line or a function.
     """
+    if "-" in (source, target):
+        raise click.UsageError(
+            "IN and OUT are files: Parquet is read from its end; write a file's name in the place of -"
+        )
+    if store is not None and context.get_parameter_source("server") is ParameterSource.ENVIRONMENT:
+        server = None  # what is written counts before what is set for all verbs
     if store is not None and server is not None:
         raise click.UsageError("--store and --server: name one of the two")
     store = None if store is None else named_store(store)
@@ -135,9 +143,20 @@ def command(
             tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)
         )
     _report(report, as_json=as_json)
-    if not as_json and modules == () and store is server is None and _UNKNOWN & report.reasons.keys():
+    if not as_json:
+        _say_what_is_missing(report, has_modules=bool(modules), has_store=store is not None or server is not None)
+    return NO if report.samples and not ANSWERED & report.reasons.keys() else 0
+
+
+def _say_what_is_missing(report: TableReport, *, has_modules: bool, has_store: bool) -> None:
+    from symd.sample_tables.answering import NO_MODULE  # noqa: PLC0415 - NumPy comes with it
+
+    if not has_store and any(note.startswith("contexts/") for note in report.notes):
+        say(_WHO_KNOWS_CONTEXTS)
+    elif not has_store and not has_modules and _UNKNOWN & report.reasons.keys():
         say(_NAME_THEM)
-    return NO if report.reasons and not ANSWERED & report.reasons.keys() else 0
+    elif has_store and NO_MODULE in report.notes:
+        say(_SAY_WHICH)
 
 
 def _renamed(text: str) -> tuple[str, str]:

@@ -16,6 +16,9 @@ from symd.config import DEFAULT_LIMITS, UNBOUNDED_STORE, Limits, default_cache
 from symd.engine import Engine
 from symd.errors import InvalidInput
 from symd.store import ModuleStore, Store
+from symd.store.files import disk
+from symd.store.ownership import check_owner
+from symd.store.paths import StorePaths
 
 if TYPE_CHECKING:
     from symd.sample_tables.tables import SampleTables, TableNames
@@ -84,4 +87,7 @@ def _open_store(source: SampleModules, store: str) -> ModuleStore:
         return open_shared(store, source.catalogue or "", cache, limits, make=False)
     if not Path(store).is_dir():
         raise InvalidInput("there is no such store", where=store, hint="symd serve --store FOLDER makes one")
+    with disk(Path(store)):
+        check_owner(Path(store))
+        StorePaths(Path(store)).check_store()
     return Store(Path(store), limits, adopt_later=True)

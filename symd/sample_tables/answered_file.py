@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from symd.sample_tables.tables import SampleTables, TableReport
 
 _HINT = "choose another OUT"
+_NO_FOLDER = "make its folder first, or choose another OUT"
 
 
 def check_arrow() -> None:
@@ -39,7 +40,12 @@ def answer_file(
     what the symbolizer raises."""
     from symd.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - Arrow is slow to import
 
+    for each in (samples, target):
+        if "://" in os.fspath(each):
+            hint = "copy what is elsewhere to this machine first, and the answers back"
+            raise InvalidInput("samples are files of this machine, and no URLs", where=str(each), hint=hint)
     paths = written_paths(target, form, locations)
+    hint = _HINT if all(path.parent.is_dir() for path in paths) else _NO_FOLDER
     check_no_input(paths if form is Form.HOT_LINES else paths[:-1], (Path(samples),))
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         raise InvalidInput(
@@ -47,7 +53,7 @@ def answer_file(
         )
     with SampleFile(Path(samples), tables.names) as file:
         tables.schema(file.schema, form)  # what is wrong with its columns is said before anything is written
-        with replacing(*paths, hint=_HINT) as temporaries:
+        with replacing(*paths, hint=hint) as temporaries:
             try:
                 write_answers(file, tables, form, temporaries[-1], temporaries[0] if len(paths) > 1 else None, progress)
             except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -24,9 +25,11 @@ from symd.model.contexts import Times
 from symd.profiles.resolver import LookupTarget
 from symd.sample_tables.location_registry import LocationRegistry
 from symd.sample_tables.module_names import ModuleNames
-from symd.sample_tables.places import NumberColumn, Places, Rows
+from symd.sample_tables.places import NumberColumn, Places, Rows, TargetTexts
 
 MAX_NOTES = 1000
+NO_MODULE = "no module was given"
+"""The note where samples do not say which module they are of, and none was given."""
 _NOTE_CHARACTERS = 300
 _SECONDS_OF_A_MODULE = ("build_seconds", "question_seconds")
 """The limits of the time that reading one module takes."""
@@ -58,12 +61,23 @@ class Answering:
             for texts, rows in places.by_target(kind, in_kernel=column is places.offset):
                 target = self._names.target(texts)
                 if isinstance(target, Reason):
-                    if target is Reason.UNKNOWN_MODULE:
-                        self._note(f"no module is called {texts.module}" if texts.module else "no module was given")
+                    self._note_unnamed(target, texts)
                     found[rows] = self.registry.of_reason(target)
                 else:
                     found[rows] = self._in_module(target, column, rows)
         return found
+
+    def _note_unnamed(self, reason: Reason, texts: TargetTexts) -> None:
+        """Why no module, or no single one, is meant."""
+        if reason is Reason.UNKNOWN_MODULE:
+            part = " (a SHA-256 is written with all of its 64 digits)" if _is_part(texts.module or "") else ""
+            self._note(f"no module is called {texts.module}{part}" if texts.module else NO_MODULE)
+        elif reason is Reason.AMBIGUOUS and texts.module:
+            self._note(f"several modules are called {texts.module}")
+        elif reason is Reason.AMBIGUOUS and texts.kernel:
+            self._note(f"several modules have a kernel {texts.kernel}, and the samples do not say which is meant")
+        elif reason is Reason.AMBIGUOUS:
+            self._note("several modules were given, and the samples do not say which is meant")
 
     def _in_module(self, target: LookupTarget, column: NumberColumn, rows: Rows) -> U32 | int:
         def ask() -> U32:
@@ -91,7 +105,7 @@ class Answering:
             try:
                 found = self._symbolizer.contexts.symbolize(name, addresses, times)
             except BadQuery as error:  # no context is called so
-                raise ContextNotFound(error.message) from error
+                raise ContextNotFound("a context's id is 32 hexadecimal digits, as `symd contexts` lists it") from error
             return self.registry.of_device_answers(found)
 
         return self._answered(f"contexts/{name}", ask)
@@ -116,6 +130,11 @@ class Answering:
     def _note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
             self.notes[text if len(text) <= _NOTE_CHARACTERS else f"{text[:_NOTE_CHARACTERS]}..."] = None
+
+
+def _is_part(name: str) -> bool:
+    """Whether this is the beginning of a SHA-256, with which other verbs name a module."""
+    return re.fullmatch(r"(modules/)?[0-9a-fA-F]{6,63}", name) is not None
 
 
 def _is_of_the_call(error: SymdError) -> bool:

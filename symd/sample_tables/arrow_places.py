@@ -45,7 +45,11 @@ def columns_read(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
         raise InvalidInput(f"there are several columns {twice[0]!r}", hint="rename them")
     missing = [theirs for theirs in names.values() if theirs not in schema.names]
     if missing:
-        raise InvalidInput(f"there is no column {missing[0]!r}", hint=f"there are {', '.join(schema.names)[:400]}")
+        inside = (
+            "; a field inside of a column is made a column first" if missing[0].split(".")[0] in schema.names else ""
+        )
+        there = ", ".join(schema.names)[:400]
+        raise InvalidInput(f"there is no column {missing[0]!r}", hint=f"there are {there}{inside}")
     if not any(all(names.get(name, name) in read for name in way) for way in _WAYS):
         there = ", ".join(schema.names)[:400] or "none"
         raise InvalidInput("no column names a place", hint=f"there are {there}; {_HINT}")

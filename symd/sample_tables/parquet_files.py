@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +30,12 @@ _READ_AT_A_TIME = 1 << 20
 """Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
 _HEAD = 1 << 16
 """Bytes from which a module is known."""
-_MAGIC = b"PAR1"
+_MAGICS = (b"PAR1", b"PARE")
+"""How a file begins, and one whose footer is encrypted."""
+_ONE_BY_ONE = "give each of its Parquet files by itself; Polars, DuckDB, Ray and Spark read folders: symd.BatchSymbolizer answers inside them"
+_CONVERT = (
+    "write the samples as Parquet: DuckDB's COPY (FROM 'samples.csv') TO 'samples.parquet' does that for CSV and JSON"
+)
 Progress = Callable[[int, int], None]
 """Called with the rows that are done, and all rows of the file."""
 
@@ -41,9 +47,7 @@ class SampleFile:
     def __init__(self, path: Path, names: TableNames) -> None:
         self._path = path
         with self._reading("the beginning or the end"):
-            if path.is_file() and not path.stat().st_size:
-                raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
-            _check_no_module(path)
+            _check_beginning(path)
             self.schema = pq.read_schema(path)
             """Its columns, with the types that were written."""
         arrow_places.check_types(self.schema, names.columns)
@@ -109,15 +113,23 @@ class SampleFile:
         )
 
 
-def _check_no_module(path: Path) -> None:
-    """Raises ``InvalidInput`` where a module stands in the place of its samples. Raises OSError."""
+def _check_beginning(path: Path) -> None:
+    """Raises ``InvalidInput`` for a folder or a module in the place of a Parquet file, ``Malformed`` for another file. Raises OSError, also where there is none:
+    Arrow takes some names for those of other machines' files."""
+    if stat.S_ISDIR(path.stat().st_mode):
+        raise InvalidInput("this is a folder", where=str(path), hint=_ONE_BY_ONE)
     if not path.is_file():
         return
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)
-    if not beginning.startswith(_MAGIC) and (found := identify(beginning)) is not None:
+    if not beginning:
+        raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
+    if beginning.startswith(_MAGICS):
+        return
+    if (found := identify(beginning)) is not None:
         hint = f"symd batch -m {quote(str(path))} IN.parquet OUT.parquet; IN.parquet has the samples"
         raise InvalidInput(f"this is a module ({found.NAME}), and no samples", where=str(path), hint=hint)
+    raise Malformed("this is no Parquet file", where=str(path), hint=_CONVERT)
 
 
 def write_answers(

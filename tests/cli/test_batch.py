@@ -55,6 +55,55 @@ def test_samples_without_a_module_are_told_how_to_name_it(
     assert "-m FILE" not in run(*call, "-m", MODULE).err
 
 
+def test_samples_that_do_not_say_which_module_they_mean_are_told_how(run: Run, tmp_path: Path) -> None:
+    source, out, store = tmp_path / "in.parquet", tmp_path / "out.parquet", tmp_path / "store"
+    Store(store).close()
+    pq.write_table(pa.table({"address": [8]}), source)
+    outcome = run("batch", "--store", store, source, out)
+    assert (outcome.code, "symd: a column `module` says" in outcome.err) == (1, True)
+    second = ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx1100.co"
+    outcome = run("batch", "-m", MODULE, "-m", second, source, out)
+    assert outcome.err.splitlines()[1:] == [
+        "symd: several modules were given, and the samples do not say which is meant"
+    ]
+    pq.write_table(pa.table({"module": ["two"], "address": [8]}), source)
+    outcome = run("batch", "-m", f"two={MODULE}", "-m", f"two={second}", source, out)
+    assert outcome.err.splitlines()[1:] == ["symd: several modules are called two"]
+    pq.write_table(pa.table({"module": ["modules/672ea2ef"], "address": [8]}), source)
+    assert "a SHA-256 is written with all of its 64 digits" in run("batch", "-m", MODULE, source, out).err
+
+
+def test_contexts_that_nobody_was_told_of_are_told_who_could_be(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table({"context": ["0" * 32], "device_address": [8]}), source)
+    outcome = run("batch", "-m", MODULE, source, out)
+    assert (outcome.code, outcome.err.splitlines()[-1].startswith("symd: --server ADDRESS or --store")) == (1, True)
+    pq.write_table(pa.table({"context": ["3f2a"], "device_address": [8]}), source)
+    assert "symd: contexts/3f2a: a context's id is 32 hexadecimal digits" in run("batch", "-m", MODULE, source, out).err
+
+
+def test_a_store_that_is_named_counts_before_a_daemon_of_the_environment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine(Store(tmp_path / "store")) as engine:
+        engine.add(MODULE.read_bytes(), "shade")
+    pq.write_table(pa.table({"module": ["shade"], "address": [0x1978]}), tmp_path / "in.parquet")
+    monkeypatch.setenv("SYMD_SERVER", "unix:/nowhere")
+    outcome = run("batch", "--store", tmp_path / "store", tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert (outcome.code, "1 EXACT" in outcome.err) == (0, True), outcome.err
+
+
+def test_no_store_is_made_to_be_asked(run: Run, samples: Path, tmp_path: Path) -> None:
+    for name, content in (("empty", []), ("another", ["file"])):
+        folder = tmp_path / name
+        folder.mkdir()
+        for each in content:
+            (folder / each).touch()
+        outcome = run("batch", "--column", "address=pc", "--store", folder, samples, tmp_path / "out.parquet")
+        assert (outcome.code, "there is no store" in outcome.err) == (2, True), outcome.err
+        assert sorted(path.name for path in folder.iterdir()) == content
+
+
 def test_locations_stand_in_a_file_beside(run: Run, samples: Path) -> None:
     call = ("batch", "-m", MODULE, "--column", "address=pc", "--out-form", "locations", samples)
     out = samples.with_name("out.parquet")
@@ -100,6 +149,53 @@ def test_damaged_input_leaves_what_was_there(run: Run, samples: Path, data: byte
     assert len(list(samples.parent.iterdir())) == 2
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"address,weight\n6520,1\n", "this is no Parquet file (write the samples as Parquet"),
+        (b"PAR1" + bytes(100), "(what wrote the file may have been interrupted)"),
+        (None, "this is a folder (give each of its Parquet files by itself"),
+    ],
+)
+def test_what_stands_in_the_place_of_samples_is_named(run: Run, tmp_path: Path, data: bytes | None, said: str) -> None:
+    source = tmp_path / "samples"
+    if data is None:
+        source.mkdir()
+    else:
+        source.write_bytes(data)
+    outcome = run("batch", "-m", MODULE, source, tmp_path / "out.parquet")
+    assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("s3://bucket/x.parquet", "samples are files of this machine"),
+        ("s3:/bucket/x.parquet", "no such file or directory"),
+        ("-", "IN and OUT are files"),
+    ],
+)
+def test_samples_are_files_of_this_machine(run: Run, samples: Path, name: str, said: str) -> None:
+    out = samples.with_name("out.parquet")
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", name, out)
+    assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+    if name != "s3:/bucket/x.parquet":
+        assert said in run("batch", "-m", MODULE, "--column", "address=pc", samples, name).err
+    assert sorted(path.name for path in samples.parent.iterdir()) == ["in.parquet"]
+
+
+def test_a_field_inside_of_a_column_is_no_column(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"sample": [{"pc": 8}]}), tmp_path / "in.parquet")
+    call = ("batch", "-m", MODULE, "--column", "address=sample.pc", tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert "a field inside of a column is made a column first" in run(*call).err
+
+
+def test_samples_that_name_no_place_have_no_line_either(run: Run, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"address": pa.nulls(2)}), tmp_path / "in.parquet")
+    outcome = run("batch", "-m", MODULE, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    assert (outcome.code, outcome.err) == (1, "symd: 2 samples at 0 locations, 2 name no place\n")
+
+
 def test_damage_in_the_midst_leaves_what_was_there(run: Run, tmp_path: Path) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     pq.write_table(pa.table({"address": list(range(20000))}), source, row_group_size=5000, compression="zstd")
@@ -116,7 +212,7 @@ def test_damage_in_the_midst_leaves_what_was_there(run: Run, tmp_path: Path) -> 
 
 def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> None:
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples.parent / "no" / "out.parquet")
-    assert (outcome.code, "cannot write the file" in outcome.err) == (3, True)
+    assert (outcome.code, "cannot write the file" in outcome.err, "make its folder" in outcome.err) == (3, True, True)
     outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples.parent)
     assert (outcome.code, "no regular file" in outcome.err) == (2, True)
 
