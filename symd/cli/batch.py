@@ -82,7 +82,7 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
 @click.option(
     "--locations",
     metavar="FILE",
-    help="With --out-form locations: where it is written what the numbers stand for.  [default: OUT.locations.parquet]",
+    help="With --out-form locations: where it is written what the numbers stand for.  [default: out.locations.parquet where OUT is out.parquet]",
 )
 @click.option(
     "--column",
@@ -91,7 +91,9 @@ _SAY_WHICH = "a column `module` says of each sample which it is of, by the SHA-2
     metavar="NAME=THEIRS",
     help="What IN calls a column: address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
 )
-@click.option("--prefix", default="", metavar="TEXT", help="What the names of added columns begin with.")
+@click.option(
+    "--prefix", default="", metavar="TEXT", help="What the names of added columns begin with; those of hot lines stay."
+)
 @limit_option
 @json_option
 @click.pass_context

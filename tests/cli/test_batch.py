@@ -184,6 +184,12 @@ def test_samples_are_files_of_this_machine(run: Run, samples: Path, name: str, s
     assert sorted(path.name for path in samples.parent.iterdir()) == ["in.parquet"]
 
 
+def test_a_pipe_is_refused_before_anybody_waits_for_it(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    outcome = run("batch", "-m", MODULE, tmp_path / "pipe", tmp_path / "out.parquet")
+    assert (outcome.code, "this is no regular file (Parquet is read from its end" in outcome.err) == (2, True)
+
+
 def test_a_field_inside_of_a_column_is_no_column(run: Run, tmp_path: Path) -> None:
     pq.write_table(pa.table({"sample": [{"pc": 8}]}), tmp_path / "in.parquet")
     call = ("batch", "-m", MODULE, "--column", "address=sample.pc", tmp_path / "in.parquet", tmp_path / "out.parquet")
