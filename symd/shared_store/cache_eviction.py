@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.leftovers import if_unlocked
+from symd.shared_store.cache_folder import KINDS
 
 _FILL_LEFT: Final = 0.9
 """The part of the bound that stays full when files have to go: fewer, so that the next files need no scan of all others."""
@@ -59,7 +60,7 @@ class CacheEviction:
     def evict_half(self) -> bool:
         """Remove half of the bytes that are there, for a disk that is full; whether anything went. Raises OSError."""
         with self._lock:
-            before = sum(each.size for each in _files(self._folder))
+            before = sum(each.size for each in _cached(self._folder))
             self._bytes = self._evict(0, (before + 1) // 2)
             return self._bytes < before
 
@@ -70,7 +71,7 @@ class CacheEviction:
 
     def _evict(self, coming: int, missing: int) -> int:
         """Remove files until ``coming`` bytes fit and ``missing`` have gone; the bytes that are left."""
-        files = sorted(_files(self._folder))
+        files = sorted(_cached(self._folder))
         total = sum(each.size for each in files)
         if total + coming <= self._bound and not missing:
             return total
@@ -81,6 +82,12 @@ class CacheEviction:
             if _removed(each.path):
                 total -= each.size
         return total
+
+
+def _cached(folder: Path) -> Iterator[_File]:
+    """Every file of the cache, and none that somebody put beside."""
+    for kind in KINDS:
+        yield from _files(folder / kind)
 
 
 def _files(folder: Path) -> Iterator[_File]:

@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from symd.config import Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
 from symd.shared_store.cache_eviction import CacheEviction
+from symd.shared_store.cache_folder import check_no_others
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
@@ -65,7 +66,7 @@ class _Used(NamedTuple):
 
 
 class CachedFiles:
-    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there. ``Limits.cache_size`` bounds it: a single process
+    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files of others. ``Limits.cache_size`` bounds it: a single process
     keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheEviction``).
 
     Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this process uses them first.
@@ -80,6 +81,7 @@ class CachedFiles:
         with disk(folder):
             check_private(folder)
             with disk(folder, NOT_MADE):
+                check_no_others(folder)
                 self._make_folders()
             for each in (self._files, self._incoming):
                 keep_from_others(each)

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.errors import DataLoss, LimitExceeded, StoreUnavailable
+from symd.errors import DataLoss, FailedPrecondition, LimitExceeded, StoreUnavailable
 from symd.index.format import VERSION, encode
 from symd.shared_store.cached_files import CachedFiles
 from symd.shared_store.folder_storage import FolderStorage
@@ -64,6 +64,33 @@ def test_folders_that_others_may_open_are_the_users_alone(folder: Path, storage:
         path.chmod(0o755)
     CachedFiles(folder, storage, LIMITS)
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o700}
+
+
+@pytest.mark.parametrize("other", ["thesis.txt", "files/thesis.txt", "files/letters/a"])
+def test_a_folder_that_has_files_of_others_is_no_cache(folder: Path, storage: Counted, other: str) -> None:
+    """Those used longest ago would go to make room."""
+    (folder / other).parent.mkdir(parents=True)
+    (folder / other).write_text("a year's work")
+    with pytest.raises(FailedPrecondition, match="the folder is no cache of symd's, and has something in it") as raised:
+        CachedFiles(folder, storage, LIMITS)
+    assert raised.value.where == str(folder)
+    assert [path for path in folder.rglob("*") if path.is_file()] == [folder / other]
+
+
+def test_what_somebody_puts_beside_a_caches_files_stays(folder: Path, storage: Counted) -> None:
+    cache = CachedFiles(folder, storage, LIMITS)
+    other = folder / "files" / "thesis.txt"
+    other.write_text("a year's work")
+    for number in range(12):
+        assert read(cache, stored(storage, f"index/1/{number}.idx", bytes(2000))) is not None
+    assert other.read_text() == "a year's work"
+
+
+def test_a_cache_is_one_still_when_its_files_were_removed(folder: Path, storage: Counted) -> None:
+    read(CachedFiles(folder, storage, LIMITS), module(storage, b"module"))
+    (folder / "incoming-modules").mkdir()
+    shutil.rmtree(folder / "files")
+    CachedFiles(folder, storage, LIMITS)
 
 
 @pytest.fixture
