@@ -175,6 +175,8 @@ def _check_form(address: str) -> None:
         raise InvalidInput("is not the address of a daemon", where=address, hint=f"write {written}")
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
+    if are_several(address) and (together := "".join(address.split())) != address:
+        raise InvalidInput("is not the address of a daemon", where=address, hint=f"write {together}")
     scheme, is_url, rest = address.partition("://")
     scheme = scheme.removeprefix(TLS)
     if is_url and f"{scheme}:" not in SCHEMES:
@@ -188,7 +190,10 @@ def _check_form(address: str) -> None:
             raise InvalidInput(
                 "is not the address of a daemon", where=address, hint="write ipv4:ADDRESS:PORT,ADDRESS:PORT for several"
             )
-        hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
+        if are_several(address):
+            hint = "write ipv4:ADDRESS:PORT,ADDRESS:PORT, or dns:///HOST:PORT"
+        else:
+            hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
         raise InvalidInput("is not the address of a daemon", where=address or "''", hint=hint)
 
 

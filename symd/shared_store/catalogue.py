@@ -196,7 +196,11 @@ class PostgresCatalogue(CatalogueQueries):
             what = (
                 f"the catalogue has schema {schema}, this symd {len(MIGRATIONS)}" if schema else "there is no catalogue"
             )
-            hint = "a daemon of this symd brings it up to date" if schema else "name the database that the daemons name"
+            hint = (
+                "a daemon of this symd brings it up to date"
+                if schema
+                else "name the database that the daemons name; `symd serve` or `symd store copy` makes a new one"
+            )
             raise FailedPrecondition(what, where=self._server.where, hint=hint)
 
     def _migrate(self) -> None:

@@ -319,6 +319,20 @@ def test_several_hosts_without_a_scheme_are_told_how_to_write_them(address: str)
         Client(address)
 
 
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        ("ipv4:127.0.0.1:1, 127.0.0.2:2", "write ipv4:127.0.0.1:1,127.0.0.2:2"),
+        ("tls:dns:///host:1 ", "write tls:dns:///host:1"),
+        ("dns:///host", "write ipv4:ADDRESS:PORT,ADDRESS:PORT, or dns:///HOST:PORT"),
+    ],
+)
+def test_blanks_and_a_missing_port_are_told_what_to_write(address: str, written: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Client(address)
+    assert caught.value.hint == written
+
+
 def test_a_token_travels_readable_to_this_machine_alone() -> None:
     shown = Credentials("a token")
     Client("ipv4:127.0.0.1:1,127.0.0.9:2", credentials=shown).close()
