@@ -174,4 +174,4 @@ def test_default_names_the_store_of_the_daemon_that_runs_here(
 def test_a_copy_comes_from_a_store_that_is_there(copy: Copy, postgresql: PostgresServer, url: str, tmp_path: Path):
     """The other way it would make an empty store of a name that was misspelled, and say that all of it was copied."""
     code, _, error = copy(url, tmp_path / "back", "--catalogue", postgresql.database())
-    assert (code, "there is no catalogue" in error) == (3, True)
+    assert (code, "there is no catalogue" in error, "`symd store copy` makes a new one" in error) == (3, True, True)
