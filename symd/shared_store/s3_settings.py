@@ -18,6 +18,7 @@ _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _AUTHORITIES: Final = "AWS_CA_BUNDLE"
+_NAMED: Final = f"${_AUTHORITIES} names it: the file of those whom the object storage's certificate is trusted by"
 _VISIBLE: Final = re.compile(r"[!-~]*")
 """ASCII without blanks, line ends and other controls."""
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -62,10 +63,9 @@ def authorities() -> bytes | None:
     try:
         certificates = Path(path).read_bytes()
     except OSError as error:
-        hint = f"let {_AUTHORITIES} name a file of certificates"
-        raise InvalidInput(f"cannot read the file: {system_reason(error)}", where=path, hint=hint) from error
+        raise InvalidInput(f"it cannot be read: {system_reason(error)}", where=path, hint=_NAMED) from error
     if _CERTIFICATE not in certificates:
-        raise InvalidInput("there is no certificate", where=path, hint=f"let {_AUTHORITIES} name a file in PEM")
+        raise InvalidInput("no certificate in PEM stands there", where=path, hint=_NAMED)
     return certificates
 
 
