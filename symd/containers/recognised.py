@@ -7,6 +7,7 @@ import re
 
 from symd.containers.archive import DEBIAN
 
+_ZIP = b"PK\x03\x04"
 _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"BC\xc0\xde", "LLVM bitcode", "it has no machine code yet: compile it for its device"),
     (b"\xde\xc0\x17\x0b", "LLVM bitcode in a wrapper", "it has no machine code yet: compile it for its device"),
@@ -16,7 +17,7 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"MTLB", "a Metal library", "Apple's devices are not read"),
     (b"DXBC", "a DirectX shader (DXBC or DXIL)", "Direct3D shaders are not read; dxc -spirv makes SPIR-V"),
     (b"\x1f\x8b", "a gzip file", "unpack it first"),
-    (b"PK\x03\x04", "a zip file, such as a Python wheel", "unpack it first: the libraries inside are read"),
+    (_ZIP, "a zip file, such as a Python wheel", "unpack it first: the libraries inside are read"),
     (
         b"MZ",
         "a Windows program",
@@ -25,6 +26,8 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"\xcf\xfa\xed\xfe", "a Mach-O file", "Apple's programs are not read"),
 )
 _TAR, _TAR_AT = b"ustar", 257
+_IREE, _IREE_AT = b"module.fb", 30
+"""The first member of the zip file that IREE's compiler makes."""
 _LOOKED_AT = 1 << 16
 """Bytes of a text that are looked at."""
 _PTX = re.compile(rb"\.version[ \t]+[0-9]+\.[0-9]+\s(?:.*\n)*?[ \t]*\.target[ \t]+sm_")
@@ -34,6 +37,11 @@ _COMMENT = re.compile(rb"\s*//[^\n]*\n|\s*/\*.*?\*/|\s+", re.DOTALL)
 
 def recognised(data: bytes) -> tuple[str, str] | None:
     """(what it is, what to do about it); None for what nobody recognises."""
+    if data[:4] == _ZIP and data[_IREE_AT : _IREE_AT + len(_IREE)] == _IREE:
+        return (
+            "an IREE module (.vmfb)",
+            "its code is read where iree-compile writes it: --iree-hal-dump-executable-binaries-to=FOLDER",
+        )
     for magic, name, advice in _MAGICS:
         if data[: len(magic)] == magic:
             return name, advice

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import time
+import zipfile
 
 import pytest
 
@@ -18,6 +20,17 @@ PTX = b"""//
 .target sm_90
 .address_size 64
 """
+
+
+def _zip_file(*names: str) -> bytes:
+    """Members are stored, as IREE's are."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"\x10\0\0\0IREE")
+    return written.getvalue()
+
+
 TEXT_ADVICE = "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
 KNOWN = {
     "PTX text": PTX,
@@ -29,6 +42,8 @@ KNOWN = {
     "a Metal library": b"MTLB\x01\x80\x02\0",
     "a tar archive": b"kernel.co".ljust(257, b"\0") + b"ustar\x0000" + bytes(248),
     "a DirectX shader (DXBC or DXIL)": b"DXBC" + bytes(28),
+    "an IREE module (.vmfb)": _zip_file("module.fb", "iree_linked_rocm_hsaco_fb.fb"),
+    "a zip file, such as a Python wheel": _zip_file("package/library.so"),
 }
 
 
