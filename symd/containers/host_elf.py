@@ -1,12 +1,12 @@
 """Host programs, objects and shared libraries: the sections in which they carry device code are handed on.
 
 Source: Clang's HIP support documentation (``.hip_fatbin``), LLVM's offloading documentation (``.llvm.offloading``), the
-sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``. Where there is no such section, the SPIR-V modules
-among the data are (``khronos.modules_in_data``)."""
+sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``. Where there is no such section, the fat
+binaries and SPIR-V modules among the data are (``nvidia.fatbins_in_data``, ``khronos.modules_in_data``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -71,7 +71,7 @@ def claims(data: bytes) -> bool:
 def read(element: Element, budget: Budget) -> Contents:
     """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections of SYCL
     programs one for each of their images, and the data of a program that GCC compiled one for each code object in it. Data of a program
-    with none of these gives one for each SPIR-V module.
+    with none of these gives one for the fat binaries of each section, and one for each SPIR-V module.
 
     An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
@@ -99,7 +99,7 @@ def read(element: Element, budget: Budget) -> Contents:
     if offload_images.is_offloading(image):
         elements += _of_gcc(image, notes, facts, budget)
     elif not packs and not carries_device_code(section.name for section in image.sections):
-        elements += _of_vulkan(image, notes, budget)
+        elements += _among_data(image, notes, budget)
     if not elements and not notes and not element.name:
         raise Unsupported(f"the {facts['machine']} ELF image carries no device code that symd reads", hint=_hint(image))
     return Contents(tuple(elements), notes=tuple(notes), facts=facts)
@@ -139,15 +139,23 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
     return [Element("amdgcn", content) for content in images.code]
 
 
-def _of_vulkan(image: elf.Elf, notes: list[str], budget: Budget) -> list[Element]:
-    """The SPIR-V modules among the data of a program, each named after its section."""
+def _among_data(image: elf.Elf, notes: list[str], budget: Budget) -> list[Element]:
+    """The fat binaries among the data of a program, one element for those of a section, or the SPIR-V modules, each for itself. All are
+    named after their sections."""
     from symd.containers.khronos.modules_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
+    from symd.containers.nvidia.fatbins_in_data import fat_binaries_in  # noqa: PLC0415
 
     elements = []
     for section in image.sections:
         if section.type != SHT_PROGBITS or not section.flags & SHF_ALLOC or section.executable:
             continue
         part = _part(image, section)
+        fatbins = fat_binaries_in(part, section.name, budget)
+        if fatbins.extents:
+            elements.append(Element(section.name, partial(_joined, part, fatbins.extents)))
+            if fatbins.without_code:
+                count = counted(fatbins.without_code, "fat binary", "fat binaries")
+                notes.append(f"left out: {count} in {section.name} without machine code")
         found = modules_in(part, section.name, budget)
         elements += [Element(section.name, partial(part.__getitem__, extent)) for extent in found.extents]
         if found.extents and found.headers_alone:
@@ -156,6 +164,10 @@ def _of_vulkan(image: elf.Elf, notes: list[str], budget: Budget) -> list[Element
             )
         forget(image.data)
     return elements
+
+
+def _joined(data: FilePart, extents: Sequence[slice]) -> bytes:
+    return b"".join(data[each] for each in extents)
 
 
 def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:

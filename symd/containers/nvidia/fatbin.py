@@ -122,13 +122,13 @@ def _entries(data: FilePart, budget: Budget, notes: list[str], failures: list[Sy
     while at < len(data):
         budget.count_elements(f"{NAME}: container at byte {at}")
         try:
-            start, end = _container(data, at)
+            start, end = container(data, at)
         except SymdError as error:
             failures.append(error)
             start, end = len(data), min(at + 16, len(data))
         if end > len(data):
             failures.append(Malformed(f"the container at byte {at} ends at byte {end}, past {len(data)}", where=NAME))
-        yield from _container_entries(data, start, min(end, len(data)), failures)
+        yield from container_entries(data, start, min(end, len(data)), failures)
         at = _next(data, end, notes)
 
 
@@ -144,8 +144,8 @@ def _next(data: FilePart, end: int, notes: list[str]) -> int:
     return found
 
 
-def _container(data: FilePart, at: int) -> tuple[int, int]:
-    """Where the entries start and end."""
+def container(data: FilePart, at: int) -> tuple[int, int]:
+    """Where the entries of the container at this byte start and end. Raises Malformed or Unsupported."""
     if at + 16 > len(data):
         raise Malformed(f"the container header at byte {at} ends past the file's {len(data)} bytes", where=NAME)
     version, header, size = struct.unpack("<HHQ", data[at + 4 : at + 16])
@@ -156,7 +156,8 @@ def _container(data: FilePart, at: int) -> tuple[int, int]:
     return at + header, at + header + size
 
 
-def _container_entries(data: FilePart, at: int, end: int, failures: list[SymdError]) -> Iterator[FatbinEntry]:
+def container_entries(data: FilePart, at: int, end: int, failures: list[SymdError]) -> Iterator[FatbinEntry]:
+    """The entries between these bytes. What cannot be read becomes a failure, and ends them."""
     while at < end:
         try:
             entry, at = _entry(data, at, end)
