@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property
+from threading import Lock
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -34,6 +36,9 @@ _RANGE_BYTES = 35
 """Bytes that a range takes once all locations and the table of starts were wanted."""
 _SUMMARY_OBJECTS = 3
 """Bytes that a byte of a packed description takes as objects, about."""
+_LARGE_SUMMARY = 1 << 20
+_UNPACKING = Lock()
+"""One large description is unpacked at a time: meanwhile it takes twice its bytes."""
 _OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
 _RANGES_AN_ADDRESS = 4
@@ -150,7 +155,9 @@ class Index:
             return self._unpacked.summary
         from symd.index.summary import unpack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
 
-        found = unpack(decompress(self.columns.summary))
+        is_large = decompressed_size(self.columns.summary) > _LARGE_SUMMARY
+        with _UNPACKING if is_large else nullcontext():
+            found = unpack(decompress(self.columns.summary))
         return found if self._digest is None else found._replace(sha256=self._digest)
 
     @property

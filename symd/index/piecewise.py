@@ -22,7 +22,7 @@ from symd.index.portion_ranges import FRAME_COLUMNS, ModulePages, final_owner, m
 from symd.index.portions import Extent, Portion, portion
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.index.starts import encode_starts
-from symd.index.summary import pack_around
+from symd.index.summary import is_too_much, pack_around, shortened
 from symd.model.columns import U64
 from symd.model.debug_info import DebugInfo
 from symd.model.summaries import ModuleSummary, ObjectSummary
@@ -211,8 +211,12 @@ class _Merged:
     def _write_summary(self, file: ColumnFile, summary: ModuleSummary) -> None:
         objects = [each for portion in self._portions for each in portion.summaries]
         head, tail = pack_around(summary, len(objects))
-        size = len(head) + sum(each.count for each in objects) + len(tail)
-        file.write_bytes("summary", _compressed(size, chain([head], (each.values() for each in objects), [tail])))
+        described: Iterable[bytes | Column] = (each.values() for each in objects)
+        size = sum(each.count for each in objects)
+        if is_too_much(size):
+            found = shortened(each.values().data for each in objects)
+            described, size = found, sum(map(len, found))
+        file.write_bytes("summary", _compressed(len(head) + size + len(tail), chain([head], described, [tail])))
 
 
 def _end_to_end(kept: Sequence[Kept]) -> Column:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgpack
 
@@ -17,6 +17,7 @@ _INTEGER = 1
 _MODULE_FIELDS = len(ModuleSummary._fields)
 _KERNEL = msgpack.Packer().pack_array_header(len(KernelSummary._fields))
 """What a packed one begins with: one byte, as a list of fewer fields does."""
+_BEFORE_KERNELS = ObjectSummary._fields.index("kernels")
 _MANY_KERNELS = 16
 """Fewer of an object are packed with it in one step."""
 _LONG = 256 << 10
@@ -26,13 +27,35 @@ MOST_FACTS = 256 << 10
 says how many arguments a kernel has: those of real ones take some 50 KB at most."""
 MOST_CONTAINER_FACTS = 4 << 20
 """The same of a container: fat binaries list what they hold."""
+MOST_DESCRIBED = 64 << 20
+"""Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them: whoever looks at one has all of it in memory, and a
+file that compresses well says very much."""
+_LONG_FACTS = 1 << 10
+"""Bytes; what a kernel has beside its arguments takes fewer."""
+Packed: TypeAlias = bytes | memoryview
 _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 
 
 def pack(summary: ModuleSummary) -> bytes:
     """Facts and notes that nobody looked at yet are read now."""
     before, behind = pack_around(summary, len(summary.objects))
-    return b"".join([before, *map(pack_object, summary.objects), behind])
+    objects = [*map(pack_object, summary.objects)]
+    if is_too_much(sum(map(len, objects))):
+        objects = shortened(objects)
+    return b"".join([before, *objects, behind])
+
+
+def is_too_much(size: int) -> bool:
+    """Whether the packed objects of a module, of so many bytes together, have to be ``shortened``."""
+    return size > MOST_DESCRIBED
+
+
+def shortened(objects: Iterable[Packed]) -> list[bytes]:
+    """What ``pack_object`` made of the objects of a module, where all of that is too much, with less facts and notes."""
+    found = [_with_short_facts(each, _LONG_FACTS) for each in objects]
+    if is_too_much(sum(map(len, found))):
+        found = [_with_short_facts(each, 0) for each in found]
+    return found
 
 
 def pack_object(item: ObjectSummary) -> bytes:
@@ -52,8 +75,7 @@ def pack_around(summary: ModuleSummary, objects: int) -> tuple[bytes, bytes]:
     packer = msgpack.Packer()
     before = (summary.sha256, summary.size, summary.format)
     head = [packer.pack_array_header(_MODULE_FIELDS), *map(_packed, before), packer.pack_array_header(objects)]
-    containers = [packer.pack_array_header(len(summary.containers)), *map(_packed_container, summary.containers)]
-    return b"".join(head), b"".join([_packed(summary.notes), *containers])
+    return b"".join(head), b"".join([_packed(summary.notes), *_packed_containers(summary.containers)])
 
 
 def _packed(value: object) -> bytes:
@@ -62,6 +84,10 @@ def _packed(value: object) -> bytes:
     except UnicodeEncodeError:  # half a surrogate pair in a text; said beforehand, this makes every text dearer
         packed = msgpack.packb(value, default=_plain, unicode_errors="surrogatepass")
     return packed
+
+
+_LEFT_OUT = msgpack.packb({"left_out": "the module has too many facts"})
+_NO_NOTES = msgpack.packb(["notes are not shown: the module has too many"])
 
 
 def _packed_facts(facts: Mapping[str, Any], most: int = MOST_FACTS) -> bytes:
@@ -78,10 +104,16 @@ def _packed_notes(notes: Sequence[str]) -> bytes:
     return _packed([f"{len(notes):,} notes are not shown: they take {len(packed):,} bytes, more than {MOST_FACTS:,}"])
 
 
-def _packed_container(item: ContainerSummary) -> bytes:
-    *before, facts = item
-    packed = [msgpack.Packer().pack_array_header(len(item)), *map(_packed, before)]
-    return b"".join([*packed, _packed_facts(facts, MOST_CONTAINER_FACTS)])
+def _packed_containers(items: Sequence[ContainerSummary]) -> Iterator[bytes]:
+    """Facts for which all of them leave no room are left out."""
+    yield msgpack.Packer().pack_array_header(len(items))
+    room = MOST_DESCRIBED
+    for *before, facts in items:
+        yield msgpack.Packer().pack_array_header(len(ContainerSummary._fields))
+        yield from map(_packed, before)
+        packed = _packed_facts(facts, MOST_CONTAINER_FACTS)
+        room -= len(packed)
+        yield packed if room >= 0 else min(packed, _LEFT_OUT, key=len)
 
 
 def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
@@ -97,6 +129,35 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
             packed = known[id(facts)] = _packed_facts(facts), facts  # which stays, so that nothing else gets its id
         found += _KERNEL, pack((name, section, number, offset, size))[1:], packed[0]
     return found
+
+
+def _with_short_facts(item: Packed, most: int) -> bytes:
+    """A packed object without those of its facts, those of its kernels and its notes that take more than ``most`` bytes."""
+    fields = msgpack.Unpacker(max_buffer_size=len(item), **_HOW)
+    fields.feed(item)
+    found: list[Packed] = []
+    kept = 0
+
+    def shorten(left_out: bytes) -> None:
+        """Of the next value."""
+        nonlocal kept
+        begin = fields.tell()
+        fields.skip()
+        if fields.tell() - begin > max(most, len(left_out)):
+            found.extend((item[kept:begin], left_out))
+            kept = fields.tell()
+
+    _expect(fields, len(ObjectSummary._fields))
+    for _ in range(_BEFORE_KERNELS):
+        fields.skip()
+    for _ in range(fields.read_array_header()):
+        _expect(fields, len(KernelSummary._fields))
+        for _ in range(len(KernelSummary._fields) - 1):
+            fields.skip()
+        shorten(_LEFT_OUT)
+    shorten(_LEFT_OUT)
+    shorten(_NO_NOTES)
+    return b"".join([*found, item[kept:]])
 
 
 def _plain(value: object) -> Any:
@@ -150,7 +211,8 @@ def _long_module(data: bytes) -> ModuleSummary:
     fields.feed(data)
     _expect(fields, _MODULE_FIELDS)
     digest, size, form = (fields.unpack() for _ in range(3))
-    objects = tuple(_long_object(fields, data) for _ in range(fields.read_array_header()))
+    known: dict[bytes, PackedFacts] = {}
+    objects = tuple(_long_object(fields, data, known) for _ in range(fields.read_array_header()))
     notes, containers = fields.unpack(), fields.unpack()
     opened = tuple(ContainerSummary(*each) for each in containers)
     if fields.tell() != len(data):
@@ -158,20 +220,25 @@ def _long_module(data: bytes) -> ModuleSummary:
     return ModuleSummary(digest, size, form, objects, tuple(notes), opened)
 
 
-def _long_object(fields: msgpack.Unpacker, data: bytes) -> ObjectSummary:
+def _long_object(fields: msgpack.Unpacker, data: bytes, known: dict[bytes, PackedFacts]) -> ObjectSummary:
     _expect(fields, len(ObjectSummary._fields))
-    path, form, target, size, digest, debug = (fields.unpack() for _ in range(6))
-    kernels = tuple(_long_kernel(fields, data) for _ in range(fields.read_array_header()))
+    path, form, target, size, digest, debug = (fields.unpack() for _ in range(_BEFORE_KERNELS))
+    kernels = tuple(_long_kernel(fields, data, known) for _ in range(fields.read_array_header()))
     facts, notes = fields.unpack(), fields.unpack()
     return ObjectSummary(path, form, target, size, digest, debug, kernels, facts, tuple(notes))
 
 
-def _long_kernel(fields: msgpack.Unpacker, data: bytes) -> KernelSummary:
+def _long_kernel(fields: msgpack.Unpacker, data: bytes, known: dict[bytes, PackedFacts]) -> KernelSummary:
+    """``known`` has the facts of other kernels: those of many are the same."""
     _expect(fields, len(KernelSummary._fields))
     name, section, section_index, offset, size = (fields.unpack() for _ in range(5))
     begin = fields.tell()
     fields.skip()
-    return KernelSummary(name, section, section_index, offset, size, PackedFacts(data[begin : fields.tell()]))
+    packed = data[begin : fields.tell()]
+    facts = known.get(packed)
+    if facts is None:
+        facts = known[packed] = PackedFacts(packed)
+    return KernelSummary(name, section, section_index, offset, size, facts)
 
 
 def _expect(fields: msgpack.Unpacker, count: int) -> None:

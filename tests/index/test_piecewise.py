@@ -20,6 +20,7 @@ from symd.dwarf.small_objects import LARGEST
 from symd.errors import LimitExceeded, SymdError
 from symd.index import Index, column_file, piecewise
 from symd.index import format as index_format
+from symd.index import summary as index_summary
 from symd.index.format import Compressor, decode, decompress, encode, narrow
 from symd.index.interner import Interner, PortionStrings
 from symd.index.kept import Arena, KeptDifferences, packed_table
@@ -52,6 +53,13 @@ def check(data: bytes) -> None:
     pieces = in_turn(data)
     assert different(pieces, whole) == []
     assert pieces == whole
+
+
+def test_facts_that_are_too_many_are_left_out_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = build_index(MANY, Limits())
+    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 1)
+    check(MANY)
+    assert different(whole, build_index(MANY, Limits())) == ["summary"]
 
 
 def test_the_digest_that_is_made_meanwhile_is_the_modules() -> None:

@@ -190,3 +190,38 @@ def test_facts_and_notes_without_measure_are_not_kept(kernels):
     assert (read.facts, other, kept) == (said, OBJECT, containers[0])
     assert read.notes == ("300 notes are not shown: they take 300,903 bytes, more than 262,144",)
     assert left_out.facts == {"left_out": "facts of 5,242,894 bytes, more than 4,194,304"}
+
+
+def test_facts_of_a_module_that_has_too_many_are_left_out(monkeypatch):
+    """A file of 3 MB, compressed, whose 3,000 kernels have an argument with a long name each: it took the daemon's own process to 2.2 GB."""
+    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
+    facts = {"registers": 21}
+    kernels = [KERNEL._replace(facts=facts | {"arguments": [{"name": f"{n}" * 2_000}]}) for n in range(40)]
+    large = OBJECT._replace(kernels=(KERNEL, *kernels), facts={"os": "x" * 2_000}, notes=("y" * 2_000,))
+    few = OBJECT._replace(kernels=(*kernels[:3],), facts={"os": "x" * 2_000})
+    said = {"left_out": "the module has too many facts"}
+    read, other = unpack(pack(MODULE._replace(objects=(large, few)))).objects
+    assert [dict(each.facts) for each in read.kernels] == [facts] + [said] * 40
+    assert (read.facts, read.notes) == (said, ("notes are not shown: the module has too many",))
+    assert [each._replace(facts=None) for each in read.kernels] == [each._replace(facts=None) for each in large.kernels]
+    assert (other.facts, other.notes, dict(other.kernels[0].facts)) == (said, few.notes, said)
+    assert unpack(pack(MODULE._replace(objects=(few,)))).objects == (few,)
+
+
+def test_short_facts_of_a_module_that_has_too_many_are_left_out_too(monkeypatch):
+    monkeypatch.setattr(index_summary, "MOST_DESCRIBED", 100_000)
+    kernels = tuple(KERNEL._replace(facts={"name": f"{n:0500}"}) for n in range(400))
+    containers = tuple(ContainerSummary(f"{n}", "archive", 7, {"entries": "y" * 3_000}) for n in range(40))
+    module = MODULE._replace(objects=(OBJECT._replace(kernels=kernels), OBJECT), containers=containers)
+    read = unpack(pack(module))
+    said = {"left_out": "the module has too many facts"}
+    assert {repr(dict(each.facts)) for each in read.objects[0].kernels} == {repr(said)}
+    assert read.objects[1] == OBJECT
+    assert [each.facts for each in read.containers] == [each.facts for each in containers[:33]] + [said] * 7
+
+
+def test_equal_facts_of_kernels_are_one_value():
+    kernels = tuple(KERNEL._replace(name=f"{n:05}", facts={"n": [n % 2] * 100}) for n in range(4_000))
+    read = unpack(pack(MODULE._replace(objects=(OBJECT._replace(kernels=kernels),)))).objects[0].kernels
+    assert len({id(each.facts) for each in read}) == 2
+    assert read == kernels
