@@ -25,7 +25,10 @@ _LONG = 256 << 10
 MOST_FACTS = 256 << 10
 """Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times as much memory, and whoever makes a file
 says how many arguments a kernel has: those of real ones take some 50 KB at most."""
+MOST_VALUES = 1 << 14
+"""Values in the facts of one kernel or code object; those of real ones have some thousand at most, and each takes as much memory as hundred bytes of text."""
 MOST_CONTAINER_FACTS = 4 << 20
+MOST_CONTAINER_VALUES = 1 << 16
 """The same of a container: fat binaries list what they hold."""
 MOST_DESCRIBED = 64 << 20
 """Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them: whoever looks at one has all of it in memory, and a
@@ -62,7 +65,7 @@ def pack_object(item: ObjectSummary) -> bytes:
     """One of the objects that stand between the two of ``pack_around``."""
     if len(item.kernels) < _MANY_KERNELS:
         packed = _packed(tuple(item))
-        if len(packed) <= MOST_FACTS:
+        if len(packed) <= MOST_VALUES:
             return packed
     *before, kernels, facts, notes = item
     packer = msgpack.Packer()
@@ -90,11 +93,26 @@ _LEFT_OUT = msgpack.packb({"left_out": "the module has too many facts"})
 _NO_NOTES = msgpack.packb(["notes are not shown: the module has too many"])
 
 
-def _packed_facts(facts: Mapping[str, Any], most: int = MOST_FACTS) -> bytes:
+def _packed_facts(facts: Mapping[str, Any], most: int = MOST_FACTS, values: int = MOST_VALUES) -> bytes:
     packed = _packed(facts)
-    if len(packed) <= most:
-        return packed
-    return _packed({"left_out": f"facts of {len(packed):,} bytes, more than {most:,}"})
+    if len(packed) > most:
+        return _packed({"left_out": f"facts of {len(packed):,} bytes, more than {most:,}"})
+    if len(packed) > values and _has_more_values(facts, values):
+        return _packed({"left_out": f"facts of more than {values:,} values"})
+    return packed
+
+
+def _has_more_values(facts: Mapping[str, Any], room: int) -> bool:
+    """Whether they are more than ``room``, those inside values counted."""
+    waiting: list[Any] = [facts]
+    while waiting and room >= 0:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            value = [*value.values()]
+        if isinstance(value, list | tuple):
+            room -= len(value)
+            waiting += [each for each in value if isinstance(each, Mapping | list | tuple)]
+    return room < 0
 
 
 def _packed_notes(notes: Sequence[str]) -> bytes:
@@ -111,7 +129,7 @@ def _packed_containers(items: Sequence[ContainerSummary]) -> Iterator[bytes]:
     for *before, facts in items:
         yield msgpack.Packer().pack_array_header(len(ContainerSummary._fields))
         yield from map(_packed, before)
-        packed = _packed_facts(facts, MOST_CONTAINER_FACTS)
+        packed = _packed_facts(facts, MOST_CONTAINER_FACTS, MOST_CONTAINER_VALUES)
         room -= len(packed)
         yield packed if room >= 0 else min(packed, _LEFT_OUT, key=len)
 

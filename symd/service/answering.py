@@ -35,7 +35,7 @@ from symd.wire.resource_names import leading_digest
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
-"""Takes the service's context, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
+"""Takes the service's context, the request (or an iterator of them) and the call; returns the response, or its bytes (or an iterator)."""
 AtOnce = Callable[[ServiceContext, bytes, Call], bytes | None]
 """The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None where it may. It notes for
 the log what is asked about."""
@@ -203,7 +203,7 @@ def _read_and_answer(method: Method, service: ServiceContext, arrived: list[byte
     request = method.read(arrived.pop(), limits)
     note_request(call, request)
     try:
-        response: Message = method.handle(service, request, call)
+        response: Message | bytes = method.handle(service, request, call)
     except NotYet:
         arrived.append(request.SerializeToString())
         raise
@@ -211,9 +211,9 @@ def _read_and_answer(method: Method, service: ServiceContext, arrived: list[byte
     return _written(response, limits)
 
 
-def _written(response: Message, limits: Limits) -> bytes:
+def _written(response: Message | bytes, limits: Limits) -> bytes:
     """The bytes of a response. Raises ``LimitExceeded``."""
-    data = response.SerializeToString()
+    data = response if isinstance(response, bytes) else response.SerializeToString()
     if len(data) > limits.response_bytes:
         raise message_too_large("the response", len(data), "response_bytes", limits.response_bytes)
     return data

@@ -83,3 +83,24 @@ def slice_page(
 
 def bad_token() -> BadQuery:
     return bad_field("page_token", "page_token is not one of this list", "pass next_page_token on as it came")
+
+
+def written_page(
+    items: Sequence[Item], of: str, asked: int, token: str, respond: Callable[[Sequence[Item], str], Message]
+) -> bytes:
+    """One page of a list that never changes, as the bytes of its response. ``respond`` makes a response of some items and the token of the next page. Each
+    entry is bytes before the next is made: as a message, one with many small values takes up to a hundred times as much. Of one type, bytes of several messages
+    after another are those of one that has the entries of all."""
+    start = max(from_token(token, of, int, 0), 0)
+    most, room = page_size(asked), PAGE_BYTES
+    parts: list[bytes] = []
+    for at in range(start, min(start + most, len(items))):
+        part = respond((items[at],), "").SerializeToString()
+        room -= len(part)
+        if parts and room < 0:
+            break
+        parts.append(part)
+    end = start + len(parts)
+    if end < len(items):
+        parts.append(respond((), to_token(of, end)).SerializeToString())
+    return b"".join(parts)

@@ -173,13 +173,13 @@ def test_facts_that_are_damaged_say_so_when_somebody_looks():
 @pytest.mark.parametrize("kernels", [1, 40])
 def test_facts_and_notes_without_measure_are_not_kept(kernels):
     """A kernel of 100,000 arguments: 40 clients that listed it took the daemon's own process to 1.1 GB."""
-    many, some = {"arguments": [{"size": 4}] * 50_000}, {"arguments": [{"size": 4}] * 1000}
+    many, some = {"arguments": [{"size": 4}] * 50_000}, {"arguments": [{"size": 4}] * 1_000}
     large = [KERNEL._replace(name=f"k{number}", facts=many) for number in range(kernels)]
     small = [KERNEL._replace(name=f"s{number}", facts=some) for number in range(kernels)]
     notes = ("x" * 1000,) * 300
     item = OBJECT._replace(kernels=(*large, *small), facts=many, notes=notes)
     containers = (
-        ContainerSummary("", "archive", 7, many),
+        ContainerSummary("", "archive", 7, {"arguments": [{"size": 4}] * 30_000}),
         ContainerSummary("a", "archive", 7, {"entries": "y" * (5 << 20)}),
     )
     found = unpack(pack(MODULE._replace(objects=(item, OBJECT), containers=containers)))
@@ -225,3 +225,16 @@ def test_equal_facts_of_kernels_are_one_value():
     read = unpack(pack(MODULE._replace(objects=(OBJECT._replace(kernels=kernels),)))).objects[0].kernels
     assert len({id(each.facts) for each in read}) == 2
     assert read == kernels
+
+
+@pytest.mark.parametrize("kernels", [1, 40])
+def test_facts_of_very_many_values_are_not_kept(kernels):
+    """Of 262,000 arguments of which nothing is said, a byte each: 40 clients that listed such kernels took the daemon's own process to 744 MB."""
+    many, some = {"arguments": [{}] * 20_000}, {"arguments": [{}] * 16_000}
+    large = [KERNEL._replace(name=f"k{number}", facts=each) for number in range(kernels) for each in (many, some)]
+    opened = (ContainerSummary("", "archive", 7, some), ContainerSummary("", "archive", 7, {"a": [[0]] * 40_000}))
+    read = unpack(pack(MODULE._replace(objects=(OBJECT._replace(kernels=large, facts=many),), containers=opened)))
+    said = {"left_out": "facts of more than 16,384 values"}
+    assert [dict(each.facts) for each in read.objects[0].kernels] == [said, some] * kernels
+    assert (read.objects[0].facts, read.containers[0]) == (said, opened[0])
+    assert read.containers[1].facts == {"left_out": "facts of more than 65,536 values"}

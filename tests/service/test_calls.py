@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -24,7 +25,7 @@ from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
 from symd.model.summaries import ModuleRecord
 from symd.service.lanes import Work
-from symd.service.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token
+from symd.service.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
 from symd.service.rpc import list_modules
 from symd.store import Store, rows
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
@@ -162,6 +163,27 @@ def test_a_page_of_large_entries_is_shorter_and_the_list_goes_on() -> None:
     assert (told, pages) == (names, 3)
     alone, _ = slice_page(["x" * (PAGE_BYTES + 1)] * 2, "list", 1000, "", lambda name: StringValue(value=name))
     assert len(alone) == 1
+
+
+def test_a_page_is_written_an_entry_at_a_time() -> None:
+    """As messages, the entries of 40 pages took the daemon's own process past its bound."""
+    made: list[int] = []
+
+    def respond(items: Sequence[int], token: str) -> m.ListKernelsResponse:
+        made.append(len(items))
+        kernels = [module_pb2.Kernel(name=str(each) * 1_000_000) for each in items]
+        return m.ListKernelsResponse(kernels=kernels, next_page_token=token)
+
+    told, token, pages = "", "", 0
+    while token or not pages:
+        page = m.ListKernelsResponse.FromString(written_page(range(8), "list", 1000, token, respond))
+        told += "".join(each.name[0] for each in page.kernels)
+        assert page.ByteSize() <= PAGE_BYTES + 100
+        token = page.next_page_token
+        pages += 1
+    assert (told, pages, set(made)) == ("01234567", 3, {0, 1})
+    assert written_page((), "list", 0, "", respond) == b""
+    assert len(m.ListKernelsResponse.FromString(written_page(range(8), "list", 2, "", respond)).kernels) == 2
 
 
 def test_the_catalogue_comes_in_pages(modules, running):

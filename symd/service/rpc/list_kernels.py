@@ -10,23 +10,24 @@ from typing import overload
 from symd.errors import ObjectNotFound
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.service.call import Call
-from symd.service.paging import slice_page
+from symd.service.paging import written_page
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListKernelsRequest, ListKernelsResponse
 from symd.wire.modules import to_kernel
 from symd.wire.resource_names import module_digest, optional_path
 
 
-def handle(service: ServiceContext, request: ListKernelsRequest, _call: Call) -> ListKernelsResponse:
+def handle(service: ServiceContext, request: ListKernelsRequest, _call: Call) -> bytes:
     module = service.engine.module(module_digest(request.parent, "parent"))
     path = optional_path(request)
-    kernels = _kernels(module, path)
-    of = f"{request.parent}/kernels/{path}"
     as_json = request.facts_as_json
-    page, token = slice_page(
-        kernels, of, request.page_size, request.page_token, lambda entry: to_kernel(entry[1], entry[0], as_json=as_json)
-    )
-    return ListKernelsResponse(kernels=page, next_page_token=token)
+
+    def respond(kernels: Sequence[tuple[str, KernelSummary]], token: str) -> ListKernelsResponse:
+        found = [to_kernel(kernel, of_object, as_json=as_json) for of_object, kernel in kernels]
+        return ListKernelsResponse(kernels=found, next_page_token=token)
+
+    of = f"{request.parent}/kernels/{path}"
+    return written_page(_kernels(module, path), of, request.page_size, request.page_token, respond)
 
 
 def _kernels(module: ModuleSummary, path: str | None) -> _Kernels:
