@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 16
+VERSION = 17
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -17,7 +17,8 @@ decide where a line belongs; 12, the summary has the build IDs of AMD's code obj
 checksum for each piece of the columns in place of one over all of them, and functions that a linker folded have the lines of the one that stays; 15,
 so have those of one unit, and those of small objects, and code of which nobody knows whose lines it has is CONTRADICTORY; programs with SPIR-V
 among their data alone are not remembered as refused any more; 16, core dumps of CUDA programs have device addresses also where they have
-both images of a module, and no functions that were not loaded."""
+both images of a module, and no functions that were not loaded; 17, programs with fat binaries among their data alone are not remembered as
+refused any more, and facts and notes have bounds."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")
