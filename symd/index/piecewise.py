@@ -213,7 +213,7 @@ class _Merged:
         head, tail = pack_around(summary, len(objects))
         described: Iterable[bytes | Column] = (each.values() for each in objects)
         size = sum(each.count for each in objects)
-        if is_too_much(size):
+        if is_too_much(size, sum(portion.listed for portion in self._portions)):
             found = shortened(each.values().data for each in objects)
             described, size = found, sum(map(len, found))
         file.write_bytes("summary", _compressed(len(head) + size + len(tail), chain([head], described, [tail])))

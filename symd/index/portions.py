@@ -67,7 +67,7 @@ class Portion(NamedTuple):
     symbols apart, and ``frames`` those of frames. ``lowest`` is one less than the lowest line of each frame of nobody's
     code, of which there are the first; NO_LINE where none has one. Owners are numbered through the portion but in
     ``owners``. ``functions`` are the columns of a ``FunctionTable``, ``rows`` those of a ``RowTable`` but for ``row_file``. Each of
-    ``summaries`` is what ``summary.pack_object`` makes of an object."""
+    ``summaries`` is what ``summary.pack_object`` makes of an object; ``listed`` counts the kernels in all of them."""
 
     before: Extent
     extent: Extent
@@ -80,6 +80,7 @@ class Portion(NamedTuple):
     rows: Mapping[str, KeptDifferences]
     row_file: Kept
     summaries: Sequence[Kept]
+    listed: int
 
 
 def portion(
@@ -116,6 +117,7 @@ def portion(
         {name: KeptDifferences(column, arena) for name, column in rows.items()},
         Kept(row_file, arena),
         [Kept(np.frombuffer(pack_object(each), np.uint8), arena) for each in described.objects],
+        sum(len(each.kernels) for each in described.objects),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -22,6 +23,8 @@ _MANY_KERNELS = 16
 """Fewer of an object are packed with it in one step."""
 _LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
+_READ_BYTES = 1 << 20
+"""Of a long one at a time."""
 MOST_FACTS = 256 << 10
 """Bytes of the facts of one kernel or code object, and of its notes, packed. In answers they take up to a hundred times as much memory, and whoever makes a file
 says how many arguments a kernel has: those of real ones take some 50 KB at most."""
@@ -33,6 +36,8 @@ MOST_CONTAINER_VALUES = 1 << 16
 MOST_DESCRIBED = 128 << 20
 """Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them: whoever looks at one has all of it in memory, and a
 file that compresses well says very much."""
+MOST_KERNELS = 500_000
+"""Kernels of a module that are listed; libraries of ROCm have 90,000. All are found by name."""
 _LONG_FACTS = 1 << 10
 """Bytes; what a kernel has beside its arguments takes fewer."""
 Packed: TypeAlias = bytes | memoryview
@@ -43,21 +48,26 @@ def pack(summary: ModuleSummary) -> bytes:
     """Facts and notes that nobody looked at yet are read now."""
     before, behind = pack_around(summary, len(summary.objects))
     objects = [*map(pack_object, summary.objects)]
-    if is_too_much(sum(map(len, objects))):
+    if is_too_much(sum(map(len, objects)), sum(len(each.kernels) for each in summary.objects)):
         objects = shortened(objects)
     return b"".join([before, *objects, behind])
 
 
-def is_too_much(size: int) -> bool:
-    """Whether the packed objects of a module, of so many bytes together, have to be ``shortened``."""
-    return size > MOST_DESCRIBED
+def is_too_much(size: int, kernels: int) -> bool:
+    """Whether the packed objects of a module, of so many bytes together, with so many kernels, have to be ``shortened``."""
+    return size > MOST_DESCRIBED or kernels > MOST_KERNELS
 
 
 def shortened(objects: Iterable[Packed]) -> list[bytes]:
-    """What ``pack_object`` made of the objects of a module, where all of that is too much, with less facts and notes."""
-    found = [_with_short_facts(each, _LONG_FACTS) for each in objects]
-    if is_too_much(sum(map(len, found))):
-        found = [_with_short_facts(each, 0) for each in found]
+    """What ``pack_object`` made of the objects of a module, where all of that is too much, with less kernels, and with less facts and notes where that
+    is not enough."""
+    found, room = [], MOST_KERNELS
+    for each in objects:
+        fewer, room = _with_fewer_kernels(each, room)
+        found.append(fewer)
+    for most in (_LONG_FACTS, 0):
+        if sum(map(len, found)) > MOST_DESCRIBED:
+            found = [_with_short_facts(each, most) for each in found]
     return found
 
 
@@ -178,6 +188,32 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
     return b"".join([*found, item[kept:]])
 
 
+def _with_fewer_kernels(item: Packed, most: int) -> tuple[bytes, int]:
+    """(a packed object with at most so many of its kernels, and a note where it has more; how many more others may have)."""
+    fields = msgpack.Unpacker(max_buffer_size=len(item), **_HOW)
+    fields.feed(item)
+    _expect(fields, len(ObjectSummary._fields))
+    for _ in range(_BEFORE_KERNELS):
+        fields.skip()
+    head = fields.tell()
+    count = fields.read_array_header()
+    first = fields.tell()
+    if count <= most:
+        return bytes(item), most - count
+    for _ in range(most):
+        fields.skip()
+    end = fields.tell()
+    for _ in range(count - most):
+        fields.skip()
+    facts = fields.tell()
+    fields.skip()
+    notes = fields.tell()
+    note = f"{count - most:,} kernels are not listed: the module has more than {MOST_KERNELS:,}"
+    listed = msgpack.Packer().pack_array_header(most)
+    said = _packed([*fields.unpack(), note])
+    return b"".join([item[:head], listed, item[first:end], item[facts:notes], said]), 0
+
+
 def _plain(value: object) -> Any:
     """What msgpack does not know, in terms of what it does."""
     if isinstance(value, LazyMapping | LazySequence):
@@ -225,11 +261,11 @@ def _damaged(error: Exception) -> DataLoss:
 
 
 def _long_module(data: bytes) -> ModuleSummary:
-    fields = msgpack.Unpacker(max_buffer_size=len(data), **_HOW)
-    fields.feed(data)
+    buffer = max(len(data), _READ_BYTES)
+    fields = msgpack.Unpacker(BytesIO(data), read_size=_READ_BYTES, max_buffer_size=buffer, **_HOW)
     _expect(fields, _MODULE_FIELDS)
     digest, size, form = (fields.unpack() for _ in range(3))
-    known: dict[bytes, PackedFacts] = {}
+    known = _Known({}, {})
     objects = tuple(_long_object(fields, data, known) for _ in range(fields.read_array_header()))
     notes, containers = fields.unpack(), fields.unpack()
     opened = tuple(ContainerSummary(*each) for each in containers)
@@ -238,7 +274,7 @@ def _long_module(data: bytes) -> ModuleSummary:
     return ModuleSummary(digest, size, form, objects, tuple(notes), opened)
 
 
-def _long_object(fields: msgpack.Unpacker, data: bytes, known: dict[bytes, PackedFacts]) -> ObjectSummary:
+def _long_object(fields: msgpack.Unpacker, data: bytes, known: _Known) -> ObjectSummary:
     _expect(fields, len(ObjectSummary._fields))
     path, form, target, size, digest, debug = (fields.unpack() for _ in range(_BEFORE_KERNELS))
     kernels = tuple(_long_kernel(fields, data, known) for _ in range(fields.read_array_header()))
@@ -246,17 +282,23 @@ def _long_object(fields: msgpack.Unpacker, data: bytes, known: dict[bytes, Packe
     return ObjectSummary(path, form, target, size, digest, debug, kernels, facts, tuple(notes))
 
 
-def _long_kernel(fields: msgpack.Unpacker, data: bytes, known: dict[bytes, PackedFacts]) -> KernelSummary:
-    """``known`` has the facts of other kernels: those of many are the same."""
+class _Known(NamedTuple):
+    """Facts, by what they are packed as, and sections of other kernels: those of many are the same."""
+
+    facts: dict[bytes, PackedFacts]
+    sections: dict[str | None, str | None]
+
+
+def _long_kernel(fields: msgpack.Unpacker, data: bytes, known: _Known) -> KernelSummary:
     _expect(fields, len(KernelSummary._fields))
     name, section, section_index, offset, size = (fields.unpack() for _ in range(5))
     begin = fields.tell()
     fields.skip()
     packed = data[begin : fields.tell()]
-    facts = known.get(packed)
+    facts = known.facts.get(packed)
     if facts is None:
-        facts = known[packed] = PackedFacts(packed)
-    return KernelSummary(name, section, section_index, offset, size, facts)
+        facts = known.facts[packed] = PackedFacts(packed)
+    return KernelSummary(name, known.sections.setdefault(section, section), section_index, offset, size, facts)
 
 
 def _expect(fields: msgpack.Unpacker, count: int) -> None:

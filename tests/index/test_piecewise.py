@@ -62,6 +62,13 @@ def test_facts_that_are_too_many_are_left_out_of_both(monkeypatch: pytest.Monkey
     assert different(whole, build_index(MANY, Limits())) == ["summary"]
 
 
+def test_kernels_that_are_too_many_are_left_out_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = build_index(MANY, Limits())
+    monkeypatch.setattr(index_summary, "MOST_KERNELS", 1)
+    check(MANY)
+    assert different(whole, build_index(MANY, Limits())) == ["summary"]
+
+
 def test_the_digest_that_is_made_meanwhile_is_the_modules() -> None:
     file = io.BytesIO()
     write_index_in_turn(file, MANY, None, Limits())
