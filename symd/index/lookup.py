@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from threading import Lock
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -37,7 +37,7 @@ _RANGE_BYTES = 35
 _SUMMARY_OBJECTS = 3
 """Bytes that a byte of a packed description takes as objects, about."""
 _LARGE_SUMMARY = 1 << 20
-_UNPACKING = Lock()
+_UNPACKING = allocate_lock()
 """One large description is unpacked at a time: meanwhile it takes twice its bytes."""
 _OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
