@@ -35,20 +35,20 @@ def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_resul
 
 def no_certificate(data: bytes) -> str:
     """Why the content of a file is no certificate in PEM; "" where it has one."""
-    if CERTIFICATE.search(data):
-        return ""
-    if _PRIVATE_KEY.search(data):
-        return "this is a private key and no certificate"
-    return f"no certificate in PEM stands there{_instead(data)}"
+    return _lacks(data, CERTIFICATE, "certificate", _PRIVATE_KEY, "private key")
 
 
 def no_private_key(data: bytes) -> str:
     """Why the content of a file is no private key in PEM; "" where it has one."""
-    if _PRIVATE_KEY.search(data):
+    return _lacks(data, _PRIVATE_KEY, "private key", CERTIFICATE, "certificate")
+
+
+def _lacks(data: bytes, wanted: re.Pattern[bytes], name: str, other: re.Pattern[bytes], other_name: str) -> str:
+    if wanted.search(data):
         return ""
-    if CERTIFICATE.search(data):
-        return "this is a certificate and no private key"
-    return f"no private key in PEM stands there{_instead(data)}"
+    if other.search(data):
+        return f"this is a {other_name} and no {name}"
+    return f"no {name} in PEM stands there{_instead(data)}"
 
 
 def _instead(data: bytes) -> str:

@@ -13,7 +13,7 @@ _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
 def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: Doors) -> None:
     """Raises click.UsageError for an option that promises what no door of this daemon gives: somebody who is let in, TLS, other machines."""
-    if doors.users and not any(map(_is_unix, addresses)):
+    if doors.users and not any(map(is_unix, addresses)):
         raise click.UsageError("--allow-uid is about who comes over a Unix socket: give --address unix:PATH too")
     if doors.tls_certificate is not None and not _has_tcp(addresses, http):
         raise click.UsageError(f"--tls-cert and --tls-key are about TCP, and all addresses are Unix sockets: {_TCP}")
@@ -42,8 +42,9 @@ def without_effect(
 
 
 def _has_tcp(addresses: Sequence[str], http: str) -> bool:
-    return bool(http) or not all(map(_is_unix, addresses))
+    return bool(http) or not all(map(is_unix, addresses))
 
 
-def _is_unix(address: str) -> bool:
+def is_unix(address: str) -> bool:
+    """Whether this is the address of a Unix socket."""
     return address.startswith("unix:")

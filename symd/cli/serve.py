@@ -12,7 +12,7 @@ from types import MappingProxyType
 import click
 
 from symd.cli.background_log import BackgroundHandler
-from symd.cli.closed_doors import check_doors, without_effect
+from symd.cli.closed_doors import check_doors, is_unix, without_effect
 from symd.cli.door_options import door_options
 from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
@@ -227,7 +227,7 @@ def command(
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
     # cannot listen at, which symd says itself
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    if not doors.users and all(address.startswith("unix:") for address in addresses):
+    if not doors.users and all(map(is_unix, addresses)):
         # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
         # whom this door keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")

@@ -161,8 +161,7 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
 
 def _with_short_facts(item: Packed, most: int) -> bytes:
     """A packed object without those of its facts, those of its kernels and its notes that take more than ``most`` bytes."""
-    fields = msgpack.Unpacker(max_buffer_size=len(item), **_HOW)
-    fields.feed(item)
+    fields = _before_kernels(item)
     found: list[Packed] = []
     kept = 0
 
@@ -175,9 +174,6 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
             found.extend((item[kept:begin], left_out))
             kept = fields.tell()
 
-    _expect(fields, len(ObjectSummary._fields))
-    for _ in range(_BEFORE_KERNELS):
-        fields.skip()
     for _ in range(fields.read_array_header()):
         _expect(fields, len(KernelSummary._fields))
         for _ in range(len(KernelSummary._fields) - 1):
@@ -190,11 +186,7 @@ def _with_short_facts(item: Packed, most: int) -> bytes:
 
 def _with_fewer_kernels(item: Packed, most: int) -> tuple[bytes, int]:
     """(a packed object with at most so many of its kernels, and a note where it has more; how many more others may have)."""
-    fields = msgpack.Unpacker(max_buffer_size=len(item), **_HOW)
-    fields.feed(item)
-    _expect(fields, len(ObjectSummary._fields))
-    for _ in range(_BEFORE_KERNELS):
-        fields.skip()
+    fields = _before_kernels(item)
     head = fields.tell()
     count = fields.read_array_header()
     first = fields.tell()
@@ -212,6 +204,16 @@ def _with_fewer_kernels(item: Packed, most: int) -> tuple[bytes, int]:
     listed = msgpack.Packer().pack_array_header(most)
     said = _packed([*fields.unpack(), note])
     return b"".join([item[:head], listed, item[first:end], item[facts:notes], said]), 0
+
+
+def _before_kernels(item: Packed) -> msgpack.Unpacker:
+    """What reads a packed object, where the list of its kernels begins."""
+    fields = msgpack.Unpacker(max_buffer_size=len(item), **_HOW)
+    fields.feed(item)
+    _expect(fields, len(ObjectSummary._fields))
+    for _ in range(_BEFORE_KERNELS):
+        fields.skip()
+    return fields
 
 
 def _plain(value: object) -> Any:

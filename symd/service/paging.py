@@ -14,7 +14,7 @@ from symd.errors import BadQuery
 from symd.wire.fields import bad_field
 
 Item = TypeVar("Item")
-Entry = TypeVar("Entry", bound=Message)
+Entry = TypeVar("Entry", bound=Message | bytes)
 
 DEFAULT_SIZE = 1000
 MAX_SIZE = 10_000
@@ -63,7 +63,7 @@ def filled(items: Iterable[Item], asked: int, make: Callable[[Item], Entry]) -> 
         if len(page.entries) == most:
             return page
         entry = make(item)
-        room -= entry.ByteSize()
+        room -= len(entry) if isinstance(entry, bytes) else entry.ByteSize()
         if page.entries and room < 0:
             return page
         page.entries.append(entry)
@@ -91,16 +91,7 @@ def written_page(
     """One page of a list that never changes, as the bytes of its response. ``respond`` makes a response of some items and the token of the next page. Each
     entry is bytes before the next is made: as a message, one with many small values takes up to a hundred times as much. Of one type, bytes of several messages
     after another are those of one that has the entries of all."""
-    start = max(from_token(token, of, int, 0), 0)
-    most, room = page_size(asked), PAGE_BYTES
-    parts: list[bytes] = []
-    for at in range(start, min(start + most, len(items))):
-        part = respond((items[at],), "").SerializeToString()
-        room -= len(part)
-        if parts and room < 0:
-            break
-        parts.append(part)
-    end = start + len(parts)
-    if end < len(items):
-        parts.append(respond((), to_token(of, end)).SerializeToString())
+    parts, following = slice_page(items, of, asked, token, lambda item: respond((item,), "").SerializeToString())
+    if following:
+        parts.append(respond((), following).SerializeToString())
     return b"".join(parts)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from symd.credential_file import read_credentials
 from symd.errors import InvalidInput
 from symd.system_reason import system_reason
 
@@ -61,7 +61,7 @@ def authorities() -> bytes | None:
     if not path:
         return None
     try:
-        certificates = Path(path).read_bytes()
+        certificates, _ = read_credentials(path)
     except OSError as error:
         raise InvalidInput(f"it cannot be read: {system_reason(error)}", where=path, hint=_NAMED) from error
     if _CERTIFICATE not in certificates:
