@@ -3,17 +3,19 @@ debug data and in readable C++; each only where nothing before it has the name."
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from symd.index import Index
 from symd.index.format import Column
 from symd.query.effort import Effort
-from symd.query.function_spellings import LONGEST, last_word, plain, spellings, stands_in_no_name, words_in
+from symd.query.function_spellings import LONGEST, Key, Spelled, meaning, taken_apart, ways_to_read, words_in
 
 CHARACTERS_A_NAME = 2_000
 """About so many characters are searched for a word in the time that it takes to take one name apart."""
+_MOST_HELD_AGAINST = 64
+"""A function's name is searched for the words of so many names that are asked for, before it is taken apart."""
 _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
 
@@ -31,7 +33,7 @@ def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort:
     Raises what ``effort`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
     missing = [name for name in found if len(name) <= LONGEST]
-    for lookup in (_kernels, _symbols, _readable):
+    for lookup in (_kernels, _symbols, _readable, _small_letters):
         for name, places in lookup(index, missing, path, effort):
             found[name] = list(dict.fromkeys(places))
         missing = [name for name in missing if not found[name]]
@@ -61,48 +63,76 @@ def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: Effo
 
 
 def _readable(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
-    """What is compared are functions with a name that holds the last word in front of arguments and parameters. Functions that are
-    called the same are compared once."""
-    asked = {name: plain(name) for name in names}
-    words = {each: word for each in asked.values() if (word := last_word(each))}
-    rows = _near(index, frozenset(words.values()), effort) if words else np.zeros(0, np.int64)
+    """What is compared are functions with a name that holds a word of the name that is asked for. Functions that are called the same are
+    compared once."""
+    asked = {name: spelled for name in names if (spelled := taken_apart(name)).path[-1].name}
+    rows = _near(index, frozenset(each.anchor for each in asked.values()), effort) if asked else np.zeros(0, np.int64)
     called, which = np.unique(_called(index)[rows], return_inverse=True)
-    alike: dict[str, list[int]] = {}
-    compared = _Compared(words, effort)
+    compared = Compared(asked, effort.spend)
+    alike: dict[str, dict[int, list[int]]] = {}
     for number, names_of in enumerate(called.tolist()):
-        for each in compared.meant_by(index.strings[names_of >> _NAME_BITS], index.strings[names_of & _NAME_MASK]):
-            alike.setdefault(each, []).append(number)
+        texts = index.strings[names_of >> _NAME_BITS], index.strings[names_of & _NAME_MASK]
+        for name, how in compared.meant_by(*texts).items():
+            alike.setdefault(name, {}).setdefault(how, []).append(number)
     order = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(called)))
-    for name, each in asked.items():
-        found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in alike.get(each, ())]
-        if found:
-            yield name, _placed(index, np.sort(np.concatenate(found)).tolist(), path)
+    for name, by_meaning in alike.items():
+        best = by_meaning[max(by_meaning)]
+        found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in best]
+        yield name, _placed(index, np.sort(np.concatenate(found)).tolist(), path)
 
 
-class _Compared:
-    """Plain names that are asked for, ``words`` has the last word of each, compared with functions."""
+def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+    """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
+    small = {in_small_letters(name): name for name in names}
+    small.pop("", None)
+    for name, places in _readable(index, list(small), path, effort) if small else ():
+        yield small[name], places
 
-    def __init__(self, words: Mapping[str, str], effort: Effort) -> None:
-        self._words = words
-        self._effort = effort
-        self._wanted = frozenset(words.values())
-        self._odd = [word for word in self._wanted if stands_in_no_name(word)]
 
-    def meant_by(self, *called: str) -> Collection[str]:
-        """Those that mean a function with these names. What is spelled out are names that hold a word which is asked for."""
-        texts = [text for text in called if text and len(text) <= LONGEST]
-        if not any(self._holds_a_word(text) for text in texts):
-            return ()
-        spelled = [spellings(text) for text in texts]
-        self._effort.spend(sum(len(each) for some in spelled for each in some))
-        meant = self._words.keys() & frozenset[str]().union(*spelled)
-        return [each for each in meant if any(self._words[each] in text for text in called)]
+def in_small_letters(name: str) -> str:
+    """A name that is all capital letters in small ones; "" for others."""
+    return name.lower() if name.isupper() else ""
 
-    def _holds_a_word(self, text: str) -> bool:
+
+class Compared:
+    """Names that are asked for, compared with functions. ``spend`` is told how many characters are read for that."""
+
+    def __init__(self, asked: Mapping[str, Spelled], spend: Callable[[int], None]) -> None:
+        self._spend = spend
+        self._symbolic = any(each.symbolic for each in asked.values())
+        self._by_key: dict[Key, list[tuple[str, Spelled]]] = {}
+        self._by_anchor: dict[str, list[frozenset[str]]] = {}
+        for name, each in asked.items():
+            self._by_key.setdefault(each.key, []).append((name, each))
+            self._by_anchor.setdefault(each.anchor, []).append(each.needs)
+
+    def meant_by(self, *called: str) -> dict[str, int]:
+        """Those that mean a function with these names, and how well. What is taken apart are names that hold the words which are
+        asked for."""
+        meant: dict[str, int] = {}
+        for text in called:
+            for function in self._ways(text) if self._may_be_meant(text) else ():
+                for name, wanted in (each for key in function.keys for each in self._by_key.get(key, ())):
+                    if (how := meaning(wanted, function)) > meant.get(name, 0):
+                        meant[name] = how
+        return meant
+
+    def _ways(self, text: str) -> Iterator[Spelled]:
+        for way in ways_to_read(text, symbolic=self._symbolic):
+            self._spend(len(way.text))
+            yield way
+
+    def _may_be_meant(self, text: str) -> bool:
+        if not 0 < len(text) <= LONGEST:
+            return False
         words, characters = words_in(text)
-        self._effort.spend(characters)
-        return not self._wanted.isdisjoint(words) or any(word in text for word in self._odd)
+        self._spend(characters)
+        anchors = [self._by_anchor[word] for word in (words & self._by_anchor.keys()) | ({""} & self._by_anchor.keys())]
+        asked = sum(map(len, anchors))
+        return asked > _MOST_HELD_AGAINST or any(
+            all(word in text for word in needs) for each in anchors for needs in each
+        )
 
 
 def _near(index: Index, words: frozenset[str], effort: Effort) -> Column:
