@@ -25,6 +25,8 @@ from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.candidates import MAX_CANDIDATES
+from symd.query.effort import Effort
+from symd.query.function_names import symbols_meant
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -148,19 +150,20 @@ class LargeFile:
         return known.kernel_sizes(kernel, path) if known else set()
 
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
-        """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
-        symbol has a name, debug data may, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
+        """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be called so. If no
+        symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
         with mapped_file(self._file) as mapped, gc_frozen():
             data = cast("bytes", mapped)
             opening, again = Opening(data, self._limits, path), CodeAgain(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
+            effort = Effort(self._limits)
             try:
                 for code in opening:
                     is_empty = False
                     kept = again.without_bytes(code)
                     if path is not None or not code.is_compiler_input:
                         objects.append(kept)
-                    if names is not None and (known := _names(code) & names):
+                    if names is not None and (known := _names_meant(code, names, effort)):
                         named.append(kept)
                         found |= known
                     del code
@@ -202,5 +205,8 @@ def _functions(questions: Queries) -> frozenset[str] | None:
     return frozenset(query.kernel for query in questions if isinstance(query, ByKernel))
 
 
-def _names(code: CodeObject) -> set[str]:
-    return {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
+def _names_meant(code: CodeObject, names: frozenset[str], effort: Effort) -> frozenset[str]:
+    """Those of the names that mean a function of a code object."""
+    symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
+    same = names & symbols
+    return same if same == names else same.union(symbols_meant(names - same, symbols, effort))

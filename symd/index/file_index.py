@@ -50,6 +50,11 @@ class FileIndex:
             return self.whole(path)
         return self._partial.index(queries, path) or self.whole(path)
 
+    def symbols(self, path: str | None) -> set[str]:
+        """The names of all kernels and function symbols of the code object at ``path``, or of all that is meant without one."""
+        meant = [code for code in self._objects if (code.path == path if path else not code.is_compiler_input)]
+        return {each.name for code in meant for each in (*code.kernels, *code.functions)}
+
     @cached_property
     def _partial(self) -> PartialIndex:
         from symd.index.partial import PartialIndex  # noqa: PLC0415 - who asks for many addresses needs all of the index

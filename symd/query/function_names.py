@@ -4,6 +4,7 @@ debug data and in readable C++; each only where nothing before it has the name."
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort:
     Raises what ``effort`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
     missing = [name for name in found if len(name) <= LONGEST]
-    for lookup in (_kernels, _symbols, _readable, _small_letters):
+    for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters):
         for name, places in lookup(index, missing, path, effort):
             found[name] = list(dict.fromkeys(places))
         missing = [name for name in missing if not found[name]]
@@ -52,8 +53,7 @@ def _kernels(index: Index, names: Sequence[str], path: str | None, _effort: Effo
 
 
 def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
-    functions, numbers = index.functions, index.strings.equal_to(names)
-    called = index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
+    numbers, called = index.strings.equal_to(names), _symbol_names(index)
     near = np.flatnonzero(np.isin(called, [number for own in numbers.values() for number in own]))
     rows: dict[int, list[int]] = {}
     for row, number in zip(near.tolist(), called[near].tolist(), strict=True):
@@ -62,24 +62,79 @@ def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: Effo
         yield name, _placed(index, sorted(row for number in own for row in rows.get(number, ())), path)
 
 
+def _symbol_names(index: Index) -> Column:
+    """For each function the number of its symbol's name."""
+    functions = index.functions
+    return index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
+
+
+def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+    """What kernels and symbols may be called."""
+    columns, called = index.columns, _symbol_names(index)
+    asked = _asked(names)
+    placed = np.flatnonzero(index.functions.section > 0)
+    every = np.unique(np.concatenate([called[placed], columns.kernel_name]))
+    every = every[np.isin(every, _holding(index, asked, len(every), effort))]
+    for name, numbers in _meant(asked, ((number, (index.strings[number],)) for number in every.tolist()), effort):
+        kernels = [
+            (each.section, each.offset) for number in numbers for each in index.kernels_named(index.strings[number])
+        ]
+        rows = placed[np.isin(called[placed], numbers)].tolist()
+        yield name, [*(each for each in kernels if index.is_chosen(each[0], path)), *_placed(index, rows, path)]
+
+
 def _readable(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
-    """What is compared are functions with a name that holds a word of the name that is asked for. Functions that are called the same are
-    compared once."""
-    asked = {name: spelled for name in names if (spelled := taken_apart(name)).path[-1].name}
-    rows = _near(index, frozenset(each.anchor for each in asked.values()), effort) if asked else np.zeros(0, np.int64)
-    called, which = np.unique(_called(index)[rows], return_inverse=True)
-    compared = Compared(asked, effort.spend)
-    alike: dict[str, dict[int, list[int]]] = {}
-    for number, names_of in enumerate(called.tolist()):
-        texts = index.strings[names_of >> _NAME_BITS], index.strings[names_of & _NAME_MASK]
-        for name, how in compared.meant_by(*texts).items():
-            alike.setdefault(name, {}).setdefault(how, []).append(number)
+    """What functions may be called in debug data. Those that are called the same are compared once."""
+    functions, strings, asked = index.functions, index.strings, _asked(names)
+    rows = np.flatnonzero(functions.section > 0)
+    near = _holding(index, asked, len(rows), effort)
+    rows = rows[np.isin(functions.name[rows], near) | np.isin(functions.linkage_name[rows], near)]
+    pairs = functions.linkage_name[rows].astype(np.int64) << _NAME_BITS | functions.name[rows]
+    called, which = np.unique(pairs, return_inverse=True)
+    texts = ((strings[names_of >> _NAME_BITS], strings[names_of & _NAME_MASK]) for names_of in called.tolist())
     order = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(called)))
-    for name, by_meaning in alike.items():
-        best = by_meaning[max(by_meaning)]
-        found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in best]
+    for name, numbers in _meant(asked, enumerate(texts), effort):
+        found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in numbers]
         yield name, _placed(index, np.sort(np.concatenate(found)).tolist(), path)
+
+
+def _asked(names: Iterable[str]) -> dict[str, Spelled]:
+    return {name: spelled for name in names if name and (spelled := taken_apart(name)).path[-1].name}
+
+
+def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: Effort) -> Column:
+    """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare ``count`` names takes no longer
+    than to look for that many words."""
+    words, strings = {each.anchor for each in asked.values()}, index.strings
+    if len(words) * strings.text_bytes >= count * CHARACTERS_A_NAME:
+        return np.arange(len(strings)) if words else np.zeros(0, np.int64)
+    holding = [np.zeros(0, np.int64)]
+    for word in words:
+        effort.check_wanted()
+        holding.append(strings.holding(word))
+    return np.concatenate(holding)
+
+
+_Number = TypeVar("_Number")
+
+
+def _meant(
+    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], effort: Effort
+) -> Iterator[tuple[str, list[_Number]]]:
+    """The functions, given with all their names, that each of the names asked for means best."""
+    compared = Compared(asked, effort.spend)
+    alike: dict[str, dict[int, list[_Number]]] = {}
+    for function, texts in functions:
+        for name, how in compared.meant_by(*texts).items():
+            alike.setdefault(name, {}).setdefault(how, []).append(function)
+    for name, by_meaning in alike.items():
+        yield name, by_meaning[max(by_meaning)]
+
+
+def symbols_meant(asked: Iterable[str], symbols: Iterable[str], effort: Effort) -> dict[str, list[str]]:
+    """The symbols that each name means best, as ``starts_of_each`` finds them where no symbol has that very name."""
+    return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), effort))
 
 
 def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
@@ -124,7 +179,7 @@ class Compared:
             yield way
 
     def _may_be_meant(self, text: str) -> bool:
-        if not 0 < len(text) <= LONGEST:
+        if not 0 < len(text) <= LONGEST or not self._holds_an_anchor(text):
             return False
         words, characters = words_in(text)
         self._spend(characters)
@@ -134,26 +189,9 @@ class Compared:
             all(word in text for word in needs) for each in anchors for needs in each
         )
 
-
-def _near(index: Index, words: frozenset[str], effort: Effort) -> Column:
-    """Rows of the functions with code that have a name which holds one of the words; all of them where to compare them takes no
-    longer than to look for that many words."""
-    functions, strings = index.functions, index.strings
-    placed = functions.section > 0
-    if len(words) * strings.text_bytes < np.count_nonzero(placed) * CHARACTERS_A_NAME:
-        holding = []
-        for word in words:
-            effort.check_wanted()
-            holding.append(strings.holding(word))
-        numbers = np.concatenate(holding)
-        placed &= np.isin(functions.name, numbers) | np.isin(functions.linkage_name, numbers)
-    return np.flatnonzero(placed)
-
-
-def _called(index: Index) -> Column:
-    """For each function the numbers of its linkage name and its name, as one."""
-    functions = index.functions
-    return functions.linkage_name.astype(np.int64) << _NAME_BITS | functions.name
+    def _holds_an_anchor(self, text: str) -> bool:
+        anchors = self._by_anchor
+        return len(anchors) > _MOST_HELD_AGAINST or any(word in text for word in anchors)
 
 
 def _placed(index: Index, rows: Iterable[int], path: str | None) -> Iterator[Start]:
