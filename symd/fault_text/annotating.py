@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from symd.fault_text.references import AtAddress, CodeObjectNamed, InFunction, LoadedAt, Reference, references
-from symd.fault_text.spelling import spelling_of_overloads, spellings
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
+from symd.query.function_spellings import taken_apart
 
 MOST_LOADED = 1000
 """Address ranges that are kept; the first that were told are forgotten first."""
@@ -16,6 +17,7 @@ MOST_OPENED = 1000
 """Files that one text may have opened."""
 MOST_WAITING = 64
 """Addresses that wait until the code that they are in is named."""
+_BRACKETS = re.compile(r"[()<>]")
 _NOTHING = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE, Reason.OUTSIDE_TEXT})
 """Reasons that say: this module has no such place."""
 
@@ -123,14 +125,16 @@ class Annotator:
                 yield module.digest, address - base
 
     def _in_function(self, function: str, offset: int) -> Iterator[Found]:
-        """The first spelling of the name that a module knows counts; different answers of several modules are all told. What is
-        found without parameters may be another overload, and says so."""
-        for name in spellings(function):
-            if known := self._known(name, offset):
+        """Different answers of several modules are all told. Where the text before a name was taken for a part of it, its last word is the
+        name. What is found without parameters may be another overload, and says so."""
+        name = taken_apart(function)
+        words = [] if _BRACKETS.search(function) else function.split()[-1:]
+        for called in dict.fromkeys((function, *words)):
+            if known := self._known(called, offset):
                 yield from (Found(f"{function}+{offset:#x}", answer) for answer in known)
                 return
-        overloads = spelling_of_overloads(function)
-        if overloads is not None:
+        if name.parameters is not None:
+            overloads = name.text[name.head]
             subject = f"{overloads}+{offset:#x} (there is no {function}+{offset:#x})"
             yield from (Found(subject, answer) for answer in self._known(overloads, offset))
 

@@ -53,7 +53,9 @@ class FileIndex:
     def symbols(self, path: str | None) -> set[str]:
         """The names of all kernels and function symbols of the code object at ``path``, or of all that is meant without one."""
         meant = [code for code in self._objects if (code.path == path if path else not code.is_compiler_input)]
-        return {each.name for code in meant for each in (*code.kernels, *code.functions)}
+        return {
+            name for code in meant for own in (code.kernels, code.functions) for name in (each.name for each in own)
+        }
 
     @cached_property
     def _partial(self) -> PartialIndex:

@@ -137,6 +137,40 @@ def symbols_meant(asked: Iterable[str], symbols: Iterable[str], effort: Effort) 
     return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), effort))
 
 
+class SymbolsByWord:
+    """Symbols, and which of them names mean that are asked for one after the other."""
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        self._symbols = [each for each in symbols if each and len(each) <= LONGEST]
+        self._holding: dict[str, list[str]] = {}
+        self._ways: dict[tuple[str, bool], tuple[Spelled, ...]] = {}
+
+    def meant_by(self, name: str) -> list[str]:
+        """The symbols that a name means best."""
+        wanted = taken_apart(name) if name and len(name) <= LONGEST else None
+        if wanted is None or not wanted.path[-1].name:
+            return []
+        found: dict[int, list[str]] = {}
+        for symbol in self._with(wanted.anchor):
+            if all(word in symbol for word in wanted.needs):
+                ways = self._read(symbol, symbolic=wanted.symbolic)
+                how = max((meaning(wanted, each) for each in ways if wanted.key in each.keys), default=0)
+                found.setdefault(how, []).append(symbol)
+        best = max(found, default=0)
+        return found[best] if best else []
+
+    def _with(self, word: str) -> list[str]:
+        if word not in self._holding:
+            self._holding[word] = [each for each in self._symbols if word in each]
+        return self._holding[word]
+
+    def _read(self, symbol: str, *, symbolic: bool) -> tuple[Spelled, ...]:
+        key = symbol, symbolic
+        if key not in self._ways:
+            self._ways[key] = tuple(ways_to_read(symbol, symbolic=symbolic))
+        return self._ways[key]
+
+
 def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
     """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
     small = {in_small_letters(name): name for name in names}

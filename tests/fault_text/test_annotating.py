@@ -13,7 +13,6 @@ import pytest
 
 from symd.fault_text.annotating import MOST_LOADED, MOST_OPENED, Annotator, GivenModule
 from symd.fault_text.references import AtAddress, CodeObjectNamed, InFunction, LoadedAt, references
-from symd.fault_text.spelling import spelling_of_overloads, spellings, without_parameters
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
 
