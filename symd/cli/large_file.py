@@ -120,12 +120,22 @@ class LargeFile:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
         if self._stored is not None:
             return file_answers(self._stored, questions, path, self._limits, as_written=as_written)
-        asked = None if path is not None else _functions(questions)
-        if self._index is None or self._asked != (asked, path):
+        functions = _functions(questions)
+        if self._index is None or not self._holds(functions, path):
             enough = _EnoughTexts(questions if self._index is None else (), path)
-            self._index = self._opened(asked, path, enough)
-            self._asked = None if enough.found else (asked, path)
+            meant = functions if self._index is None and path is None else None  # who asks again may ask for many
+            self._index = self._opened(meant, path, enough)
+            self._asked = None if enough.found else (meant, path)
         return file_answers(self._index, questions, path, self._limits, as_written=as_written)
+
+    def _holds(self, functions: frozenset[str] | None, path: str | None) -> bool:
+        """Whether the index that is open has all that questions about these functions, or about anything, need."""
+        if self._asked is None or self._index is None:
+            return False
+        known, opened = self._asked
+        if opened is not None:
+            return opened == path
+        return known in (None, functions) and (path is None or self._index.has_object(path))
 
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``. The file is opened once more."""

@@ -33,8 +33,8 @@ class GivenModule(NamedTuple):
 class Modules(Protocol):
     """Who answers."""
 
-    def symbolize(self, digest: str, queries: Sequence[Query]) -> Sequence[Answer]:
-        """The answers of a module."""
+    def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        """The answer of a module, or of the code object at ``path`` in it."""
         ...
 
     def open(self, uri: str) -> str | None:
@@ -106,7 +106,7 @@ class Annotator:
             return
         subject = f"{address:#x}"
         for digest, at in self._places(address):
-            answer = self._modules.symbolize(digest, [ByAddress(ObjectAddress(at))])[0]
+            answer = self._modules.symbolize(digest, ByAddress(ObjectAddress(at)))
             if answer.reason not in _NOTHING and answer.reason is not Reason.AMBIGUOUS:
                 yield Found(subject, answer)
                 return
@@ -130,25 +130,38 @@ class Annotator:
         name = taken_apart(function)
         words = [] if _BRACKETS.search(function) else function.split()[-1:]
         for called in dict.fromkeys((function, *words)):
-            if known := self._known(called, offset):
-                yield from (Found(f"{function}+{offset:#x}", answer) for answer in known)
+            if known := self._known(f"{function}+{offset:#x}", called, offset):
+                yield from known
                 return
         if name.parameters is not None:
             overloads = name.text[name.head]
             subject = f"{overloads}+{offset:#x} (there is no {function}+{offset:#x})"
-            yield from (Found(subject, answer) for answer in self._known(overloads, offset))
+            yield from self._known(subject, overloads, offset)
 
-    def _known(self, name: str, offset: int) -> list[Answer]:
+    def _known(self, subject: str, name: str, offset: int) -> list[Found]:
         digests = dict.fromkeys(
             [module.digest for module in self._given] + [each for each in self._opened.values() if each]
         )
-        answers = [self._modules.symbolize(digest, [ByKernel(name, KernelOffset(offset))])[0] for digest in digests]
-        return _distinct([answer for answer in answers if answer.reason not in _NOTHING])
+        query = ByKernel(name, KernelOffset(offset))
+        found = [each for digest in digests for each in self._of_each_object(subject, digest, query)]
+        return _distinct([each for each in found if each.answer.reason not in _NOTHING])
+
+    def _of_each_object(self, subject: str, digest: str, query: ByKernel) -> list[Found]:
+        """The answer of a module. The text does not say for which architecture code ran: where several code objects have the function each
+        of them answers, and the answers say which where they differ."""
+        answer = self._modules.symbolize(digest, query)
+        paths = list(dict.fromkeys(candidate.path for candidate in answer.candidates))
+        if answer.reason is not Reason.AMBIGUOUS or len(paths) < 2:
+            return [Found(subject, answer)]
+        each = [Found(f"{subject} of {path}", self._modules.symbolize(digest, query, path)) for path in paths]
+        distinct = _distinct([found for found in each if found.answer.reason not in _NOTHING])
+        return distinct if len(distinct) > 1 else [Found(subject, found.answer) for found in distinct]
 
 
-def _distinct(answers: Sequence[Answer]) -> list[Answer]:
+def _distinct(found: Sequence[Found]) -> list[Found]:
     """Answers that say different things: modules may hold the same code several times."""
-    said: dict[object, Answer] = {}
-    for answer in answers:
-        said.setdefault((answer.reason, answer.frames, answer.frames or answer.kernel), answer)
+    said: dict[object, Found] = {}
+    for each in found:
+        answer = each.answer
+        said.setdefault((answer.reason, answer.frames, answer.frames or answer.kernel), each)
     return list(said.values())

@@ -6,7 +6,6 @@ import gzip
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -105,20 +104,6 @@ def test_lines_without_a_place_in_code(line: str) -> None:
     assert references(line) == []
 
 
-def test_spellings() -> None:
-    assert spellings("probe(float *, const float3 *)") == [
-        "probe(float *, const float3 *)",
-        "probe(float*, float3 const*)",
-    ]
-    assert spelling_of_overloads("probe(float *, const float3 *)") == "probe"
-    assert spelling_of_overloads("probe") is None
-    assert spellings("block at kernel") == ["block at kernel", "kernel"]
-    assert without_parameters("a::operator()(int)") == "a::operator()"
-    assert without_parameters("main::{lambda(int)#1}::operator()(int) const") == "main::{lambda(int)#1}::operator()"
-    assert without_parameters("f)") == "f)"
-    assert without_parameters("(" * 100 + ")" * 100) == "(" * 100 + ")" * 100
-
-
 class OneModule:
     """Answers every address and function with a frame of that name, and says what it was asked."""
 
@@ -127,13 +112,12 @@ class OneModule:
         self.asked: list[Query] = []
         self.opened: list[str] = []
 
-    def symbolize(self, digest: str, queries: Sequence[Query]) -> list[Answer]:
-        self.asked += queries
-        (query,) = queries
+    def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        self.asked.append(query)
         name = getattr(query, "kernel", None)
         if name is not None and name not in self.functions:
-            return [Answer(Reason.UNKNOWN_KERNEL)]
-        return [Answer(Reason.EXACT, frames=(Frame(name or "at", None, f"{digest}.cl", 1, 0, False),))]
+            return Answer(Reason.UNKNOWN_KERNEL)
+        return Answer(Reason.EXACT, frames=(Frame(name or "at", None, f"{digest}.cl", 1, 0, False),))
 
     def open(self, uri: str) -> str | None:
         self.opened.append(uri)
@@ -195,8 +179,8 @@ def test_modules_that_are_given() -> None:
 
 def test_the_same_answer_of_several_modules_is_told_once() -> None:
     class Same(OneModule):
-        def symbolize(self, digest: str, queries: Sequence[Query]) -> list[Answer]:
-            return super().symbolize("same", queries)
+        def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+            return super().symbolize("same", query)
 
     assert len(Annotator(Same("k"), [GivenModule("a", "1"), GivenModule("b", "2")]).line("k+0x1")) == 1
 
