@@ -22,6 +22,7 @@ _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _SEQUENCE = re.compile(r"([0-9A-Z]*)_", re.ASCII)
 _LITERAL = re.compile(r"(n?)([0-9a-z.]*)E", re.ASCII)
 _DISCRIMINATOR = re.compile(r"_[0-9]|__[0-9]+_", re.ASCII)
+_ADDRESS_SPACE = re.compile(r"U[0-9]", re.ASCII)
 _OFFSETS = re.compile(r"h?n?[0-9]+_|vn?[0-9]+_n?[0-9]+_", re.ASCII)
 _BITS = re.compile(r"([0-9]+)_", re.ASCII)
 _FUNCTION_PARAMETER = re.compile(r"(?:fp|fL([0-9]*)p)[rVK]*([0-9]*)_", re.ASCII)
@@ -302,7 +303,8 @@ class _Reader:
 
     def _nested(self, *, of_function: bool) -> _Name:
         suffix = ""
-        while self._take("U"):  # an address space
+        while _ADDRESS_SPACE.match(self._source, self._at):
+            self._at += 1
             suffix += f" {self._source_name()}"
         suffix += self._qualifiers()
         suffix += " &" if self._take("R") else " &&" if self._take("O") else ""
@@ -624,6 +626,8 @@ class _Reader:
             return self._remember(self._name())
         if self._looking("T"):
             name = self._remember(_Name(self._parameter(), ""))
+            if self._forward:  # the arguments are those of the conversion
+                return name
         elif self._looking("S") and not self._looking("St"):
             name = self._substitution()
         elif (

@@ -175,8 +175,10 @@ def _small_letters(index: Index, names: Sequence[str], path: str | None, effort:
     """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
     small = {in_small_letters(name): name for name in names}
     small.pop("", None)
-    for name, places in _readable(index, list(small), path, effort) if small else ():
-        yield small[name], places
+    for lookup in (_readable_symbols, _readable) if small else ():
+        for name, places in lookup(index, list(small), path, effort):
+            if found := list(places):
+                yield small.pop(name), found
 
 
 def in_small_letters(name: str) -> str:
@@ -217,7 +219,8 @@ class Compared:
             return False
         words, characters = words_in(text)
         self._spend(characters)
-        anchors = [self._by_anchor[word] for word in (words & self._by_anchor.keys()) | ({""} & self._by_anchor.keys())]
+        held = self._by_anchor.keys() if words is None else (words | {""}) & self._by_anchor.keys()
+        anchors = [self._by_anchor[word] for word in held]
         asked = sum(map(len, anchors))
         return asked > _MOST_HELD_AGAINST or any(
             all(word in text for word in needs) for each in anchors for needs in each

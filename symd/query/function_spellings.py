@@ -6,7 +6,7 @@ and qualifiers (``const T &``), in whether they say the result, and ABI tags."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from symd.query import rust_names
@@ -19,11 +19,12 @@ _DEEPEST = 200
 _IDENTIFIER = re.compile(r"\w+")
 _NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _MANGLED = re.compile(r"_[ZRD]")
-_LONGEST_LENGTH = 5
+_MOST_READ = 1 << 20
+_LONGEST_LENGTH = 4
 """Digits of the number in front of an identifier that says how long it is."""
 _SPACES = re.compile(r"(?<![\w]) +| +(?![\w])")
 _TOKEN = re.compile(
-    r"""\ +|\[abi:(?P<tag>[^\]]*)\]
+    r"""\ +|\[abi:(?P<tag>[^\]]{0,1000})\]
     |(?P<anonymous>\(anonymous\ namespace\)|<unnamed>|\{anonymous\}|_GLOBAL__N_\w*(?=::))
     |(?P<operator>operator\ *(?:\(\ *\)|\[\ *\]|""\ ?\w+|(?:new|delete)\b(?:\ *\[\])?|co_await\b|<=>|<<=|>>=|->\*?
         |<<(?=\ *\(|\ *<|$)|>>|[-+*/%^&|<>=!]=|&&|\|\||\+\+|--|[-+*/%^&|~!=<>,]))
@@ -36,12 +37,12 @@ _TOKEN = re.compile(
     |(?P<mark>::|->|.)""",
     re.VERBOSE | re.DOTALL,
 )
-_CLONES = re.compile(r"(?: ?\[clone [^\]]*\])+$| \(\.[\w.]*\)$")
+_CLONES = re.compile(r"(?: ?\[clone [^\]]{1,200}\]){1,9}$| \(\.[\w.]*\)$")
 _ABBREVIATED = re.compile(
     r"\bstd::basic_(string|[io]stream|iostream)< ?char, ?std::char_traits<char> ?(?:, ?std::allocator<char> ?)?>"
 )
 _LITERAL = re.compile(r"([0-9]+)u?l{0,2}", re.ASCII)
-_TAGS = re.compile(r"\[abi:[^\]]*\]")
+_TAGS = re.compile(r"\[abi:[^\]]{0,1000}\]")
 _VALUES = {"true": "1", "false": "0", "nullptr": "0"}
 _LEFT_OUT = frozenset({"typename", "template", "struct", "class", "enum", "union"})
 _CV = frozenset({"const", "volatile", "restrict", "__restrict__", "noexcept"})
@@ -180,9 +181,9 @@ def plain(name: str) -> str:
     return _SPACES.sub("", name.strip())
 
 
-def words_in(name: str) -> tuple[set[str], int]:
+def words_in(name: str) -> tuple[set[str] | None, int]:
     """(identifiers and numbers that stand in a name as compilers write it, all of them and some others; characters that were read
-    for that)."""
+    for that). None where they would be very many."""
     found, characters = set(_IDENTIFIER.findall(name)), len(name)
     if name.startswith(("_Q", "__")):
         found.update(re.findall(r"[a-z0-9_]+", name), re.split("_MOD_|^__", name))
@@ -197,6 +198,8 @@ def words_in(name: str) -> tuple[set[str], int]:
             if part.startswith("_"):  # Rust sets a name apart that begins like a number
                 found.update(_IDENTIFIER.findall(name[digits.end() + 1 : digits.end() + 1 + size]))
             characters += len(part)
+            if characters > _MOST_READ:
+                return None, characters
     return found, characters
 
 
@@ -235,6 +238,17 @@ class _Piece(NamedTuple):
     text: str
     start: int
     end: int
+
+
+class _Pieces(list[_Piece]):
+    """``chain`` is where the last name begins, with all that "::" joins to it."""
+
+    chain = 0
+
+    def note_name(self) -> None:
+        """To be called when something was added."""
+        if _begins_name(self, len(self) - 1):
+            self.chain = len(self) - 1
 
 
 class _Reader:
@@ -312,7 +326,7 @@ class _Reader:
 
     def _item(self, closing: str) -> list[_Piece]:
         """What stands before the next comma or the closing bracket."""
-        pieces: list[_Piece] = []
+        pieces = _Pieces()
         leading: list[_Piece] = []
         tokens = self._tokens
         while self._at < len(tokens):
@@ -330,6 +344,7 @@ class _Reader:
                 pieces.append(self._closure(kind, text, start))
             else:
                 self._mark(pieces, leading, text, start, end)
+            pieces.note_name()
             if leading and pieces and pieces[-1].kind in ("*", "("):
                 pieces[-1:-1] = leading
                 leading = []
@@ -349,10 +364,11 @@ class _Reader:
             text = _VALUES.get(text, text)
         return _Piece("name", text, start, end)
 
-    def _mark(self, pieces: list[_Piece], leading: list[_Piece], text: str, start: int, end: int) -> None:
+    def _mark(self, pieces: _Pieces, leading: list[_Piece], text: str, start: int, end: int) -> None:
         if text == "::":
             if _ends_function(pieces):
-                del pieces[: _chain(pieces)]
+                del pieces[: pieces.chain]
+                pieces.chain = 0
                 leading.clear()
             if pieces and pieces[-1].kind not in ("*", "::"):
                 pieces.append(_Piece("::", text, start, end))
@@ -386,11 +402,13 @@ class _Reader:
     def _number(self, pieces: list[_Piece], text: str, start: int, end: int) -> None:
         """A literal, with its type in front of it or behind it."""
         sign = bool(pieces) and pieces[-1].text == "-"
-        before = pieces[: len(pieces) - sign]
-        if before and before[-1].kind == "(" and (len(before) == 1 or before[-2].kind == "*"):
-            del pieces[len(before) - 1]
-        elif before and before[-1].text == "=" and all(each.kind in ("name", "::", "<") for each in before[:-1]):
-            del pieces[: len(before)]
+        last = len(pieces) - sign - 1
+        if last >= 0 and pieces[last].kind == "(" and (not last or pieces[last - 1].kind == "*"):
+            del pieces[last]
+        elif (
+            last >= 0 and pieces[last].text == "=" and all(pieces[at].kind in ("name", "::", "<") for at in range(last))
+        ):
+            del pieces[: last + 1]
         if literal := _LITERAL.fullmatch(text):
             text = literal[1]
             if len(text) > 1:
@@ -434,9 +452,15 @@ class _Reader:
 def _chain(pieces: list[_Piece]) -> int:
     """Where the last name begins, with all that "::" joins to it."""
     for at in range(len(pieces) - 1, -1, -1):
-        if pieces[at].kind == "name" and pieces[at].text not in _CV and (not at or pieces[at - 1].kind != "::"):
+        if _begins_name(pieces, at):
             return at
     return 0
+
+
+def _begins_name(pieces: Sequence[_Piece], at: int) -> bool:
+    return (
+        at >= 0 and pieces[at].kind == "name" and pieces[at].text not in _CV and (not at or pieces[at - 1].kind != "::")
+    )
 
 
 def _ends_function(pieces: list[_Piece]) -> bool:
@@ -449,8 +473,9 @@ def _ends_function(pieces: list[_Piece]) -> bool:
 
 def _addressed(pieces: list[_Piece]) -> list[_Piece]:
     """A function whose address is meant: tools differ on whether its parameters and its result belong to that."""
-    if pieces and pieces[0].text == "&":
-        return pieces[:1] + _addressed(pieces[1:])
+    marks = next((at for at, piece in enumerate(pieces) if piece.text != "&"), len(pieces))
+    if marks:
+        return pieces[:marks] + (_addressed(pieces[marks:]) if pieces[marks:] else [])
     while len(pieces) > 1 and (pieces[-1].text in _CV or (pieces[-1].kind == "(" and pieces[-2].kind in ("name", "<"))):
         pieces = pieces[:-1]
     return pieces[_chain(pieces) :]

@@ -45,6 +45,11 @@ wave_2: pc=0x7f1200001980 (stopped, reason: ASSERT_TRAP)
             InFunction("probe(float *, const float3 *)", 0x160),
         ),
         ("=========     at probe(float *):0x160", InFunction("probe(float *)", 0x160)),
+        ("=========     at <unnamed>::f<(int)4>(T1 *)+0x160", InFunction("<unnamed>::f<(int)4>(T1 *)", 0x160)),
+        ("=> 0x7f10 <void fill<ns::Foo<int> >(int)+16>: nop", InFunction("void fill<ns::Foo<int> >(int)", 16)),
+        ("0x7f10 <a::operator-><int>(a*)>: nop", InFunction("a::operator-><int>(a*)", 0)),
+        ("in fill<ns::Foo<int> >(ns::Foo<int>*)+0x10 (b)", InFunction("fill<ns::Foo<int> >(ns::Foo<int>*)", 0x10)),
+        ("frame: (anonymous namespace)::f(int)+0x10", InFunction("(anonymous namespace)::f(int)", 0x10)),
         (
             "=========     at reduce<float, Sum>(const float *)+0x40",
             InFunction("reduce<float, Sum>(const float *)", 0x40),
@@ -217,6 +222,37 @@ def test_names_in_a_sanitizers_text() -> None:
         "    symd: squared+0x80: squared at /tmp/symd-cuda/raycast.cu:13",
     ]
     assert without_added(done.stdout) == text
+
+
+FAT = ROOT / "samples" / "cuda" / "bin" / "tonemap.zstd.fatbin"
+
+
+def of_architecture(name: str, offset: int) -> str:
+    """Where that architecture's code is from, by the cubin alone that nvcc made for it of the same source."""
+    cubin = FAT.with_name(f"tonemap.{name}.lines.cubin")
+    (line,) = added(run("-m", cubin, text=f"tonemap+{offset:#x}\n".encode()).stdout)
+    return line.partition(": tonemap at ")[2]
+
+
+def test_a_function_of_several_architectures_is_answered_for_each_once_where_they_agree() -> None:
+    """compute-sanitizer does not say for which one the code ran."""
+    same, other = (of_architecture("sm_80", 0x20), of_architecture("sm_90a", 0x20))
+    assert same != other
+    done = run("-m", FAT, text=b"=========     at tonemap+0x20\nat tonemap+0x10\n")
+    assert added(done.stdout) == [
+        f"    symd: tonemap+0x20 of sm_80: tonemap at {same}",
+        f"    symd: tonemap+0x20 of sm_90a: tonemap at {other}",
+        f"    symd: tonemap+0x10: tonemap at {of_architecture('sm_80', 0x10)}",
+    ]
+    assert of_architecture("sm_80", 0x10) == of_architecture("sm_90a", 0x10)
+
+
+def test_an_architecture_can_be_chosen() -> None:
+    for name in ("sm_80", "sm_90a"):
+        done = run("--object", name, "-m", FAT, text=b"at tonemap+0x20\n")
+        assert added(done.stdout) == [f"    symd: tonemap+0x20: tonemap at {of_architecture(name, 0x20)}"]
+    done = run("--object", "sm_81", "-m", FAT, text=b"at tonemap+0x20\n")
+    assert (done.returncode, b"there are 'sm_80', 'sm_90a'" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
