@@ -52,7 +52,7 @@ _ANGLES = re.compile(r"operator *(?:<=>|<<=|>>=|->\*?|<<(?=\()|>>|[<>]=?)|->|[<>
 _GDB_OFFSET = re.compile(r"\+([0-9]{1,19})$", re.ASCII)
 _GDB_BEHIND = re.compile(r"[\s:,.)]|$")
 _CLONE = r"(?:\[clone [^\]]*\] )?"
-_SANITIZER = re.compile(rf"\b(?:at|in|Device Frame:) ?{_CLONE}([A-Za-z_$~<(][^+]*?)(?:\+|:){_HEX}")
+_SANITIZER = re.compile(rf"\b(?:at |in |Device Frame: ?){_CLONE}([A-Za-z_$~<(][^+]*?)(?:\+|:){_HEX}")
 _OLD_AT = re.compile(rf"\bat {_HEX} in (\S.*)$")
 _OLD_FRAME = "Device Frame:"
 _OLD_FRAME_END = re.compile(rf" : {_HEX}\)")
