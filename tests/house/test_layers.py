@@ -188,6 +188,7 @@ ENDS_OF_THE_LINE = {
     ("cli/command_line.py", "_explained"): "prints the traceback and exits with the code for a defect",
     ("start/piped_answers.py", "piped_answers"): "raises it again where the command line explains errors",
     ("child/worker.py", "_answer"): "tells the other end the exception and its traceback, which logs it under an id",
+    ("child/launcher.py", "main"): "tells the other end why, and ends the process",
     ("child/starting.py", "_become"): "tells the other end why, and ends the process",
     ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
     ("web/route_answers.py", "_answered"): "logs the traceback and answers with a SymdError that carries its id",
