@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.budget import DebugBudget
 from symd.dwarf import die_split, tree
 from symd.dwarf.abbreviations import Abbreviation
 from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
@@ -19,7 +18,7 @@ from symd.dwarf.constants import Tag
 from symd.dwarf.declarations import Declarations, declared_functions
 from symd.dwarf.die_split import NULL, DieColumns
 from symd.dwarf.range_lists import RangeRows, in_order, read_lists
-from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.sections import DebugSections
 from symd.dwarf.strings import Names, StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
@@ -46,7 +45,7 @@ class Functions(NamedTuple):
 
 
 def read_scopes(
-    sections: DebugSections, lines: LineColumns, units: Units | None = None, budget: DebugBudget | None = None
+    sections: DebugSections, lines: LineColumns, units: Units | None = None
 ) -> ScopeColumns:
     """Decode the functions and inlined calls of every unit of ``.debug_info``.
 
@@ -61,13 +60,13 @@ def read_scopes(
     A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
     leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are
     units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end, and
-    for more entries than ``budget`` has left (any number where there is none).
+    for more entries than ``sections.budget`` has left.
     """
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings(units.warnings)
     u8 = np.frombuffer(sections.info.data, np.uint8)
-    trees = _split(sections.info, u8, units, warnings, budget)
+    trees = _split(sections, u8, units, warnings)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
     functions = functions_of(*_end_to_end(trees), units.abbreviation_tables.all)
@@ -143,10 +142,11 @@ def _columns(
 
 
 def _split(
-    info: DebugSection, u8: U8, units: Units, warnings: Warnings, budget: DebugBudget | None
+    sections: DebugSections, u8: U8, units: Units, warnings: Warnings
 ) -> list[tuple[int, DieColumns]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
-    trees = []
+    trees, info, budget = [], sections.info, sections.budget
+    sections.spend(sum(unit.end - unit.dies for unit in units.units) // die_split.BYTES_A_STEP, info.name)
     for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.abbreviation_tables)):
         if isinstance(dies, Malformed):
             warnings.add(f"{info.name}+{unit.offset:#x}: unit left out: {dies}")

@@ -21,7 +21,7 @@ from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.dwarf.units import Unit, Units
 
 _LINK_STEPS = 16
-"""References that are followed from a DIE to the attribute it lacks; more are a cycle."""
+"""References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 _MOST_COPIED = 256
 """Bytes of a value that are copied out of the section at once."""
@@ -65,6 +65,7 @@ class DieReader:
 
     def __init__(self, sections: DebugSections, units: Units, extents: DieExtents) -> None:
         self.sections = sections
+        self.budget = sections.budget
         self.units = units
         self.extents = extents
         self._data = sections.info.data
@@ -212,6 +213,8 @@ class DieReader:
         abbreviation = self._abbreviation(cursor, unit)
         if abbreviation is None:
             return None
+        if self.budget is not None:
+            self.budget.spend(1 + len(abbreviation.attributes), self.sections.info.name)
         values: dict[int, Value] = {}
         for name, form, _, constant in abbreviation.attributes:
             values.setdefault(name, _value(cursor, form, constant, unit))
@@ -219,7 +222,9 @@ class DieReader:
 
 
 def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
-    while form == Form.DW_FORM_indirect:
+    for _ in range(_LINK_STEPS):
+        if form != Form.DW_FORM_indirect:
+            break
         form = cursor.uleb()
     if form == Form.DW_FORM_flag_present:
         return Value(form, 1)
