@@ -47,7 +47,7 @@ class Limits(NamedTuple):
     """Units of DWARF in one code object."""
     debug_entries: int = 200_000_000
     """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
-    work_ratio: int = 8
+    work_ratio: int = 12
     """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
     each byte of the module's file; a million are always taken, which is about a second."""
     inline_depth: int = 1000

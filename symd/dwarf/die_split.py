@@ -34,8 +34,10 @@ _WALKED_BYTES = 16_000
 """Units that together are this short are walked; splitting them costs as much."""
 _GROUP_BYTES = 4 << 20
 """Bytes of units that are split together: what is made of them fits the caches."""
-BYTES_A_STEP = 2
-"""Bytes of DIEs that are a step, walked or not."""
+_WALK_STEPS = 2
+"""What a byte of DIEs that are walked takes beside the step that each byte is anyway."""
+_INDIRECT_STEPS = 8
+"""What a DIE takes that names forms in place."""
 _MOST_SPELT = 512
 """Attributes and forms in place of a DIE that names forms so: twice as many as an abbreviation may have attributes."""
 _GROUP_TABLES = 256
@@ -213,6 +215,7 @@ def _is_plain(code: int, abbreviation: Abbreviation, count: int) -> bool:
 
 
 def _walk(info: DebugSection, unit: Unit, abbreviations: AbbreviationTables) -> DieColumns:
+    abbreviations.spend((unit.end - unit.dies) * _WALK_STEPS)
     table = abbreviations.table(unit.abbreviations, unit.widths)
     cursor = Cursor(info.data, info.name, unit.dies, unit.end)
     plans: dict[int, tuple[Layouts, int, bool, bool]] = {}
@@ -235,6 +238,7 @@ def _walk(info: DebugSection, unit: Unit, abbreviations: AbbreviationTables) -> 
             sizes, number, important, has_children = plan
             attributes = cursor.at
             if ValueLayout.INDIRECT in sizes:
+                abbreviations.spend(_INDIRECT_STEPS)
                 number = _skip_indirect(cursor, table[code], abbreviations)
             else:
                 for size in sizes:

@@ -27,6 +27,8 @@ from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import NO_PARENT
 from symd.model.plurals import counted
 
+_DIES_A_STEP = 256
+"""DIEs that are looked at again for each level of calls in each other."""
 _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 
@@ -44,9 +46,7 @@ class Functions(NamedTuple):
     around: NDArray[np.int64]
 
 
-def read_scopes(
-    sections: DebugSections, lines: LineColumns, units: Units | None = None
-) -> ScopeColumns:
+def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
     """Decode the functions and inlined calls of every unit of ``.debug_info``.
 
     ``lines`` is ``read_lines(sections)``: call files are looked up in its tables, and its names come first in the
@@ -103,7 +103,7 @@ def scopes_of(
     unit = np.array([unit.number for unit in units.units], np.uint32)[functions.unit]
     which = defined.which
     return replace(
-        _columns(functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
+        _columns(sections, functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
         functions=FunctionColumns(name[which], linkage_name[which], defined.file, defined.line, unit[which]),
         names=names.all(),
         warnings=warnings.all(),
@@ -111,6 +111,7 @@ def scopes_of(
 
 
 def _columns(
+    sections: DebugSections,
     functions: Functions,
     found: ScopeAttributes,
     ranges: RangeRows,
@@ -121,7 +122,8 @@ def _columns(
     function: U32,
 ) -> ScopeColumns:
     """The scopes among the functions, numbered anew."""
-    kept = _with_calls(functions, _with_callers(functions, found.has_ranges | (found.has_low & found.has_high)))
+    stated = found.has_ranges | (found.has_low & found.has_high)
+    kept = _with_calls(sections, functions, _with_callers(sections, functions, stated))
     number = np.cumsum(kept) - 1
     parent = np.where(functions.inlined, functions.around, tree.NO_SCOPE)[kept]
     return ScopeColumns(
@@ -141,12 +143,10 @@ def _columns(
     )
 
 
-def _split(
-    sections: DebugSections, u8: U8, units: Units, warnings: Warnings
-) -> list[tuple[int, DieColumns]]:
+def _split(sections: DebugSections, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, DieColumns]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
     trees, info, budget = [], sections.info, sections.budget
-    sections.spend(sum(unit.end - unit.dies for unit in units.units) // die_split.BYTES_A_STEP, info.name)
+    sections.spend(sum(unit.end - unit.dies for unit in units.units), info.name)
     for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.abbreviation_tables)):
         if isinstance(dies, Malformed):
             warnings.add(f"{info.name}+{unit.offset:#x}: unit left out: {dies}")
@@ -207,11 +207,12 @@ def code_ranges(
     return in_order([RangeRows(which[filled], start[filled], end[filled]), lists]), bad
 
 
-def _with_callers(functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_callers(sections: DebugSections, functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """``stated`` and everything around its inlined calls up to the function."""
     kept = stated.copy()
     inner = np.flatnonzero(kept & functions.inlined)
     while inner.size:
+        sections.spend(len(kept) // _DIES_A_STEP, sections.info.name)
         outer = functions.around[inner]
         new = np.zeros(len(kept), np.bool_)
         new[outer[outer >= 0]] = True
@@ -221,11 +222,12 @@ def _with_callers(functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np
     return kept
 
 
-def _with_calls(functions: Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_calls(sections: DebugSections, functions: Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """``kept`` and all calls that were inlined into them: some compilers do not say where their code is."""
     left = np.flatnonzero(functions.inlined & ~kept & (functions.around >= 0))
     kept = kept.copy()
     while (inside := kept[functions.around[left]]).any():
+        sections.spend(len(left) // _DIES_A_STEP, sections.info.name)
         kept[left[inside]] = True
         left = left[~inside]
     return kept

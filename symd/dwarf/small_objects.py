@@ -136,7 +136,7 @@ def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits,
     info, lines = joined.sections.info, joined.sections.lines
     joined.sections = joined.sections._replace(budget=budget)
     budget.count_headers(len(joined.headers), info.name)
-    budget.spend(len(info.data) // die_split.BYTES_A_STEP, info.name)
+    budget.spend(len(info.data), info.name)
     strings = StringReader(joined.sections, expansion=0)
     rows = RowTable()
     parts = list(run_programs(lines, joined.headers, rows, budget))
@@ -275,8 +275,7 @@ class _SharedAbbreviations(AbbreviationTables):
         section = self._sections[which]
         cursor = Cursor(section.data, section.name, offset - self._firsts[which], len(section.data))
         declared = read_declarations(cursor, widths)
-        if self.budget is not None:
-            self.budget.spend(cursor.at - offset + self._firsts[which], section.name)
+        self.spend(cursor.at - offset + self._firsts[which])
         return {code: self.abbreviation(*declaration, widths) for code, declaration in declared.items()}
 
 

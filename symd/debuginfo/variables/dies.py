@@ -22,6 +22,8 @@ from symd.dwarf.units import Unit, Units
 
 _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""
+_CHILD_STEPS = 4
+"""What a DIE takes that is passed over."""
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 _MOST_COPIED = 256
 """Bytes of a value that are copied out of the section at once."""
@@ -81,6 +83,10 @@ class DieReader:
             self._known[offset] = self._read(offset)
         return self._known[offset]
 
+    def _spend(self, steps: int) -> None:
+        if self.budget is not None:
+            self.budget.spend(steps, self.sections.info.name)
+
     def top(self, unit: Unit) -> Die | None:
         return self.at(unit.dies)
 
@@ -92,6 +98,7 @@ class DieReader:
         cursor = Cursor(self._data, self.sections.info.name, die.end, die.unit.end)
         while cursor.at < cursor.end:
             start = cursor.at
+            self._spend(_CHILD_STEPS)
             abbreviation = self._abbreviation(cursor, die.unit)
             if abbreviation is None:
                 return
@@ -213,8 +220,7 @@ class DieReader:
         abbreviation = self._abbreviation(cursor, unit)
         if abbreviation is None:
             return None
-        if self.budget is not None:
-            self.budget.spend(1 + len(abbreviation.attributes), self.sections.info.name)
+        self._spend(1 + len(abbreviation.attributes))
         values: dict[int, Value] = {}
         for name, form, _, constant in abbreviation.attributes:
             values.setdefault(name, _value(cursor, form, constant, unit))
