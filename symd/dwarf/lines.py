@@ -29,7 +29,9 @@ _GROUP_BYTES = 256 << 10
 _INTERPRETED_BYTES = 500
 """Programs of the same parameters that are together this short run faster one instruction at a time, of which each is a step."""
 _BYTES_A_STEP = 4
-"""Bytes of programs that are run together, and are together as much work as a step; beside what so many bytes take however few there are."""
+"""Bytes of programs that are as much work as a step where they are run together."""
+_GROUP_STEPS = 1000
+"""What that takes besides, however few they are."""
 
 
 def read_lines(
@@ -99,7 +101,7 @@ def _parts(
         done += size
         together = line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES
         if budget is not None:
-            budget.spend(_INTERPRETED_BYTES + size // _BYTES_A_STEP if together else size, section.name)
+            budget.spend(_GROUP_STEPS + size // _BYTES_A_STEP if together else size, section.name)
             if size > _GROUP_BYTES:
                 budget.check(_most_rows(section, headers[group[0]]), section.name)
         share = done / total if total else 1

@@ -17,7 +17,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import DieReader
 from symd.dwarf import DebugSections, Units
-from symd.errors import SymdError
+from symd.errors import LimitExceeded, SymdError
 from symd.model.code import CodeObject, DebugScheme
 from symd.verify import comparison, own_reading, second_opinion, split_units
 from symd.verify.comparison import Mismatch
@@ -71,7 +71,8 @@ class _Object:
         self.units = units
         self.report = Report()
         contents = {section.name: section.data for section in sections.every() if section.data}
-        self.contents = split_units.contents_of(contents, units)
+        self.contents = second_opinion.Contents(split_units.contents_of(contents, units))
+        self.contents.budget = sections.budget
         self.split = split_units.of_units(units)
         self.met: Met = Counter()
         self.address_size = units.units[0].widths.address if units.units else code.address_bits // 8
@@ -131,6 +132,9 @@ class _Object:
         """What pyelftools reads; None where it cannot, which is noted."""
         try:
             return reader()
+        except LimitExceeded as error:
+            self.report.not_compared.append(NotCompared(self.path, f"pyelftools does not read the {what}: {error}"))
+            return None
         except THEIR_FAILURES as error:
             reason = f"pyelftools cannot read the {what}: {type(error).__name__}: {error}"
             self.report.not_compared.append(NotCompared(self.path, reason))
