@@ -18,6 +18,7 @@ from tests.hostile.growth import instruction, literal
 
 AMD, TEXT = 224, 0x1000
 LARGEST = 100_000
+TEXT_SECTION = 1
 MIB = 1 << 20
 TABLE = bytes((1, 1, 1, 251, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)) + b"\0f\0\0\0\0\0"
 SET_ADDRESS = b"\0\x09\x02" + struct.pack("<Q", TEXT)

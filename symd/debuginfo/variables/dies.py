@@ -24,6 +24,8 @@ _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""
 _CHILD_STEPS = 4
 """What a DIE takes that is passed over."""
+_ATTRIBUTE_STEPS = 2
+"""What an attribute takes, which may have no bytes."""
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 _MOST_COPIED = 256
 """Bytes of a value that are copied out of the section at once."""
@@ -83,7 +85,8 @@ class DieReader:
             self._known[offset] = self._read(offset)
         return self._known[offset]
 
-    def _spend(self, steps: int) -> None:
+    def spend(self, steps: int) -> None:
+        """So many steps are taken for one of these DIEs. Raises LimitExceeded."""
         if self.budget is not None:
             self.budget.spend(steps, self.sections.info.name)
 
@@ -98,7 +101,7 @@ class DieReader:
         cursor = Cursor(self._data, self.sections.info.name, die.end, die.unit.end)
         while cursor.at < cursor.end:
             start = cursor.at
-            self._spend(_CHILD_STEPS)
+            self.spend(_CHILD_STEPS)
             abbreviation = self._abbreviation(cursor, die.unit)
             if abbreviation is None:
                 return
@@ -220,7 +223,7 @@ class DieReader:
         abbreviation = self._abbreviation(cursor, unit)
         if abbreviation is None:
             return None
-        self._spend(1 + len(abbreviation.attributes))
+        self.spend(1 + _ATTRIBUTE_STEPS * len(abbreviation.attributes))
         values: dict[int, Value] = {}
         for name, form, _, constant in abbreviation.attributes:
             values.setdefault(name, _value(cursor, form, constant, unit))
