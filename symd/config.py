@@ -113,7 +113,7 @@ class Limits(NamedTuple):
     profile_ratio: int = 100
     """Bytes that a byte of a compressed profile may expand to; a mebibyte is always taken."""
     profile_records: int = 4_000_000
-    """Fields, samples, rows and frames that are read of one profile."""
+    """Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored, and a twelfth always."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
     driver_memory: int = 2048 * MIB
