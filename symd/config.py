@@ -29,8 +29,8 @@ class Limits(NamedTuple):
     """Code objects in one module."""
     expansion: int = 4096 * MIB
     """Bytes that compressed parts of one module may expand to, all together."""
-    expansion_ratio: int = 1000
-    """Bytes that one compressed part may expand to, a stored byte."""
+    expansion_ratio: int = 100
+    """The same for each byte of the module's file; 16 MiB are always taken."""
     core_rows: int = 8_000_000
     """Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
     core_waves: int = 1_000_000
@@ -47,8 +47,9 @@ class Limits(NamedTuple):
     """Units of DWARF in one code object."""
     debug_entries: int = 200_000_000
     """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
-    debug_ratio: int = 4
-    """The same for each byte of the module's file; a million are always taken."""
+    work_ratio: int = 12
+    """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
+    each byte of the module's file; a million are always taken, which is about a second."""
     inline_depth: int = 1000
     """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
     line_files: int = 2_000_000
@@ -112,7 +113,7 @@ class Limits(NamedTuple):
     profile_ratio: int = 100
     """Bytes that a byte of a compressed profile may expand to; a mebibyte is always taken."""
     profile_records: int = 4_000_000
-    """Fields, samples, rows and frames that are read of one profile."""
+    """Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored, and a twelfth always."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
     driver_memory: int = 2048 * MIB

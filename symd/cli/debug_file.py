@@ -45,7 +45,7 @@ def debug_files(data: bytes, file: str, limits: Limits) -> list[tuple[str, int |
     if file == "-" or not amdgpu.claims(data):
         return []
     try:
-        image = elf.parse(data, Budget(limits))
+        image = elf.parse(data, Budget(limits, len(data)))
     except SymdError:
         return []  # whoever reads it next says what is wrong with it
     if any(section.name.startswith((".debug_", ".zdebug_")) for section in image.sections):
@@ -74,7 +74,7 @@ def _joined(data: bytes, path: str, checksum: int | None, limits: Limits) -> byt
     if not amdgpu.claims(debug) or (checksum is not None and zlib.crc32(debug) != checksum):
         return None
     try:
-        return join.joined(data, debug, Budget(limits))
+        return join.joined(data, debug, Budget(limits, len(data) + len(debug)))
     except (HashMismatch, NoDebugData, Unsupported):
         return None
     except SymdError as error:

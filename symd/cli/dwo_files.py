@@ -81,7 +81,7 @@ class _Search:
         from symd.split_debug import dwo  # noqa: PLC0415 - only AMD's objects have such files
 
         try:
-            return dwo.with_dwo(data, contents, Budget(self._limits)) if contents else data
+            return dwo.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
         except SymdError as error:
             raise error.prefix_where(", ".join(map(str, paths))) from None
 
@@ -106,7 +106,7 @@ class _Search:
         for path in self._paths_for(code):
             with suppress(HashMismatch):
                 try:
-                    dwo.check_same_build(code, self._content(path), Budget(self._limits))
+                    dwo.check_same_build(code, self._content(path), self._budget(code, self._content(path)))
                 except HashMismatch:
                     raise
                 except SymdError as error:
@@ -114,11 +114,14 @@ class _Search:
                 found.append(self._content(path))
         return found
 
+    def _budget(self, *files: bytes) -> Budget:
+        return Budget(self._limits, sum(map(len, files)))
+
     def _paths_for(self, code: bytes) -> list[Path]:
         from symd.split_debug import dwo  # noqa: PLC0415
 
         try:
-            units = dwo.skeletons(code, Budget(self._limits))
+            units = dwo.skeletons(code, self._budget(code))
         except SymdError:
             return []  # whoever reads it next says what is wrong with it
         if not units:

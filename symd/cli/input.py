@@ -74,7 +74,7 @@ def read_input(
     from symd.containers.gzip_file import expanded  # noqa: PLC0415
 
     try:
-        return expanded(data, Budget(limits))
+        return expanded(data, Budget(limits, len(data)))
     except SymdError as error:
         raise error.prefix_where(file) from None
 

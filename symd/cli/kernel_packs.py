@@ -40,15 +40,14 @@ def with_kernel_packs(
     if not (host_elf.claims(data) and data.find(kpack_reference.SECTION.encode()) >= 0):
         return data
     try:
-        packs = kpack_reference.reference(elf.parse(data, Budget(limits)))
+        packs = kpack_reference.reference(elf.parse(data, Budget(limits, len(data))))
     except SymdError as error:
         raise error.prefix_where(file) from None
     if packs is None:
         return data
     found: dict[tuple[str, str], kpack.Entry] = {}
-    budget = Budget(limits)
     for path in _paths(packs, file, environment, beside=beside):
-        for entry in _entries(path, packs.program, limits, budget):
+        for entry in _entries(path, packs.program, limits):
             found.setdefault((entry.program, entry.processor), entry)
     if not found:
         tried = ", ".join(packs.search_paths)
@@ -60,9 +59,10 @@ def with_kernel_packs(
     return kpack.packed(found.values())
 
 
-def _entries(path: str, program: str, limits: Limits, budget: Budget) -> tuple[kpack.Entry, ...]:
+def _entries(path: str, program: str, limits: Limits) -> tuple[kpack.Entry, ...]:
     try:
-        return kpack.opened(read_input(path, limits), budget, program).entries
+        data = read_input(path, limits)
+        return kpack.opened(data, Budget(limits, len(data)), program).entries
     except SymdError as error:
         raise error if error.where.startswith(path) else error.prefix_where(path) from None
 

@@ -124,7 +124,8 @@ def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limi
     """The SHA-256 of the module that a code object and its debug file make together; the symbolizer has it then."""
     apart = read_input(debug, limits)
     try:
-        code, budget = symbolizer.object_data(digest, ""), Budget(limits)
+        code = symbolizer.object_data(digest, "")
+        budget = Budget(limits, len(code) + len(apart))
         whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
     except ObjectNotFound:
         hint = "symd extract FILE DIR writes them as files of their own"
