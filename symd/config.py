@@ -177,7 +177,7 @@ class Limits(NamedTuple):
     addresses_at_work: int = 4_000_000
     """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
     large_answers: int = 2
-    """Listings made at a time, answers to GPU core dumps, and texts of sources; further ones wait."""
+    """Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large pages over HTTP; further ones wait."""
     cold_questions: int = 32
     """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
     writes: int = 4
@@ -207,10 +207,10 @@ class Limits(NamedTuple):
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
     client_connections: int = 256
-    """Connections over TCP of one client, or of one address where clients have no names, on which calls are let in."""
+    """Connections of one client, or of one address where clients have no names, on which calls are let in; those of one user over a Unix socket of several users."""
     client_watches: int = 32
     """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
-    unknown_connections: int = 128
+    unknown_connections: int = 512
     """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
     unknown_seconds: float = 20.0
     """How long a connection over TCP may be open before a call is let in on it."""

@@ -67,7 +67,7 @@ def listening(
                 stack.callback(_remove, path, path.lstat())
             stack.callback(_remove, own, _bind(server, own))
         if own != path:
-            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
+            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
         yield f"{UNIX}{path}"
 
 
@@ -80,7 +80,7 @@ def _behind(server: Server, listener: socket.socket, keeper: Doorkeeper) -> Iter
         except OSError as error:
             raise Unavailable(f"cannot make a folder for the daemon's own socket: {system_reason(error)}") from error
         _bind(server, own)
-        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
+        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
         yield
 
 
