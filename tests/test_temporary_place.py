@@ -14,8 +14,8 @@ from symd.child.process import ProcessLimits
 from symd.child.tool import run_tool
 from symd.config import Limits
 from symd.errors import StoreUnavailable, ToolFailed
+from symd.private_files import temporary_place
 from symd.store.store import Store
-from symd.temporary_place import temporary_place
 
 SAID = "no folder for temporary files can be written (set TMPDIR to a folder that you may write in, such as /dev/shm)"
 LIMITS = ProcessLimits(60.0, 1 << 32, 1 << 20)

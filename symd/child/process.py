@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from symd.private_files import OTHERS
+
 _CPU_CLOCK = 2
 """CPUCLOCK_SCHED: with the complement of a pid above it the clock of that process's time (linux/posix-timers.h)."""
 
@@ -38,11 +40,12 @@ class ProcessLimits:
 
 
 def start(command: Sequence[str], limits: ProcessLimits, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session and process group of its own, held to the kernel's limits. ``options`` are Popen's.
+    """Start ``command`` in a session and process group of its own, held to the kernel's limits; what it makes nobody else may open.
+    ``options`` are Popen's.
 
     Raises OSError when it cannot be started, or cannot be limited: then it is killed.
     """
-    process = subprocess.Popen(command, start_new_session=True, **options)
+    process = subprocess.Popen(command, start_new_session=True, umask=OTHERS, **options)
     try:
         _limit(process.pid, limits)
     except BaseException:

@@ -50,7 +50,7 @@ def restore_schema(copied: Path, fresh: Path, tables: Sequence[str]) -> bool:
     compact = copied.with_name(f"{copied.name}.schema")
     compact.unlink(missing_ok=True)  # of a rebuild that was killed: VACUUM INTO takes no file that is there
     try:
-        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+        with closing(existing(fresh)) as connection:
             connection.execute("VACUUM INTO ?", (str(compact),))
         return any(_write_schema(copied, layout, tables) for layout in (fresh, compact))
     finally:
@@ -103,7 +103,7 @@ def _page_size(data: bytes) -> int:
 
 def _roots(path: Path, tables: Sequence[str]) -> list[int]:
     """The pages, from 1, on which the tables of a catalogue begin."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(existing(path)) as connection:
         pages = dict(connection.execute("SELECT name, rootpage FROM sqlite_master").fetchall())
     return [pages[table] for table in tables]
 
