@@ -227,7 +227,6 @@ def _bind(server: Server, path: Path) -> os.stat_result:
     with _binding(path), private_umask():
         server.add_insecure_port(f"{UNIX}{given}")
         given.rename(path)
-    path.chmod(0o600)
     return path.lstat()
 
 

@@ -411,6 +411,31 @@ def test_a_file_that_a_programs_user_may_read_is_read(folder: RunFolder, kept: K
 
 
 @by_root
+def test_what_a_privileged_program_writes_to_a_strangers_connection_is_refused(
+    folder: RunFolder, receiver: Receiver, kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger may start a setuid program whose output is that connection: the kernel says that root sent it."""
+    ours, its = socket.socketpair()
+    with ours, its:
+        script = (
+            "import os, socket, sys; os.setresuid(65534, 65534, 65534)\n"
+            "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect(sys.argv[1])\n"
+            "socket.send_fds(socket.socket(fileno=int(sys.argv[2])), [b'x'], [s.fileno()])\n"
+        )
+        command = [sys.executable, "-c", script, str(folder.socket), str(its.fileno())]
+        subprocess.run(command, check=True, pass_fds=(its.fileno(),))
+        _, (descriptor,), _, _ = socket.recv_fds(ours, 1, 1)
+    with socket.socket(fileno=descriptor) as connected:
+        connected.send(own())
+        connected.settimeout(30)
+        assert connected.recv(1) == b""
+    counts = receiver.finish()
+    assert [error.message for error in counts.refused] == ["user 65534 does not have the run's key"]
+    assert not kept.events
+    assert "user 65534 does not have the run's key" in caplog.text
+
+
+@by_root
 def test_a_link_leads_another_users_program_into_no_private_folder(folder: RunFolder, kept: Kept) -> None:
     public, private = a_folder_for("public", 0o755), a_folder_for("private", 0o700)
     try:
