@@ -17,6 +17,7 @@ from symd.child.process import ProcessLimits, clean_environment
 from symd.child.run import Ended, run
 from symd.child.starter import Confined, Starter
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed
+from symd.private_files import write_bytes
 from symd.system_reason import system_reason
 
 _SCRIPT_LINE: Final = 256
@@ -54,7 +55,7 @@ def run_tool(
     try:
         with child_folder("tool") as folder:
             if data is not None:
-                (folder / INPUT).write_bytes(data)
+                write_bytes(folder / INPUT, data)
             ended = run(
                 command,
                 limits,

@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from symd.config import Limits
+from symd.config import MIB, Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
 from symd.shared_store.cache_eviction import CacheEviction
 from symd.shared_store.cache_folder import check_no_others
@@ -129,7 +129,8 @@ class CachedFiles:
                 self._make_folders()
                 file = IncomingFile(self._incoming, durable=False)
                 try:
-                    shutil.copyfile(path, file.path)
+                    with os.fdopen(open_file(path), "rb") as source:
+                        shutil.copyfileobj(source, file, MIB)
                     self._eviction.make_room(file.size)
                     self._publish(file, name)
                 finally:

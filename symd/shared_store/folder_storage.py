@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import InvalidInput
+from symd.private_files import written
 from symd.shared_store.object_names import checked_name
 from symd.shared_store.object_storage import check_size
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
@@ -59,7 +60,7 @@ class FolderStorage:
                 return False
             with os.fdopen(handle, "rb") as found:
                 check_size(name, os.fstat(handle).st_size, most)
-                with disk(path), path.open("wb") as target:
+                with disk(path), written(path) as target:
                     shutil.copyfileobj(found, target, PIECE)
         return True
 

@@ -6,7 +6,7 @@ written or removed stands with the unwanted."""
 from __future__ import annotations
 
 import re
-import tempfile
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 from symd.errors import LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
+from symd.private_files import temporary_folder
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.object_storage import ObjectStorage
 from symd.shared_store.store import index_object, module_object
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import Finding, Inspection, Kind, Progress, index_fault
-from symd.temporary_place import temporary_place
 
 AT_A_TIME: Final = 4
 """Objects that are read at a time: most of it is waiting for the storage."""
@@ -83,8 +83,8 @@ def inspect_shared(
     found = Inspection()
     with catalogue.reading() as connection:
         found.aliases, found.contexts = connection.execute("SELECT aliases, contexts FROM totals").fetchone()
-    with tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as folder:
-        inspector = _Inspector(catalogue, storage, rows, Path(folder))
+    with temporary_folder() as folder:
+        inspector = _Inspector(catalogue, storage, rows, folder)
         objects = list(_objects(rows))
         done, whole = 0, sum(each.size for each in objects)
         with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -162,14 +162,15 @@ class _Inspector:
         """What is wrong with an object's bytes, "" where they are right."""
         problem = ""
         for _ in range(_READS):
-            with tempfile.NamedTemporaryFile(dir=self._folder) as file:
-                path = Path(file.name)
-                try:
-                    if not self._storage.fetch(each.name, path, each.size):
-                        return "is not in the storage"
-                except LimitExceeded as error:
-                    return error.message
+            path = self._folder / secrets.token_hex(8)
+            try:
+                if not self._storage.fetch(each.name, path, each.size):
+                    return "is not in the storage"
                 problem = _fault_of_file(path, each)
+            except LimitExceeded as error:
+                return error.message
+            finally:
+                path.unlink(missing_ok=True)
             if not problem:
                 break
         return problem

@@ -20,10 +20,11 @@ from typing import Any
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
+from symd.private_files import open_private
 from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
 from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
 from symd.store.connection import Connection
-from symd.store.files import FILE_MODE, disk, hint_where_nothing_opens, locked, may_write, size_of
+from symd.store.files import disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.opened_path import OpenedPath
 from symd.store.paths import CATALOGUE_NAME
 
@@ -318,7 +319,7 @@ class Catalogue(CatalogueQueries):
         try:
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
                 self.renew()
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+                os.close(open_private(self.path, os.O_RDWR))
                 self._pool.opened = OpenedPath(self.path)
                 with closing(self.connect()) as connection:
                     migrate(connection, self.path)
@@ -727,7 +728,8 @@ def older_schema(path: Path) -> int:
 
 def copy_of_catalogue(path: Path, to: Path) -> None:
     """Copy a catalogue as it is at one moment, with what its log of writes has. Raises ``DataLoss`` and ``StoreUnavailable``."""
-    with translated(path), closing(existing(path)) as source, closing(sqlite3.connect(to)) as target:
+    os.close(open_private(to, os.O_RDWR))
+    with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
         source.backup(target)
 
 

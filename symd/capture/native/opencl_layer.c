@@ -405,9 +405,10 @@ static int write_source(const char *text, size_t size, char *path, size_t room)
     snprintf(partial, sizeof partial, "%s.%ld-%llu", path, (long)getpid(), (unsigned long long)boot_time());
     int file = getauxval(AT_SECURE) || !may_write(size)
                    ? -1
-                   : open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+                   : open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return 0;
+    make_private(file, partial);
     int done = write_whole(file, (const unsigned char *)text, size);
     close(file);
     if (done && rename(partial, path) == 0)
