@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
 from symd.budget import Budget
@@ -28,6 +29,9 @@ from symd.reading.reader import InProcessReader
 from symd.split_debug import dwo
 from symd.split_debug.join import joined
 from symd.store import Store
+
+if TYPE_CHECKING:
+    from symd.cli.left_out import AllowedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +85,11 @@ def add_module(
     folder: Path | None = None,
     *,
     has_debug: bool = False,
+    allowed: AllowedFiles | None = None,
 ) -> str:
     """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is where
     ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no debug file is
-    looked for."""
+    looked for. With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
     named = module_digest(file)
     if named and server:
         return named
@@ -97,9 +102,10 @@ def add_module(
         check_no_bare_digest(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
-        data = with_kernel_packs(read_input(file, limits), file, limits, beside=apart)
-        data = data if has_debug else with_debug_file(data, file, limits)
-        data = with_dwo_files(data, file, limits, folder, beside=apart)
+        data = read_input(file, limits, allowed=allowed)
+        data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
+        data = data if has_debug else with_debug_file(data, file, limits, allowed)
+        data = with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
         return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 
