@@ -22,7 +22,7 @@ from symd.cli.progress import working
 from symd.config import Limits
 from symd.disasm import disassemble
 from symd.engine import Engine
-from symd.errors import InvalidInput, ObjectNotFound, SymdError
+from symd.errors import InvalidInput, ObjectNotFound, StoreUnavailable, SymdError
 from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary
 from symd.reading.reader import InProcessReader
@@ -111,7 +111,7 @@ def add_module(
 
 def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
     digest = hashlib.sha256(data).hexdigest()
-    if server and not symbolizer.missing([digest]):
+    if server and _may_be_asked(symbolizer, digest):
         return digest
     try:
         return symbolizer.add(data, file_label(label)).sha256
@@ -119,6 +119,18 @@ def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | No
         raise  # about what is asked, and not about the bytes
     except SymdError as error:
         raise error.prefix_where("standard input" if label == "stdin" else label) from None
+
+
+def _may_be_asked(symbolizer: Symbolizer, digest: str) -> bool:
+    """Whether the daemon has a module, or knows it and cannot say for now whether its bytes are there: it may answer all the same."""
+    try:
+        return not symbolizer.missing([digest])
+    except StoreUnavailable as unavailable:
+        try:
+            symbolizer.record(digest)
+        except SymdError:
+            raise unavailable from None
+        return True
 
 
 def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
