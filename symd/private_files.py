@@ -6,15 +6,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import socket
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from symd.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    import socket
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600

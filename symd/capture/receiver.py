@@ -367,13 +367,14 @@ class Receiver:
         self._expect_end(process)
 
     def _check_known(self, users: Sequence[int], key: str) -> None:
-        """Raises PermissionDenied for a stranger, who is logged."""
+        """Raises PermissionDenied for a stranger. The first few are logged."""
         stranger = next(filterfalse(is_trusted, users), None)
         if stranger is None or (self._folder.key and hmac.compare_digest(key.encode(), self._folder.key.encode())):
             return
         who = "a user who is not known" if stranger == UNKNOWN_USER else f"user {stranger}"
         error = PermissionDenied(f"{who} does not have the run's key", where="captured record")
-        _log.warning("refused: %s", error)
+        if len(self.counts.refused) < _REASONS_KEPT:  # a stranger may go on without end
+            _log.warning("refused: %s", error)
         raise error
 
     def _part_of_file(self, source: str, user: int) -> bytes:

@@ -154,8 +154,9 @@ def _placed_injected(folder: RunFolder) -> str:
     if os.geteuid() != 0:
         return str(_INJECTED)
     copied = folder.inner / "python"
-    make_folder(copied, exist_ok=True)
-    let_in(copied, 0o711)
+    for each in (copied, copied / "__pycache__"):  # which a program would make as its umask says
+        make_folder(each, exist_ok=True)
+        let_in(each, 0o711)
     for file in _INJECTED.glob("*.py"):
         _copy(file, copied / file.name)
     return str(copied)

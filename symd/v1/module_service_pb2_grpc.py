@@ -151,8 +151,10 @@ class ModuleServiceServicer:
     """
 
     def FindMissingModules(self, request, context):
-        """Says which of these modules are not in the store. While the daemon's catalogue or disk cannot be asked, none is
-        where the index of each is open, because questions about these are answered; else UNAVAILABLE.
+        """Says which of these modules are not in the store: those that it does not know, and those whose bytes it has lost, as
+        far as their number tells. A loss of the last two seconds may not be seen yet. While the daemon's catalogue or disk
+        cannot be asked, none is where the index of each is open, because questions about these are answered; else
+        UNAVAILABLE, as while an object storage that it uses cannot be asked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
