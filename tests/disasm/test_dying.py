@@ -11,6 +11,8 @@ import pytest
 from google.rpc import code_pb2, error_details_pb2
 from grpc_status import rpc_status
 
+from symd.config import Limits
+from symd.containers import unpack
 from symd.disasm import disassemble
 from symd.errors import FailedPrecondition, SymdError, ToolFailed, by_reason
 from symd.model.code import Vendor
@@ -157,9 +159,6 @@ def test_nonsense_of_nvdisasm_is_too(tools: Path, said: str) -> None:
     ],
 )
 def test_nonsense_of_spirv_dis_is_too(tools: Path, said: str) -> None:
-    from symd.config import Limits  # noqa: PLC0415
-    from symd.containers import unpack  # noqa: PLC0415
-
     put(tools, said, "spirv-dis")
     data = next((SAMPLES / "spirv" / "bin").glob("inline.O2.none.spv")).read_bytes()
     for result in disassemble(unpack(data, Limits()).objects):
