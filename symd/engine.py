@@ -389,7 +389,8 @@ class Engine:
         part = with_kernel_name(index, part, Effort(self.limits, check_wanted))
         check_wanted()
         codes = self._indexes.ask(digest, ListedCode(part))
-        return listings(index, codes, self._disassemble(codes, part.kernel, self.limits, check_wanted))
+        found = self._disassemble(codes, part.kernel, self.limits, check_wanted)
+        return listings(index, codes, found, f"modules/{digest}")
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

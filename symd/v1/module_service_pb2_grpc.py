@@ -177,8 +177,9 @@ class ModuleServiceServicer:
         with the build log in pieces, then the result, then the bytes if they were asked for.
 
         INVALID_ARGUMENT: reason BUILD_FAILED (the driver's compiler refused; the log came before). FAILED_PRECONDITION:
-        DRIVER_MISSING (a library or a device is not there), NO_DEBUG_DATA (the driver has none for this module).
-        DEADLINE_EXCEEDED: DRIVER_TIMEOUT (the driver was ended). INTERNAL: DRIVER_FAILED, DRIVER_CRASHED.
+        DRIVER_MISSING (a library or a device is not there), NO_DEBUG_DATA (the driver has none for this module), DRIVER_FAILED
+        (a call returned an error), DRIVER_CRASHED (the driver died; metadata "signal" and "call").
+        DEADLINE_EXCEEDED: DRIVER_TIMEOUT (the driver was ended).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
