@@ -20,7 +20,7 @@ _ALWAYS_EXPANDED = 16 << 20
 """Bytes that the compressed parts of any file may expand to."""
 _HEADER_ENTRIES = 32
 """A unit or a line table of nothing takes as long as so many entries."""
-_ELEMENT_STEPS = 500
+_ELEMENT_STEPS = 400
 """An element or a code object of nothing takes as long as so many steps."""
 
 

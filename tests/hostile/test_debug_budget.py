@@ -83,7 +83,7 @@ def test_what_passes_the_number_of_entries_is_refused_by_its_name(kind: str) -> 
 @pytest.mark.parametrize(
     ("kind", "count", "limit"),
     [
-        ("units without an entry", 1_000_000, "debug_units"),
+        ("units without an entry", 1_000_000, "work_ratio"),
         ("units of one entry", 90_000, "work_ratio"),
         ("tables of two rows", 100_000, "work_ratio"),
         ("sequences", 1_000_000, "work_ratio"),
