@@ -23,6 +23,7 @@ from symd.shared_store.object_storage import ObjectStorage
 from symd.shared_store.store import index_object, module_object
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import Finding, Inspection, Kind, Progress, index_fault
+from symd.store.soundness import newest_columns, problem_of
 
 AT_A_TIME: Final = 4
 """Objects that are read at a time: most of it is waiting for the storage."""
@@ -33,8 +34,11 @@ _NAME: Final = re.compile(
     r"|index/(?P<version>[1-9][0-9]{0,8})/([0-9a-f]{2})/(?P<indexed>\4[0-9a-f]{62})\.idx"
 )
 """A module, or an index, by the format version and the module's digest."""
+_PIECE: Final = 1000
+"""Rows that are read together."""
 _STRAY: Final = "nobody reads it; it can be removed with the storage's own tools"
 ADVICE: Final[Mapping[Kind, str]] = {
+    Kind.CATALOGUE: "nothing reads the row; adding its module again mends a row of modules or indexes, others can be corrected in the database",
     Kind.MODULE: "adding the module again mends it",
     Kind.SET_ASIDE: "add the module again, or delete it",
     Kind.NO_FILE: "add the module again, or delete it",
@@ -95,7 +99,21 @@ def inspect_shared(
                 if progress is not None:
                     progress(done, whole)
     found.findings += inspector.strays(listed.keys() - {each.name for each in objects})
+    found.findings += _wrong_rows(catalogue)
     return found
+
+
+def _wrong_rows(catalogue: PostgresCatalogue) -> Iterator[SharedFinding]:
+    """Rows with values that symd did not write."""
+    for table, described in newest_columns().items():
+        names = ", ".join(f'"{column.name}"' for column in described)
+        with catalogue.reading_at_once() as connection:
+            connection.execute(f"DECLARE looked_through NO SCROLL CURSOR FOR SELECT {names} FROM {table}")  # noqa: S608 - our own names
+            while piece := connection.execute(f"FETCH {_PIECE} FROM looked_through").fetchall():
+                for row in piece:
+                    problem = problem_of(table, described, row)
+                    if problem:
+                        yield SharedFinding(Kind.CATALOGUE, f"{table}: {ascii(row[0])[:80]}", problem)
 
 
 def _objects(rows: _Catalogued) -> Iterator[_Object]:

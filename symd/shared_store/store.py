@@ -189,7 +189,7 @@ class SharedStore(CataloguedModules):
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version``, what is beyond ``Limits.store_size``, and unwanted objects; what went."""
         with self._catalogue.writing() as connection:
-            older = [key for key in rows.indexes(connection) if key[1] < version]
+            older = [key for key in self._catalogue.indexes_within(connection) if key[1] < version]
             rows.forget_indexes(connection, older)
             evicted = self._make_room(connection, 0)
         self._report(evicted)
@@ -245,7 +245,9 @@ class SharedStore(CataloguedModules):
             held.check()
             with self._adding(digest, lambda connection: bytes_of_module(connection, digest, size)) as connection:
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
-                connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
+                connection.execute(
+                    "UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged IS NOT FALSE", (digest,)
+                )
         self.usage.note(digest)
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:

@@ -284,6 +284,7 @@ class CataloguedModules(ABC):
         checked = checked_digest(digest)
         size = self._catalogue.sizes([checked]).get(checked)
         if size is None:
+            self._catalogue.record(checked)  # says what is wrong with its row, where there is one
             raise self._not_found(digest)
         return size
 

@@ -325,7 +325,7 @@ class Store(CataloguedModules):
         """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went. The error of a disk that refuses some of
         it says what went before."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
-            older = [key for key in rows.indexes(connection) if key[1] < version]
+            older = [key for key in self._catalogue.indexes_within(connection) if key[1] < version]
             remove_indexes(connection, self._paths, older)
         parts = [Evicted(indexes=older)]
         try:
