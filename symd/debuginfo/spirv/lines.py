@@ -93,13 +93,14 @@ def _through(ids: I64, look_up: Callable[[int], int]) -> I64:
 
 
 def _rows(events: _Events, places: InstructionOffsets) -> LineRows:
-    """A DebugLine outranks an OpLine as long as it lasts; of several statements in a row the last one counts; where
-    nothing is in force any more the sequence ends."""
+    """A DebugLine outranks an OpLine as long as it lasts, and a DebugNoLine ends both; of several statements in a row the last
+    one counts; where nothing is in force any more the sequence ends."""
     at = np.arange(len(events.number))
     block = np.maximum.accumulate(np.where(events.kind == _END, at, -1))
     line, debug = (np.maximum.accumulate(np.where(events.kind == kind, at, -1)) for kind in (_LINE, _DEBUG))
     outranked = (debug > block) & events.begins[debug]
-    force = np.where(outranked, debug, np.where((line > block) & events.begins[line], line, -1))
+    ended = np.maximum.accumulate(np.where((events.kind == _END) | ((events.kind == _DEBUG) & ~events.begins), at, -1))
+    force = np.where(outranked, debug, np.where((line > ended) & events.begins[line], line, -1))
     start = np.where(events.kind == _END, events.number + 1, places.governed[events.number])
     keep = ~(outranked & (events.kind == _LINE))
     start, force = start[keep], force[keep]

@@ -124,7 +124,7 @@ class Meaning:
         elif item.op == "DebugLine":
             self.debug_line = (self._file(ops[0]), self._number(ops[1]), self._number(ops[3]))
         elif item.op == "DebugNoLine":
-            self.debug_line = None
+            self.debug_line = self.line = None  # as SPIRV-Tools reads and writes it
         else:
             self.scope = (ops[0], ops[1] if len(ops) > 1 else "") if item.op == "DebugScope" else None
 

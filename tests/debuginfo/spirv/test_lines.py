@@ -183,8 +183,7 @@ def test_the_hand_written_module_is_read_as_its_comments_say() -> None:
         (0x4A0, "/src/outer.cl", 11, 3, 1),
         (0x4B8, "", 0, 0, end),
         (0x504, "/src/inner.h", 7, 2, 1),
-        (0x550, "/src/outer.cl", 13, 5, 1),
-        (0x56C, "", 0, 0, end),
+        (0x550, "", 0, 0, end),
         (0x5CC, "/src/inner.h", 1, 20, 1),
         (0x624, "/src/outer.cl", 4, 3, 1),
         (0x664, "", 0, 0, end),
@@ -205,6 +204,23 @@ def test_calls_inlined_twice_on_one_line_are_told_apart_by_their_columns() -> No
     calls = {frames[0][3:] for offset in range(0, 9700, 4) if len(frames := frames_at(info, offset)) == 3}
     assert calls == {(11, 15), (11, 37), (13, 11)}
     assert all(frames_at(info, offset)[1] == within for offset in (0x1B30, 0x1D8C, 0x212C))
+
+
+def test_no_debug_line_ends_an_op_line_too() -> None:
+    """spirv-opt writes DebugNoLine for both, wherever the set is imported; offsets of the last two rows from the words' counts."""
+    code = """%f
+OpLine %file 9 1
+%x1 = OpIAdd %u32 %c7 %c7
+%x2 = OpExtInst %void %dbg DebugNoLine
+%x3 = OpIAdd %u32 %c7 %c7
+OpLine %file 8 1
+%x4 = OpIAdd %u32 %c7 %c7
+%x5 = OpExtInst %void %dbg DebugLine %src %c7 %c7 %c7 %c7
+%x6 = OpIAdd %u32 %c7 %c7
+%x7 = OpExtInst %void %dbg DebugNoLine"""
+    rows = lines.read(code_object(assemble(CIRCLES.format(items="", scope=code), "spv1.5"))).rows
+    assert rows.line.tolist() == [9, 0, 8, 7, 0]
+    assert np.diff(rows.offset.astype(int)).tolist() == [20 + 20, 20 + 16, 20 + 40, 20 + 20]
 
 
 @pytest.mark.parametrize("name", ["waves.gVS", "inline.O2.ocl-100"])
