@@ -18,7 +18,8 @@ checksum for each piece of the columns in place of one over all of them, and fun
 so have those of one unit, and those of small objects, and code of which nobody knows whose lines it has is CONTRADICTORY; programs with SPIR-V
 among their data alone are not remembered as refused any more; 16, core dumps of CUDA programs have device addresses also where they have
 both images of a module, and no functions that were not loaded; 17, programs with fat binaries among their data alone are not remembered as
-refused any more, and facts and notes have bounds; 18, a DebugNoLine of SPIR-V ends an OpLine too."""
+refused any more, and facts and notes have bounds; 18, a DebugNoLine of SPIR-V ends an OpLine too, and where no scope is
+in force lines of other functions are nobody's."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")
