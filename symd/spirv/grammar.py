@@ -110,10 +110,22 @@ class ExecutionModel(IntEnum):
     """3.3."""
 
     Vertex = 0
+    TessellationControl = 1
+    TessellationEvaluation = 2
     Geometry = 3
     Fragment = 4
     GLCompute = 5
     Kernel = 6
+    TaskNV = 5267
+    MeshNV = 5268
+    RayGenerationKHR = 5313
+    IntersectionKHR = 5314
+    AnyHitKHR = 5315
+    ClosestHitKHR = 5316
+    MissKHR = 5317
+    CallableKHR = 5318
+    TaskEXT = 5364
+    MeshEXT = 5365
 
 
 class AddressingModel(IntEnum):
