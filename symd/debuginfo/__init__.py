@@ -25,7 +25,7 @@ from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.line_header import may_have_texts
 from symd.errors import SymdError
-from symd.model.code import CodeObject, DebugScheme
+from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes, TextSpans
 
@@ -45,9 +45,9 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
 
 
 def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
-    if code.debug is DebugScheme.NONE:
+    if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
         return DebugInfo(LineRows.empty(), Scopes.empty())
-    if code.debug is DebugScheme.SPIRV:
+    if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
         return _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))

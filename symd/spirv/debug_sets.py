@@ -18,6 +18,7 @@ from enum import IntEnum
 class Debug(IntEnum):
     """Instructions, without their "Debug"."""
 
+    InfoNone = 0
     TypeTemplate = 14
     Function = 20
     LexicalBlock = 21
@@ -31,6 +32,7 @@ class Debug(IntEnum):
     SourceContinued = 102
     Line = 103
     NoLine = 104
+    BuildIdentifier = 105
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ DEBUG_SETS: Mapping[str, DebugSet] = {
     "NonSemantic.Shader.DebugInfo.200": DebugSet(numbers_are_ids=True, inlined_at_column=True),
 }
 """The sets that are read, by the name under which a module imports them."""
+SEPARATE_SUFFIX = ".dbg.spv"
+"""Slang's ``-separate-debug-info`` leaves the module with debug data in a file of the build identifier's name and this."""
 _DEBUG_INFO = re.compile(r"(.*\.)?DebugInfo(\.\d+)?", re.DOTALL)
 
 

@@ -16,6 +16,7 @@ class Op(IntEnum):
     SourceContinued = 2
     Source = 3
     Name = 5
+    MemberName = 6
     String = 7
     Line = 8
     Extension = 10
@@ -73,6 +74,7 @@ class Op(IntEnum):
     GroupAsyncCopy = 259
     GroupWaitEvents = 260
     NoLine = 317
+    ModuleProcessed = 330
     AtomicFlagTestAndSet = 318
     AtomicFlagClear = 319
     MemoryNamedBarrier = 329

@@ -6,7 +6,7 @@ Source: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.debuginfo.spirv.scopes import ScopeBuilder, Segments
-from symd.model.code import CodeObject
-from symd.model.columns import I64
-from symd.model.debug_info import DebugInfo, LineRows, RowFlag
+from symd.model.code import CodeObject, DebugScheme
+from symd.model.columns import I64, U64
+from symd.model.debug_info import DebugInfo, LineRows, RowFlag, Scopes, TextSpans
+from symd.spirv.debug_sets import SEPARATE_SUFFIX
+from symd.spirv.functions import SpirvModule
 from symd.spirv.grammar import BLOCK_ENDS, Op
-from symd.spirv.module import parsed_module
+from symd.spirv.module import code_numbers, debug_module, parsed_module
 from symd.spirv.words import Words
 
 __all__ = ("read",)
@@ -30,7 +32,57 @@ _END, _LINE, _DEBUG, _SCOPE = range(4)
 def read(code: CodeObject) -> DebugInfo:
     """Rows and scopes of a SPIR-V module, section 0. Raises Malformed where the module does not split into
     instructions; whatever is wrong with debug operands only leaves out what they would have said."""
-    module = parsed_module(code)
+    if code.debug is DebugScheme.NONE and "build_id" in code.facts:
+        return _debug_data_elsewhere(code)
+    own, described = parsed_module(code).words, debug_module(code)
+    info = _read(described)
+    return info if described.words is own else _moved(info, described.words, own)
+
+
+def _debug_data_elsewhere(code: CodeObject) -> DebugInfo:
+    """What a module says that has an identifier instead of debug data."""
+    bodies = [body for body in parsed_module(code).functions.values() if not body.declared]
+    start, end = (np.array([getattr(body, name) for body in bodies], np.uint64) for name in ("offset", "end"))
+    note = f"debug data is in {code.facts['build_id']}{SEPARATE_SUFFIX}, which is not here"
+    nowhere = TextSpans(np.zeros(len(bodies), np.uint32), start, end)
+    return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=(note,), elsewhere=nowhere)
+
+
+def _moved(info: DebugInfo, there: Words, here: Words) -> DebugInfo:
+    """What was decoded of one module for another with the same code, instruction by instruction."""
+    known, own = there.offsets[code_numbers(there)], code_numbers(here)
+    offsets = np.append(here.offsets[own], here.offsets[own[-1:] + 1])
+
+    def moved(column: U64) -> U64:
+        place: U64 = offsets[np.minimum(np.searchsorted(known, column), len(offsets) - 1)]
+        return place
+
+    rows, scopes = info.rows, info.scopes
+    at = moved(rows.offset)
+    last = np.flatnonzero(np.append(at[1:] != at[:-1], True)[: len(at)])
+    start, end = moved(scopes.range_offset), moved(scopes.range_end)
+    held = np.flatnonzero(start < end)
+    return replace(
+        info,
+        rows=LineRows(
+            section=rows.section[last],
+            offset=at[last],
+            file=rows.file[last],
+            line=rows.line[last],
+            column=rows.column[last],
+            flags=rows.flags[last],
+        ),
+        scopes=replace(
+            scopes,
+            range_scope=scopes.range_scope[held],
+            range_section=scopes.range_section[held],
+            range_offset=start[held],
+            range_end=end[held],
+        ),
+    )
+
+
+def _read(module: SpirvModule) -> DebugInfo:
     words = module.words
     data = DebugData(words)
     files, names = StringNumbers(), StringNumbers()

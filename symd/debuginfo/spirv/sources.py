@@ -10,7 +10,7 @@ from symd.errors import Malformed
 from symd.model.code import CodeObject
 from symd.spirv.debug_sets import Debug
 from symd.spirv.grammar import Op
-from symd.spirv.module import parsed_module
+from symd.spirv.module import debug_module
 from symd.spirv.words import Words, text
 
 __all__ = ("MOST_REPEATED", "every_text", "source_texts")
@@ -35,11 +35,11 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 
 def every_text(code: CodeObject) -> Sequence[tuple[str, str]]:
     """The same, file by file, also where a module that was linked has several texts of one. Raises the same."""
-    words = parsed_module(code).words
+    words = debug_module(code).words
     pieces: _Pieces = []
     _from_op_source(words, pieces)
     _from_debug_source(words, pieces)
-    if sum(len(part) for _, parts in pieces for part in parts) > MOST_REPEATED * len(code.data):
+    if sum(len(part) for _, parts in pieces for part in parts) > MOST_REPEATED * 4 * len(words.words):
         raise Malformed(f"its source texts are {MOST_REPEATED} times as long as the module", where=code.path)
     joined = ((file, "".join(parts)) for file, parts in pieces)
     return [(file, content) for file, content in joined if content and not content.startswith(_CHECKSUM)]
