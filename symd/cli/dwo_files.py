@@ -18,8 +18,7 @@ from symd.cli.output import complain
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import HashMismatch, NoDebugData, SymdError
-from symd.model.code import CodeKind, DebugScheme, Vendor
-from symd.spirv.debug_sets import SEPARATE_SUFFIX
+from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
-from symd.dwarf.line_header import may_have_texts
+from symd.dwarf.line_header import TEXT_COLUMN
 from symd.errors import SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
@@ -159,7 +159,7 @@ def _decoded(
         folded.doubted,
     )
     info = info if len(info.scopes) else _with_inlined_rows(code, info)
-    if not may_have_texts(sections.lines):
+    if TEXT_COLUMN not in sections.lines.data:
         return info
     from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
 

@@ -20,7 +20,8 @@ EXTENDED_OPCODE = 0
 _PATH, _DIRECTORY_INDEX = int(Lnct.DW_LNCT_path), int(Lnct.DW_LNCT_directory_index)
 _MD5, _LLVM_SOURCE = int(Lnct.DW_LNCT_MD5), int(Lnct.DW_LNCT_LLVM_source)
 
-_SPELLED_SOURCE = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
+TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
+"""DW_LNCT_LLVM_source as tables spell it: where it stands nowhere in their section they have no texts of files."""
 
 
 class ProgramParameters(NamedTuple):
@@ -186,11 +187,6 @@ def file_entry_directory(cursor: Cursor) -> int:
     cursor.uleb()
     cursor.uleb()
     return directory
-
-
-def may_have_texts(section: DebugSection) -> bool:
-    """Whether the tables may have the texts of files: the number of that column stands somewhere in the section."""
-    return _SPELLED_SOURCE in section.data
 
 
 def file_details(section: DebugSection, strings: StringReader, header: LineHeader) -> list[FileDetails]:

@@ -53,8 +53,6 @@ DEBUG_SETS: Mapping[str, DebugSet] = {
     "NonSemantic.Shader.DebugInfo.200": DebugSet(numbers_are_ids=True, inlined_at_column=True),
 }
 """The sets that are read, by the name under which a module imports them."""
-SEPARATE_SUFFIX = ".dbg.spv"
-"""Slang's ``-separate-debug-info`` leaves the module with debug data in a file of the build identifier's name and this."""
 _DEBUG_INFO = re.compile(r"(.*\.)?DebugInfo(\.\d+)?", re.DOTALL)
 
 

@@ -80,10 +80,11 @@ def parsed_module(code: CodeObject) -> SpirvModule:
     return code.parsed if isinstance(code.parsed, SpirvModule) else SpirvModule(parse(code.data))
 
 
-def debug_module(code: CodeObject) -> SpirvModule:
-    """The module that has the debug data of a code object: itself, or the one that it was joined with. Raises Malformed."""
-    section = code.section(_SEPARATE)
-    return parsed_module(code) if section is None else SpirvModule(parse(section.data))
+def own_and_described(code: CodeObject) -> tuple[SpirvModule, SpirvModule]:
+    """The module behind a code object, and that which has its debug data: itself, or the one that it was joined with. Raises
+    Malformed."""
+    own, section = parsed_module(code), code.section(_SEPARATE)
+    return own, own if section is None else SpirvModule(parse(section.data))
 
 
 def with_debug(code: CodeObject, data: bytes) -> CodeObject:

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.debuginfo.spirv.scopes import ScopeBuilder, Segments
-from symd.model.code import CodeObject, DebugScheme
+from symd.model.code import SEPARATE_SUFFIX, CodeObject, DebugScheme
 from symd.model.columns import I64, U64
 from symd.model.debug_info import DebugInfo, LineRows, RowFlag, Scopes, TextSpans
-from symd.spirv.debug_sets import SEPARATE_SUFFIX
 from symd.spirv.functions import SpirvModule
 from symd.spirv.grammar import BLOCK_ENDS, Op
-from symd.spirv.module import code_numbers, debug_module, parsed_module
+from symd.spirv.module import code_numbers, own_and_described, parsed_module
 from symd.spirv.words import Words
 
 __all__ = ("read",)
@@ -34,9 +33,9 @@ def read(code: CodeObject) -> DebugInfo:
     instructions; whatever is wrong with debug operands only leaves out what they would have said."""
     if code.debug is DebugScheme.NONE and "build_id" in code.facts:
         return _debug_data_elsewhere(code)
-    own, described = parsed_module(code).words, debug_module(code)
+    own, described = own_and_described(code)
     info = _read(described)
-    return info if described.words is own else _moved(info, described.words, own)
+    return info if described is own else _moved(info, described.words, own.words)
 
 
 def _debug_data_elsewhere(code: CodeObject) -> DebugInfo:

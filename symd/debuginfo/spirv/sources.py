@@ -10,7 +10,7 @@ from symd.errors import Malformed
 from symd.model.code import CodeObject
 from symd.spirv.debug_sets import Debug
 from symd.spirv.grammar import Op
-from symd.spirv.module import debug_module
+from symd.spirv.module import own_and_described
 from symd.spirv.words import Words, text
 
 __all__ = ("MOST_REPEATED", "every_text", "source_texts")
@@ -35,7 +35,7 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 
 def every_text(code: CodeObject) -> Sequence[tuple[str, str]]:
     """The same, file by file, also where a module that was linked has several texts of one. Raises the same."""
-    words = debug_module(code).words
+    words = own_and_described(code)[1].words
     pieces: _Pieces = []
     _from_op_source(words, pieces)
     _from_debug_source(words, pieces)
