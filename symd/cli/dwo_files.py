@@ -1,5 +1,6 @@
 """The ``.dwo`` files and ``.dwp`` packages of a code object whose debug data its compiler split off: found as debuggers find
-them, and read with the object as one.
+them, and read with the object as one. So are SPIR-V modules with debug data, which are named after the identifier that they share
+with the module without.
 
 Source: DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir); LLVM looks for a package named after the object as well."""
 
@@ -13,17 +14,20 @@ from typing import TYPE_CHECKING
 from symd.budget import Budget
 from symd.cli.input import comes_to_an_end, read_input
 from symd.cli.left_out import AllowedFiles, is_below, say_left_out
+from symd.cli.output import complain
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import HashMismatch, NoDebugData, SymdError
-from symd.model.code import Vendor
+from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from symd.dwarf import Unit
+    from symd.model.code import CodeObject
 
 PACKAGE, SUFFIX = ".dwp", ".dwo"
+_APART = (PACKAGE, SUFFIX, SEPARATE_SUFFIX)
 
 
 def with_dwo_files(
@@ -62,7 +66,7 @@ def with_dwo_files(
 
 
 def _has_split_files(folder: Path) -> bool:
-    return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in (SUFFIX, PACKAGE))
+    return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in _APART)
 
 
 class _Search:
@@ -105,9 +109,30 @@ class _Search:
             codes = containers.unpack(data, self._limits).objects
         except SymdError:
             return data  # whoever reads it next says what is wrong with it
-        amd = (code for code in codes if code.vendor is Vendor.AMD)
-        found = {str(code.path): files for code in amd if (files := self._of_its_build(code.data))}
+        found = {str(code.path): files for code in codes if (files := self._files_of(code))}
         return with_dwo.joined(data, found) if found else data
+
+    def _files_of(self, code: CodeObject) -> list[bytes]:
+        if code.vendor is Vendor.AMD:
+            return self._of_its_build(code.data)
+        build_id = code.facts.get("build_id")
+        is_apart = code.kind is CodeKind.SPIRV and code.debug is DebugScheme.NONE and build_id is not None
+        return self._of_spirv(code.data, f"{build_id}{SEPARATE_SUFFIX}") if is_apart else []
+
+    def _of_spirv(self, code: bytes, name: str) -> list[bytes]:
+        """The module that has the debug data of this one; one of other code is told of and left alone."""
+        from symd.spirv.module import check_same_code  # noqa: PLC0415 - the grammar's tables are slow to import
+
+        self._named.append(name)
+        for path in (each / name for each in self.folders if comes_to_an_end(each / name)):
+            try:
+                check_same_code(code, self._content(path))
+            except SymdError as error:
+                complain(f"answered without a debug file: {error.prefix_where(str(path))}")
+                continue
+            self._paths.add(path)
+            return [self._content(path)]
+        return []
 
     def _of_its_build(self, code: bytes) -> list[bytes]:
         """The files of one code object among several: a package may be another's."""

@@ -20,6 +20,8 @@ from symd.cli.module_name import chosen_module
 from symd.cli.output import printable
 from symd.cli.progress import working
 from symd.config import Limits
+from symd.containers import with_dwo
+from symd.containers.khronos import spirv
 from symd.disasm import disassemble
 from symd.engine import Engine
 from symd.errors import InvalidInput, ObjectNotFound, StoreUnavailable, SymdError
@@ -51,8 +53,8 @@ def open_module(
     file: str, server: str | None, limits: Limits, debug: str | None = None, only: str | None = None
 ) -> Iterator[OpenModule]:
     """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug`` is
-    where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, or a folder of
-    these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
+    where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, a SPIR-V module with
+    the same code, or a folder of these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
     is read here nothing else is decoded."""
     with hints_name(file), open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
@@ -138,13 +140,23 @@ def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
     return dwo.with_dwo(code, [apart], budget)
 
 
+def _with_debug_module(code: bytes, apart: bytes) -> bytes:
+    from symd.spirv.module import check_same_code  # noqa: PLC0415 - the grammar's tables are slow to import
+
+    check_same_code(code, apart)
+    return with_dwo.joined(code, {"": [apart]})
+
+
 def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
     """The SHA-256 of the module that a code object and its debug file make together; the symbolizer has it then."""
     apart = read_input(debug, limits)
     try:
         code = symbolizer.object_data(digest, "")
         budget = Budget(limits, len(code) + len(apart))
-        whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
+        if spirv.claims(code):
+            whole = _with_debug_module(code, apart)
+        else:
+            whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
     except ObjectNotFound:
         hint = "symd extract FILE DIR writes them as files of their own"
         raise InvalidInput(

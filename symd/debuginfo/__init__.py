@@ -3,7 +3,7 @@ has. Addresses leave this room as (section, offset)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,8 +23,9 @@ from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
+from symd.dwarf.line_header import TEXT_COLUMN
 from symd.errors import SymdError
-from symd.model.code import CodeObject, DebugScheme
+from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes, TextSpans
 
@@ -44,12 +45,12 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
 
 
 def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
-    if code.debug is DebugScheme.NONE:
+    if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
         return DebugInfo(LineRows.empty(), Scopes.empty())
-    if code.debug is DebugScheme.SPIRV:
-        from symd.debuginfo.spirv import lines as spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
+    if code.kind is CodeKind.SPIRV:
+        from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
-        return spirv_lines.read(code)
+        return _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
     layout = assign(code)
     sections = relocated(code, layout, budget)
     found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits)
@@ -155,7 +156,29 @@ def _decoded(
         stray_ranges(code, sections, units, scopes).spans(layout),
         folded.doubted,
     )
-    return info if len(info.scopes) else _with_inlined_rows(code, info)
+    info = info if len(info.scopes) else _with_inlined_rows(code, info)
+    if TEXT_COLUMN not in sections.lines.data:
+        return info
+    from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
+
+    return _doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
+
+
+def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tuple[str, str]]]) -> DebugInfo:
+    """What was decoded, with the rows doubted that lie outside of the texts that the code object carries of their files, where those
+    can be read."""
+    try:
+        texts = read_texts()
+    except SymdError:
+        return info
+    if not texts:
+        return info
+    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - likewise
+
+    outside, notes = outside_of_texts(info.rows, info.files, texts)
+    both = info.doubted, outside
+    doubted = TextSpans(*(np.concatenate([getattr(each, name) for each in both]) for name in TextSpans._fields))
+    return replace(info, doubted=doubted, warnings=(*info.warnings, *notes))
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:

@@ -25,7 +25,7 @@ from symd.dwarf.columns import LineColumns, ScopeColumns
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.die_split import DieColumns
 from symd.dwarf.forms import Widths
-from symd.dwarf.line_header import LineHeader, read_headers
+from symd.dwarf.line_header import TEXT_COLUMN, LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import RowTable
@@ -94,7 +94,8 @@ class SmallObjects:
     def take(self, sections: DebugSections) -> bool:
         """Whether an object can be decoded with others; it is one of these then. Raises what ``read_units`` and ``read_lines``
         raise."""
-        found = None if sections.info.split or not _usual(sections) else self._small(sections)
+        is_plain = not sections.info.split and _usual(sections) and TEXT_COLUMN not in sections.lines.data
+        found = self._small(sections) if is_plain else None
         if found is not None:
             self._objects.append(found)
         return found is not None

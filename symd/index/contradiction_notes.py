@@ -18,7 +18,7 @@ from symd.model.summaries import ModuleSummary
 MAX_PLACES = 4
 """So many places a note names."""
 _TORN = "functions contradict each other: code of one lies in the range of another"
-_ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions"
+_ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions or with none of their source"
 
 
 def noted(

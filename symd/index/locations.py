@@ -363,7 +363,9 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     old = np.searchsorted(areas.begin, cuts, side="right") - 1
     at = np.searchsorted(cuts, found.piece)
     scope, owner, group = (column[old].astype(np.int64) for column in (areas.scope, areas.owner, areas.group))
-    scope[at], owner[at] = found.scope, found.scope + 1
+    symbol_holds = (found.scope < 0) & ~areas.machine_code[old[at]]  # functions of SPIR-V do not overlap
+    owner[at] = np.where(symbol_holds, owner[at], found.scope + 1)
+    scope[at] = found.scope
     group[at] = int(group.max()) + 1 + np.arange(len(at))
     cut = _Areas(
         begin=cuts,

@@ -150,7 +150,10 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
     kernels = _named_ranges([item.code.kernels for item in objects], texts, sections, strings)
     names = _StringTables([debug.names for debug in debugs], strings)
     symbols = _named_ranges(
-        [item.code.functions if item.debug is not None else () for item in objects], texts, sections, strings
+        [item.code.functions if item.debug is not None or item.code.is_compiler_input else () for item in objects],
+        texts,
+        sections,
+        strings,
     )
     every = [debug.scopes for debug in debugs]
     first_scope = _firsts([len(scopes) for scopes in every])

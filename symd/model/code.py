@@ -32,6 +32,10 @@ class CodeKind(StrEnum):
     SPIRV = "spirv"
 
 
+SEPARATE_SUFFIX = ".dbg.spv"
+"""Slang's ``-separate-debug-info`` leaves the SPIR-V with debug data in a file of the build identifier's name and this."""
+
+
 class DebugScheme(StrEnum):
     """Which debug data a code object carries. The values stand in answers (``info --json``)."""
 

@@ -121,7 +121,7 @@ class DebugInfo:
     """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the code
     whose functions and inlined calls are described in files that are not here; ``strays`` is code that something in a
     function says is its own although the function's ranges do not hold it; ``doubted`` is code of which line tables say several things, none of
-    which is known to hold."""
+    which is known to hold, or a line that the source does not have."""
 
     rows: LineRows
     scopes: Scopes

@@ -325,7 +325,7 @@ def test_every_reason_has_a_meaning_and_all_but_the_sure_ones_an_advice(here: To
     [
         ("amdgpu/bin/v4-gfx900-nodebug.co", "shade+0x40", "NO_DEBUG_INFO", "hipcc"),
         ("cuda/bin/saxpy.sm_90.none.cubin", "scale+0x10", "NO_DEBUG_INFO", "-lineinfo"),
-        ("spirv/bin/inline.O2.none.spv", "0x200", "NO_DEBUG_INFO", "-gVS"),
+        ("spirv/bin/inline.O2.none.spv", "0x200", "NO_DEBUG_INFO", "clang -g"),
         ("kernels/bin/vadd/dg2-opt.dbg", "vad+0", "UNKNOWN_KERNEL", "vadd"),
         ("kernels/bin/vadd/dg2-opt.dbg", "0xfffffff0", "OUTSIDE_TEXT", "KERNEL+OFFSET"),
     ],
