@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from symd.child.launcher import BEGUN
+from symd.private_files import OTHERS
 
 _LAUNCHER: Final = Path(__file__).resolve().with_name("launcher.py")
 _ANSWER_BYTES: Final = 1 << 12
@@ -51,7 +52,7 @@ def start(
     **options: Any,
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` with exactly this environment in a session and process group of its own, held to the kernel's limits from its first
-    instruction. ``pass_fds`` and ``options`` are Popen's.
+    instruction; what it makes nobody else may open. ``pass_fds`` and ``options`` are Popen's.
 
     Raises OSError when it cannot be started, or cannot be limited.
     """
@@ -64,6 +65,7 @@ def start(
             process = subprocess.Popen(
                 [*launcher, *command],
                 start_new_session=True,
+                umask=OTHERS,
                 env=interpreter_environment(),
                 pass_fds=(*pass_fds, its.fileno()),
                 **options,

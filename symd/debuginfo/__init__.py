@@ -38,7 +38,7 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
     one for itself."""
-    debug = _read(code, limits, budget or DebugBudget(limits, len(code.data)))
+    debug = _read(code, limits, budget or DebugBudget.of(code, limits))
     check_depth(debug.scopes, limits)
     return debug
 
@@ -51,8 +51,8 @@ def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
 
         return spirv_lines.read(code)
     layout = assign(code)
-    sections = relocated(code, layout)
-    found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits, budget)
+    sections = relocated(code, layout, budget)
+    found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits)
     for section in code.sections:
         if section.name.startswith(".debug_"):
             section.forget()  # half of a file with debug data
@@ -105,14 +105,14 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
     if not code.debug.has_units or code.kernel_named_by_debug_data:
         return None
     layout = assign(code)
-    sections = relocated(code, layout)
+    sections = relocated(code, layout, DebugBudget.of(code, limits))
     units = dwarf.read_units(sections, limits)
     if any(unit.dwo_id is not None for unit in units.units):
         return None
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
     if chosen is None:
         return None
-    debug = _decoded(code, layout, sections, chosen.units, limits, DebugBudget(limits, len(code.data)))
+    debug = _decoded(code, layout, sections, chosen.units, limits)
     if debug.rows.context is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
@@ -138,11 +138,9 @@ def _decoded(
     sections: DebugSections,
     units: Units,
     limits: Limits,
-    budget: DebugBudget,
 ) -> DebugInfo:
-    budget.count_headers(len(units.units), sections.info.name)
-    lines = dwarf.read_lines(sections, units, limits, budget)
-    scopes = dwarf.read_scopes(sections, lines, units, budget)
+    lines = dwarf.read_lines(sections, units, limits)
+    scopes = dwarf.read_scopes(sections, lines, units)
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     functions = function_lines(scopes)
     folded = find_folded(sections, lines, scopes, units, functions, layout)

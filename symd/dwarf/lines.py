@@ -27,14 +27,17 @@ from symd.model.columns import U32, U64
 _GROUP_BYTES = 256 << 10
 """Bytes of programs that are run together: what is made of them fits the caches."""
 _INTERPRETED_BYTES = 500
-"""Programs of the same parameters that are together this short run faster one instruction at a time."""
+"""Programs of the same parameters that are together this short run faster one instruction at a time, of which each is a step."""
+_BYTES_A_STEP = 4
+"""Bytes of programs that are as much work as a step where they are run together."""
+_GROUP_STEPS = 1000
+"""What that takes besides, however few they are."""
 
 
 def read_lines(
     sections: DebugSections,
     units: Units | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    budget: DebugBudget | None = None,
 ) -> LineColumns:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
@@ -45,8 +48,9 @@ def read_lines(
     A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
     out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
     are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow, or have
-    more rows than ``budget`` has left (any number where there is none).
+    more rows or instructions than ``sections.budget`` has left.
     """
+    budget = sections.budget
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
@@ -95,10 +99,13 @@ def _parts(
     for group in _groups(headers):
         size = sum(headers[number].end - headers[number].program for number in group)
         done += size
-        if budget is not None and size > _GROUP_BYTES:
-            budget.check(_most_rows(section, headers[group[0]]), section.name)
+        together = line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES
+        if budget is not None:
+            budget.spend(_GROUP_STEPS + size // _BYTES_A_STEP if together else size, section.name)
+            if size > _GROUP_BYTES:
+                budget.check(_most_rows(section, headers[group[0]]), section.name)
         share = done / total if total else 1
-        if line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES:
+        if together:
             yield rows.add(line_program.run(section, [headers[number] for number in group]), group, share)
         else:
             from symd.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it

@@ -46,8 +46,9 @@ _HEX = r"0x([0-9a-fA-F]{1,16})(?![0-9a-zA-Z_])"
 _URI = re.compile(r"code object: ((?:file|memory)://\S+)")
 _LOADED = re.compile(rf"loaded at: \[{_HEX}-{_HEX}\]")
 _WAVE = re.compile(rf"\bwave_\d+: pc={_HEX}")
-_GDB = re.compile(r"\b0x[0-9a-fA-F]{1,16} <([^\s<+][^+]*?)(?:\+(\d{1,19}))?>(?=[\s:,.)]|$)")
-"""gdb writes the function and a decimal offset behind an address."""
+_GDB_ADDRESS = r"\b0x[0-9a-fA-F]{1,16} <"
+_GDB = re.compile(rf"{_GDB_ADDRESS}([^\s<+](?:(?!{_GDB_ADDRESS})[^+])*?)(?:\+(\d{{1,19}}))?>(?=[\s:,.)]|$)")
+"""gdb writes the function and a decimal offset behind an address; up to the next one, so that each is looked at once."""
 _CLONE = r"(?:\[clone [^\]]*\] )?"
 _SANITIZER = re.compile(rf"\b(?:at|in|Device Frame:) ?{_CLONE}([A-Za-z_$~][^+]*?)(?:\+|:){_HEX}")
 _OLD_AT = re.compile(rf"\bat {_HEX} in (\S.*)$")

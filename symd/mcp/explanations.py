@@ -46,7 +46,10 @@ _ADVICE: dict[Reason, tuple[str, ...]] = {
         "Check what the number counts from: an object address, a kernel's first byte (KERNEL+OFFSET) or a section's ((SECTION)+OFFSET).",
         "A device address first has to lose the address that the module was loaded at; symd symbolize --context does that.",
     ),
-    Reason.DEBUG_DATA_ELSEWHERE: ("Give the .dwo file, the .dwp package or their folder with --debug.",),
+    Reason.DEBUG_DATA_ELSEWHERE: (
+        "Give the .dwo file, the .dwp package or their folder with --debug.",
+        "symd mcp finds them beside the module and where it was compiled, if they lie below a --source-root.",
+    ),
     Reason.AMBIGUOUS: ("Ask again by kernel or section, or name the code object.",),
     Reason.UNKNOWN_KERNEL: ("The tool names, with the pattern '*', lists what there is.",),
     Reason.UNKNOWN_MODULE: ("Add the module, or ask the daemon that has it.",),

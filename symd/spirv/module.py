@@ -36,11 +36,18 @@ _LANGUAGES = (
     "Rust",
 )  # fmt: skip
 
+_WORD_BYTES = 4
+"""Each word is a step: an instruction that says nothing has one."""
+_FUNCTION_STEPS = 8
+"""What a function takes besides."""
+
 
 def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
     """Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
+    budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
     try:
         parsed = SpirvModule(parse(data))
+        budget.spend(_FUNCTION_STEPS * len(parsed.words.where(Op.Function)), name or "SPIR-V")
     except SymdError as error:
         raise error.prefix_where(name) if name else error from None
     words, functions, points = parsed.words, parsed.functions, parsed.entries

@@ -116,3 +116,49 @@ def test_a_name_that_no_index_of_the_server_takes_is_refused(store: SharedStore)
         with pytest.raises(BadQuery, match="a name is longer than"):
             store.aliases.add([Alias("build-id", "".join(chr(0x10000 + each * 641 % 60000) for each in range(1024)), digest)])  # fmt: skip
         store.aliases.add([Alias("build-id", "k" * 1024, digest)])
+
+
+IMPOSSIBLE = {
+    "a negative size": "UPDATE modules SET size = -1 WHERE sha256 = %s",
+    "a size that no file has": "UPDATE modules SET size = 1152921504606846976 WHERE sha256 = %s",
+    "a time that is no number": "UPDATE modules SET added = 'NaN' WHERE sha256 = %s",
+    "a time before all times": "UPDATE modules SET added = '-Infinity' WHERE sha256 = %s",
+}
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
+def test_a_row_with_an_impossible_value_is_lost_alone(
+    store: SharedStore, open_shared: Callable[..., SharedStore], database: str, change: str
+) -> None:
+    data = OBJECT.read_bytes()
+    with store, Engine(store) as engine:
+        good, bad, last = (engine.add(data + b"\0" * at).sha256 for at in range(3))
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(change, (bad,))  # type: ignore[arg-type]
+    with open_shared(Limits()) as opened, Engine(opened) as engine:
+        engine.resume()
+        assert [record.sha256 for record in engine.modules()] == [good, last]
+        with pytest.raises(DataLoss, match=bad):
+            engine.record(bad)
+        assert engine.missing([good, bad, last]) == [bad]
+        assert engine.store.collect(VERSION) is not None
+        assert engine.object_data(good, "") == engine.object_data(last, "")[: len(data)]
+        assert engine.add(data + b"\0").sha256 == bad
+        assert engine.record(bad).size == len(data) + 1
+        assert engine.missing([bad]) == []
+
+
+def test_a_row_whose_name_is_no_digest_is_left_out(
+    store: SharedStore, open_shared: Callable[..., SharedStore], database: str
+) -> None:
+    with store, Engine(store) as engine:
+        good = engine.add(OBJECT.read_bytes()).sha256
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO modules (sha256, size, format, label, added, used) VALUES ('../../etc', 1, '', '', 0, 0)"
+        )
+    with open_shared(Limits()) as opened, Engine(opened) as engine:
+        engine.resume()
+        assert [record.sha256 for record in engine.modules()] == [good]
+        assert engine.store.collect(VERSION) is not None
+        assert engine.missing([good]) == []
