@@ -344,10 +344,19 @@ def test_memory_that_is_refused_is_named(pool: Pool) -> None:
     assert ask(pool, b"again") == b"again"
 
 
-def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path) -> None:
+def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = ask(pool, b"pid")
     assert isinstance(first, bytes)
     mark = tmp_path / "reached"
+
+    class WhenReached(threading.Timer):
+        def run(self) -> None:
+            while not mark.exists() and not self.finished.wait(0.01):
+                pass
+            self.interval = 0
+            super().run()
+
+    monkeypatch.setattr(threading, "Timer", WhenReached)
     assert ask(pool, b"hang " + bytes(mark), ProcessLimits(1.0, 1 << 30, 1)) == Ending(-signal.SIGKILL, Limit.SECONDS)
     assert mark.exists()
     assert gone(int(first))

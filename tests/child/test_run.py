@@ -94,9 +94,12 @@ def test_a_signal_without_a_name_has_its_number() -> None:
     assert signal_name(40) == "signal 40"
 
 
-def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path: Path) -> None:
-    program = f"import os\nif pid := os.fork(): open('pid', 'w').write(str(pid)); os.write(1, b'so far')\n{FOREVER}"
-    ended = python(program, ProcessLimits(2.0, PROCESS_LIMITS.memory, MIB))
+def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path: Path, time_is_up_with) -> None:
+    hangs = "open('pid', 'w').write(str(pid)); os.write(1, b'so far'); open('hangs', 'w')"
+    time_is_up_with(tmp_path / "hangs")
+    ended = python(
+        f"import os\nif pid := os.fork(): {hangs}\n{FOREVER}", ProcessLimits(0.1, PROCESS_LIMITS.memory, MIB)
+    )
     assert ended.ending == Ending(-signal.SIGKILL, Limit.SECONDS)
     assert ended.ending.signal == "", "that it died of our signal is no news"
     assert ended.answer == b"so far"
