@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -104,7 +105,8 @@ def test_a_module_that_is_not_there_is_told_at_the_start(run: Run, tmp_path: Pat
 )
 @pytest.mark.parametrize("rooted", [True, False])
 def test_names_inside_a_module_open_nothing_else(place: Path, folder: bytes, name: bytes, rooted: bool) -> None:
-    """Beside the module, above the root, and by an absolute path. By default the working directory is no root."""
+    """Beside the module, above the root, and by an absolute path. By default the working directory is no root. The module has the sum of what it
+    names, as a hostile one has none, so that this is not in the way."""
     require("llvm-objdump")
     src = place / "src"
     for path in (src / ".env", place / ".env", src / "src", src / "x"):
@@ -115,7 +117,10 @@ def test_names_inside_a_module_open_nothing_else(place: Path, folder: bytes, nam
             (path / ".env").write_text(f"{TEXT}\n" * 40)
     data = SHADE.read_bytes()
     data = data.replace(b"/src\0", folder.ljust(4, b"\0") + b"\0").replace(b"shade.cl\0", name.ljust(8, b"\0") + b"\0")
-    (src / "shade.co").write_bytes(data)
+    compiled = (ROOT / "samples" / "amdgpu" / "src" / "shade.cl").read_bytes()
+    wanted = Path("/etc/passwd").read_bytes() if name == b"passwd" else f"{TEXT}\n".encode() * 40
+    assert _sum(compiled) in data
+    (src / "shade.co").write_bytes(data.replace(_sum(compiled), _sum(wanted)))
     options = ["--source-root", ".", "--map", f"/srv={src}"] if rooted else ["shade.co"]
     [told] = asked([("listing", {"file": "shade.co", "kernel": "shade"})], *options, cwd=src)
     [listed] = told["objects"]
@@ -123,6 +128,10 @@ def test_names_inside_a_module_open_nothing_else(place: Path, folder: bytes, nam
         each.get("line", "").endswith(name.decode().rpartition("/")[2] + ":13") for each in listed["instructions"]
     )
     assert listed["source"] == {}
+
+
+def _sum(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
 
 
 def test_sources_below_the_root_are_still_read(place: Path) -> None:
