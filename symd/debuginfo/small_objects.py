@@ -140,7 +140,7 @@ class _Batch:
 def _gathered(part: Sequence[_Waiting], limits: Limits) -> SmallObjects:
     found = SmallObjects(limits)
     for each in part:
-        found.take(each.sections)
+        found.take(each.sections._replace(budget=None))  # its units are counted already
     return found
 
 

@@ -117,7 +117,7 @@ _KINDS: tuple[Kind, ...] = (
     NUMBER, TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER), ANY_NUMBER, NUMBER, optional(TEXT), optional(TEXT), _SECTION, ANY_NUMBER
 )  # fmt: skip
 """Of a ``Row``'s values."""
-_FEW = frozenset({"module", "object", "path", "kernel", "section"})
+_SHARED = frozenset({"module", "object", "path", "kernel", "section"})
 """Those that many rows share: each value is looked at once."""
 _ADDRESS = Row._fields.index("address")
 
@@ -329,7 +329,7 @@ def _place(row: Row) -> Query:
 def _checked(found: Sequence[tuple[Any, ...]]) -> list[Row]:
     """Rows whose values have the types of a ``Row``'s; looked at by column, for there may be many. Raises ``WrongValue``."""
     for name, kind, values in zip(Row._fields, _KINDS, zip(*found, strict=True), strict=False):
-        if not all(map(kind.takes, set(values) if name in _FEW else values)):
+        if not all(map(kind.takes, set(values) if name in _SHARED else values)):
             raise WrongValue(f"a load or segment has another {name} than could be told")
     return list(map(Row._make, found))
 
