@@ -80,6 +80,7 @@ class _Batch:
 
     def __init__(self, limits: Limits, budget: DebugBudget) -> None:
         self._limits, self._gathered, self._budget = limits, SmallObjects(limits), budget
+        self._looked = budget.trial()  # what is decoded, alone or with others, is counted then
         self._codes: list[tuple[CodeObject, bool]] = []
         self._waiting: list[_Waiting] = []
         self._debug_bytes = self._bytes = 0
@@ -102,7 +103,7 @@ class _Batch:
             return False
         try:
             layout = assign(code)
-            sections = relocated(code, layout, self._budget)
+            sections = relocated(code, layout, self._looked)
             taken = self._gathered.take(sections)
         except SymdError:  # ``alone`` raises the same
             return False

@@ -16,6 +16,7 @@ from symd.model.addresses import ByKernel
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.store import ModuleStore, Store
 from symd.store import catalogue as schema
+from symd.store import connection as connections
 from symd.store.copying import copy
 from symd.store.module_log import Position
 from tests.store.conftest import Opened
@@ -149,11 +150,12 @@ def test_what_is_no_position_is_refused(text: str) -> None:
 def test_an_entry_that_symd_did_not_write_is_left_out_alone(
     store: ModuleStore, caplog: pytest.LogCaptureFixture
 ) -> None:
+    connections._told.clear()  # a row is told of once
     begin = store.module_log.end()
     with store._catalogue.writing() as connection:
         connection.execute("INSERT INTO changes (kind, sha256) VALUES ('eaten', ?)", (MODULE,))
-    added = store.put(b"later")
-    assert [entry.digest for entry in store.module_log.after(begin, 10)] == [added]
+    store.context_log.record(store.context_log.add(Context(process=1)), [placed(10, "a")])
+    assert [kind for kind, *_ in told(store, begin)] == ["loaded"]
     assert "eaten" in caplog.text
 
 
