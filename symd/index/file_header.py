@@ -19,9 +19,8 @@ so have those of one unit, and those of small objects, and code of which nobody 
 among their data alone are not remembered as refused any more; 16, core dumps of CUDA programs have device addresses also where they have
 both images of a module, and no functions that were not loaded; 17, programs with fat binaries among their data alone are not remembered as
 refused any more, and facts and notes have bounds; 18, a DebugNoLine of SPIR-V ends an OpLine too, and where no scope is
-in force lines of other functions are nobody's; rows outside of the text that is carried of their source are CONTRADICTORY,
-and those that are stretched over functions without debug data end before these; targets of zebins that name a product configuration alone,
-and SPIR-V modules whose debug data is apart."""
+in force lines of other functions are nobody's; rows outside of the text that is carried of their source are CONTRADICTORY;
+targets of zebins that name a product configuration alone, and SPIR-V modules whose debug data is apart."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

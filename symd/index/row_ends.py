@@ -1,5 +1,5 @@
-"""Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function, or over functions
-of which the debug data says nothing. So a row that begins in a function is taken to end where the function's symbol ends."""
+"""Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a row that
+begins in a function is taken to end where the function's symbol ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symd.index.module_tables import ModuleTables, NamedRanges, ScopeRanges
 
 def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple[Column, Column]:
     """The rows' text positions [start, stop). A row that goes on after the end of the function symbol in which it begins is
-    cut there, provided that no scope has any code in the part cut off, and that symbols have none of it, or all."""
+    cut there, provided that no symbol and no scope has any code in the part cut off."""
     if not len(module.symbols.start) or not len(start):
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
@@ -19,8 +19,8 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     over = end < stop
     over &= end > start
     at = np.flatnonzero(over)
-    at = at[scopes.leaves_free(end[at], stop[at])]
-    at = at[symbols.leaves_free(end[at], stop[at]) | symbols.fills(end[at], stop[at])]
+    unclaimed = [cover.leaves_free(end[at], stop[at]) for cover in (symbols, scopes)]
+    at = at[unclaimed[0] & unclaimed[1]]
     cut = stop.copy()
     cut[at] = end[at]
     return start, cut
@@ -47,13 +47,3 @@ class _Cover:
         before = np.searchsorted(self.first, stop, side="left")
         free: Column = self.reach[before] <= start
         return free
-
-    def fills(self, start: Column, stop: Column) -> Column:
-        """Whether ranges begin and end with [start, stop), and hold all of it."""
-        gaps = np.append(0, np.cumsum(self.first > self.reach[:-1]))
-        begin, end = (np.searchsorted(self.first, each, side="left") for each in (start, stop))
-        full = np.append(self.first, self.first.dtype.type(0))[begin] == start
-        full &= (begin < end) & (self.reach[end] == stop)
-        full &= gaps[end] == gaps[np.minimum(begin + 1, len(self.first))]
-        found: Column = full
-        return found

@@ -33,7 +33,11 @@ from tests.agreement.source_text import (
 )
 
 EVERY = [(room, name) for room in ROOMS for name in sample_names(room)]
-SOUND = [(room, name) for room, name in EVERY if room != "kernels" or name.endswith(".spv")]
+UNSOUND = {("spirv", "outranked.spv")}
+"""Written by hand: its lines are not those of the text that it carries."""
+SOUND = [
+    (room, name) for room, name in EVERY if (room != "kernels" or name.endswith(".spv")) and (room, name) not in UNSOUND
+]
 RAYCAST = ("kernels", "raycast/dg2-opt.dbg")
 FILE = "/tmp/symd-opencl/raycast.cl"
 

@@ -228,27 +228,6 @@ def test_past_the_end_of_a_function_nobody_has_the_code_of_a_kernel(kernel: int)
     assert said(found, 0x80) == (("CONTRADICTORY", []) if kernel == 0x100 else ("EXACT", [(None, 21)]))
 
 
-@pytest.mark.parametrize(
-    ("behind", "answered"),
-    [
-        ([("fence", 0x80, 0x40)], ("NO_LINE", [("fence", 0)])),
-        ([("fence", 0x80, 0x20), ("pause", 0xA0, 0x20)], ("NO_LINE", [("fence", 0)])),
-        ([("fence", 0x80, 0x30)], ("CONTRADICTORY", [])),
-        ([("fence", 0x88, 0x38)], ("CONTRADICTORY", [])),
-        ([("fence", 0x80, 0x10), ("pause", 0xA0, 0x20)], ("CONTRADICTORY", [])),
-    ],
-    ids=["one", "two", "that ends before the row", "that begins behind the function", "with a gap between"],
-)
-def test_functions_without_debug_data_that_fill_what_a_row_is_stretched_over_have_no_line(
-    behind: list[tuple[str, int, int]], answered: tuple[str, list[tuple[str | None, int]]]
-) -> None:
-    """Intel's compiler puts functions of its own behind a kernel; their symbols say where."""
-    rows, scopes = [(0, 21, S), (0xC0, 0, E)], [Scope("outer", 0, 0x80, lines=OUTER)]
-    found = index(Object(rows=rows, scopes=scopes, symbols=[("outer", 0, 0x80), *behind]))
-    assert said(found, 0x7F) == ("EXACT", [("outer", 21)])
-    assert said(found, 0x8C) == answered
-
-
 def torn(rows: Sequence[tuple[int, int, int]]) -> Index:
     """outer ends at 0x20, other has the rest, and inner, inlined into outer, lies in it."""
     scopes = [
