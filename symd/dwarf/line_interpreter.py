@@ -197,7 +197,7 @@ def run(section: DebugSection, header: LineHeader) -> ProgramRows:
     rows = every[: machine.ends[-1] if machine.ends else 0]
     unfinished = (0,) if len(rows) < len(every) else ()
     columns = rows.T.copy()
-    inlined = bool(columns[5].any() or columns[6].any())
+    inlined = bool((columns[4] & np.uint64(NAMED)).any())
     return ProgramRows(
         address=columns[0],
         file=columns[1].astype(np.uint32),

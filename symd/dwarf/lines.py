@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import line_program
-from symd.dwarf.bulk_read import Positions, spread
+from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, first_rows, look_up_files
+from symd.dwarf.constants import Lne
 from symd.dwarf.line_header import LineHeader, ProgramParameters, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import ProgramGroup, RowTable

@@ -53,11 +53,14 @@ def resolved(
     own_name = written_name if base is written_base else _interned(names, strings, lines.table_of_row, name, site, base)
     own_name = np.where(site != 0, own_name, 0).astype(np.uint32)
     inlined = np.flatnonzero(site)
-    place = np.unique(lines.file[inlined].astype(np.uint64) << np.uint64(32) | lines.line[inlined], return_inverse=True)[1]
+    place = np.unique(
+        lines.file[inlined].astype(np.uint64) << np.uint64(32) | lines.line[inlined], return_inverse=True
+    )[1]
     call = np.unique(sequence[inlined].astype(np.uint64) << np.uint64(32) | context[inlined], return_inverse=True)[1]
     own_name[inlined] = _told_apart(own_name[inlined], is_named[inlined], place, call, names.all())
     doubt |= np.where((own_name != written_name) & (site != 0), np.uint8(Doubt.NAME), np.uint8(0))
-    return RowCalls(site, own_name, written_site, written_name, doubt), names.all()
+    said = np.maximum.accumulate(np.where(is_written, np.arange(len(lines)), 0))  # what is not written is told by the row before
+    return RowCalls(site, own_name, written_site[said], written_name[said], doubt), names.all()
 
 
 def _numbered(context: U64, sequence: I64, first: Positions, counts: Mask) -> U32:
@@ -114,7 +117,9 @@ def _bases(strings: StringReader, table: U32, name: U64, context: U64, written: 
     """Where the names of each table count from, -1 where nobody knows. Where several tables have names and all bases are 0, that of each is the end of the
     strings of the one before. A base is wrong where a name would begin inside a string."""
     inlined = np.flatnonzero(context)
-    keys = np.unique(table[inlined].astype(np.uint64) << np.uint64(32) | np.minimum(name[inlined], np.uint64(0xFFFFFFFF)))
+    keys = np.unique(
+        table[inlined].astype(np.uint64) << np.uint64(32) | np.minimum(name[inlined], np.uint64(0xFFFFFFFF))
+    )
     offsets: dict[int, list[int]] = defaultdict(list)
     for key in keys.tolist():
         offsets[key >> 32].append(key & 0xFFFFFFFF)
@@ -156,10 +161,18 @@ def _told_apart(name: U32, is_named: Mask, place: I64, call: I64, names: Sequenc
     distinct, number = np.unique(
         np.stack([place[unnamed], call[unnamed], name[unnamed].astype(np.int64)], axis=1), axis=0, return_inverse=True
     )
-    told = np.array([
-        _told(int(one_name), at_call.get((one_place, one_call)) or anywhere.get(one_place), of_call[one_call] if one_call in several else (), families)
-        for one_place, one_call, one_name in distinct.tolist()
-    ], np.uint32)
+    told = np.array(
+        [
+            _told(
+                int(one_name),
+                at_call.get((one_place, one_call)) or anywhere.get(one_place),
+                of_call[one_call] if one_call in several else (),
+                families,
+            )
+            for one_place, one_call, one_name in distinct.tolist()
+        ],
+        np.uint32,
+    )
     if len(told):
         found[unnamed] = told[number.reshape(-1)]
     return found
@@ -194,6 +207,8 @@ class _Families:
         return self._known[name]
 
 
+_LONGEST_NUMBER = 9
+"""Digits: no name is as long as such a number."""
 _TOKEN = re.compile(r"(\d+)|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
 
 
@@ -204,11 +219,13 @@ def without_template_arguments(name: str) -> str:
     kept, at, depth, arguments = ["_Z"], 2, 0, 0
     while at < len(name):
         token = _TOKEN.match(name, at)
-        assert token is not None
+        if token is None:
+            return name
         text, at = token[0], token.end()
         if token[1] or token[2]:
-            text += name[at : at + int(token[1] or token[2])]
-            at += int(token[1] or token[2])
+            length = int((token[1] or token[2])[:_LONGEST_NUMBER])
+            text += name[at : at + length]
+            at += length
         if text[0] == "L" and not name.startswith("_Z", at - len(text) + 1):
             at = name.find("E", at) + 1 or len(name)  # a literal's value
             continue

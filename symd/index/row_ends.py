@@ -1,5 +1,6 @@
 """Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a row that
-begins in a function is taken to end where the function's symbol ends."""
+begins in a function is taken to end where the function's symbol ends. Nor does it say anything of a function that begins later, inside
+the symbol in which it begins: NVIDIA's assembler puts its own functions (division, square root) behind a kernel, in the kernel's symbol, without rows."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     if not len(module.symbols.start) or not len(start):
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
+    stop = _up_to_next_symbol(start, stop, symbols, scopes)
     end = symbols.end_at(start)
     over = end < stop
     over &= end > start
@@ -24,6 +26,20 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     cut = stop.copy()
     cut[at] = end[at]
     return start, cut
+
+
+def _up_to_next_symbol(start: Column, stop: Column, symbols: _Cover, scopes: _Cover) -> Column:
+    """Where rows end that would reach over a function symbol which begins after them; where a scope has any code from there on, it decides."""
+    begins = symbols.first
+    at = np.searchsorted(begins, start, side="right")
+    following = np.append(begins, begins.dtype.type(0))[at]
+    over = np.flatnonzero((at < len(begins)) & (following < stop))
+    over = over[scopes.leaves_free(following[over], stop[over])]
+    if not len(over):
+        return stop
+    cut = stop.copy()
+    cut[over] = following[over]
+    return cut
 
 
 class _Cover:
