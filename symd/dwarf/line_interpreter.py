@@ -64,12 +64,14 @@ class _Machine:
 
     def emit(self, flags: int = 0) -> None:
         s = self.state
-        flags |= s.flags | (_IS_STMT if s.is_stmt else 0)
-        flags |= NAMED if s.is_called else 0
+        flags |= (_IS_STMT if s.is_stmt else 0) | (NAMED if s.is_called else 0)
+        if not flags & _IMPLIED:  # the other flags are those of the next row that is written
+            flags |= s.flags
+            s.flags = 0
         self.rows.extend(
             (s.address & _U64, min(s.file, _U32), s.line & _U32, min(s.column, _U32), flags, s.context, s.name)
         )
-        s.flags, s.is_called, s.is_fresh = 0, False, False
+        s.is_called = s.is_fresh = False
 
     def step(self) -> None:
         parameters = self.header.parameters

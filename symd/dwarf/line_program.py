@@ -167,6 +167,16 @@ class _Code:
         """The row that an instruction's effect reaches first."""
         return self._rows.take(at).astype(np.intp)
 
+    def written(self, rows: Positions) -> Positions:
+        """The same rows, or those behind them that are the next ones to stand in the table."""
+        if not len(self.implied):
+            return rows
+        following = np.arange(len(self.row_at))
+        following[self.row(self.implied) - 1] = len(self.row_at)
+        following = np.minimum.accumulate(following[::-1])[::-1]
+        found: Positions = following[rows]
+        return found
+
     def extended(self, kind: int) -> tuple[Positions, Positions, Positions]:
         """Where operands of an extended opcode begin and end, and the row that its effect reaches first."""
         which = np.flatnonzero(self.kind == int(kind))
@@ -301,7 +311,7 @@ def _flags(code: _Code) -> U8:
     flags += np.uint8(code.parameters.default_is_stmt)
     flags &= np.uint8(RowFlag.IS_STMT)
     for opcode, flag in _ROW_FLAGS:
-        flags[code.row(code.opcode(opcode))] |= np.uint8(flag)
+        flags[code.written(code.row(code.opcode(opcode)))] |= np.uint8(flag)
     flags[code.end_rows] |= np.uint8(RowFlag.END_SEQUENCE)
     if len(code.implied):
         flags[code.row(code.implied) - 1] |= np.uint8(RowFlag.IMPLIED)
