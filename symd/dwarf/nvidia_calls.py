@@ -59,7 +59,9 @@ def resolved(
     call = np.unique(sequence[inlined].astype(np.uint64) << np.uint64(32) | context[inlined], return_inverse=True)[1]
     own_name[inlined] = _told_apart(own_name[inlined], is_named[inlined], place, call, names.all())
     doubt |= np.where((own_name != written_name) & (site != 0), np.uint8(Doubt.NAME), np.uint8(0))
-    said = np.maximum.accumulate(np.where(is_written, np.arange(len(lines)), 0))  # what is not written is told by the row before
+    said = np.maximum.accumulate(
+        np.where(is_written, np.arange(len(lines)), 0)
+    )  # what is not written is told by the row before
     return RowCalls(site, own_name, written_site[said], written_name[said], doubt), names.all()
 
 
@@ -209,14 +211,15 @@ class _Families:
 
 _LONGEST_NUMBER = 9
 """Digits: no name is as long as such a number."""
-_TOKEN = re.compile(r"(\d+)|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
+_TOKEN = re.compile(r"(\d+)|Ul|L_Z|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
 
 
 def without_template_arguments(name: str) -> str:
     """A mangled name up to the types of its parameters, without its template arguments: ``_ZN1a1fILi3EEEvf`` becomes ``_ZN1a1fE``. Another name stays as it is."""
     if not name.startswith("_Z"):
         return name
-    kept, at, depth, arguments = ["_Z"], 2, 0, 0
+    kept, at, arguments = ["_Z"], 2, 0
+    around: list[str] = []
     while at < len(name):
         token = _TOKEN.match(name, at)
         if token is None:
@@ -226,17 +229,18 @@ def without_template_arguments(name: str) -> str:
             length = int((token[1] or token[2])[:_LONGEST_NUMBER])
             text += name[at : at + length]
             at += length
-        if text[0] == "L" and not name.startswith("_Z", at - len(text) + 1):
+        if text[0] == "L" and text != "L_Z":
             at = name.find("E", at) + 1 or len(name)  # a literal's value
-            continue
-        opens = text in ("I", "J", "X") or (arguments > 0 and text in ("N", "L", "F", "Z"))
-        if opens:
+        elif text in ("I", "J", "X") or (arguments and text in ("N", "L_Z", "F", "Z", "Ul")):
             arguments += 1
         elif text == "E" and arguments:
             arguments -= 1
+            if not arguments and not around:
+                break
         elif not arguments:
             kept.append(text)
-            depth += (text in ("N", "Z")) - (text == "E")
-        if depth == arguments == 0 and (token[1] or text == "E") and name[at : at + 1] != "I":
-            break
+            closed = around.pop() if text == "E" and around else ""
+            around += [text] if text in ("N", "Z", "Ul") else []
+            if not around and (token[1] or closed == "N") and name[at : at + 1] != "I":
+                break
     return "".join(kept)

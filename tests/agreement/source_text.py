@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ STEPS = {"kernels": 8, "amdgpu": 4, "cuda": 16, "spirv": 4}
 """Instructions start at multiples of so many bytes."""
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
+_KERNEL_BODY = "__clang_ocl_kern_imp_"
+"""What clang 20 and later call the body of an OpenCL kernel, which they inline into the kernel: no text calls it."""
 _SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp")
 _NO_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
@@ -54,6 +57,7 @@ class SourceText:
     """The functions that a C or C++ text defines. What a preprocessor makes is known by the line where a macro stands."""
 
     def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
         self.bodies: dict[str, list[Body]] = {}
         self.made: list[tuple[set[str], Body]] = []
         blank = _DIRECTIVE.sub(_blanked, _NO_TEXT.sub(_blanked, text))
@@ -127,6 +131,17 @@ def judged(frame: Frame, texts: Mapping[str, SourceText]) -> bool | None:
     return any(body.holds(frame.line) for body in bodies) if bodies else None
 
 
+def call_judged(callee: Frame, caller: Frame, texts: Mapping[str, SourceText]) -> bool | None:
+    """Whether the line of a call names the function that was inlined there; None where the text does not tell."""
+    text = texts.get((caller.file or "").rpartition("/")[2])
+    if text is None or not callee.inlined or callee.function is None or not 0 < caller.line <= len(text.lines):
+        return None
+    if (callee.linkage_name or "").startswith(_KERNEL_BODY):
+        return None
+    name = simple_name(callee.function)
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.lines[caller.line - 1]) is not None
+
+
 def answers(found: Index, step: int) -> Iterator[Answer]:
     """The answers at every instruction slot of every text section."""
     for number, text in enumerate(found.sections):
@@ -136,11 +151,13 @@ def answers(found: Index, step: int) -> Iterator[Answer]:
 
 class Tally:
     """Answers counted by reason, and those that are wrong: EXACT or INFERRED, with a frame whose line does not stand in its
-    function; ``judged`` have at least one frame of which the text tells."""
+    function, or a call whose line does not name what is called (``wrong_calls``); ``judged`` have at least one frame of which the text tells,
+    ``calls`` counts calls of which it does."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.wrong: Counter[tuple[str | None, int]] = Counter()
+        self.wrong_calls: Counter[tuple[str | None, int]] = Counter()
         self._verdicts: dict[Frame, bool | None] = {}
 
     def add(self, answer: Answer) -> None:
@@ -151,6 +168,11 @@ class Tally:
             for frame, verdict in zip(answer.frames, verdicts, strict=True):
                 self.wrong[frame.function, frame.line] += verdict is False
             self.counts["wrong"] += False in verdicts
+            for callee, caller in pairwise(answer.frames):
+                named = call_judged(callee, caller, sources())
+                self.counts["calls"] += named is not None
+                self.counts["wrong calls"] += named is False
+                self.wrong_calls[callee.function, caller.line] += named is False
 
     def _verdict(self, frame: Frame) -> bool | None:
         if frame not in self._verdicts:

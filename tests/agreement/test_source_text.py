@@ -62,6 +62,18 @@ def test_every_line_stands_in_the_function_that_its_frame_names(room: str, name:
     assert not +tally(room, name).wrong
 
 
+@pytest.mark.parametrize(("room", "name"), EVERY)
+def test_the_line_of_every_call_names_what_was_inlined_there(room: str, name: str) -> None:
+    assert not +tally(room, name).wrong_calls
+
+
+def test_calls_that_ptxas_numbers_wrongly_are_seen() -> None:
+    """As it is written ``squared`` is called on line 20, as nvdisasm says too; the text calls it on line 21 alone."""
+    for name in ("raycast.sm_90.lines.cubin", "raycast.sm_90.ptxas-12.4.cubin", "raycast.sm_90.ptxas-12.9.cubin"):
+        assert {line for _, line in +tally("cuda", name, as_written=True).wrong_calls} == {20}
+        assert tally("cuda", name).counts["calls"] == 30
+
+
 @pytest.mark.parametrize(("room", "name"), INLINING_UNSAID)
 def test_lines_of_inlined_calls_that_nothing_tells_are_the_kernels(room: str, name: str) -> None:
     counted = tally(room, name)
