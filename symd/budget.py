@@ -1,30 +1,75 @@
 """What one module may cost while it is opened and decoded: how many elements and code objects, how deep, how many bytes
-after decompression, how many line rows and debugging entries."""
+after decompression, how many line rows and debugging entries, and how much work that leaves nothing behind."""
 
 from __future__ import annotations
 
 from copy import copy
+from typing import TYPE_CHECKING
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded
 
+if TYPE_CHECKING:
+    from typing import Self
+
+    from symd.model.code import CodeObject
+
 _ALWAYS = 1_000_000
-"""Line rows and debugging entries that any file may have."""
+"""Steps that reading any file may take: about a second."""
+_ALWAYS_EXPANDED = 16 << 20
+"""Bytes that the compressed parts of any file may expand to."""
 _HEADER_ENTRIES = 32
 """A unit or a line table of nothing takes as long as so many entries."""
+_ELEMENT_STEPS = 400
+"""An element or a code object of nothing takes as long as so many steps."""
 
 
-class Budget:
+class Work:
+    """Counts steps: a step is what takes about a microsecond, whether anything comes of it or not. A reader that goes
+    through something one value at a time counts each; one that goes through many at once counts a share of the bytes.
+
+    ``stored`` is the size of the module's file in bytes, which bounds them: what a small file expands to, or refers to again
+    and again, is not read to its end. No file that says each thing once comes near.
+    """
+
+    def __init__(self, limits: Limits, stored: int) -> None:
+        self._ratio = limits.work_ratio
+        self._most_steps = max(_ALWAYS, stored * limits.work_ratio)
+        self._steps = 0
+
+    @property
+    def steps(self) -> int:
+        """What was spent so far."""
+        return self._steps
+
+    @property
+    def steps_left(self) -> int:
+        return self._most_steps - self._steps
+
+    def spend(self, steps: int, where: str) -> None:
+        """So many more are taken, or about to be. Raises LimitExceeded."""
+        self._check_steps(steps, where)
+        self._steps += steps
+
+    def _check_steps(self, steps: int, where: str) -> None:
+        if steps > self.steps_left:
+            what = f"takes more than {self._most_steps} steps to read, which its size does not explain (work_ratio = {self._ratio})"
+            raise exceeded("work_ratio", self._ratio, what, where)
+
+
+class Budget(Work):
     """Counts what opening one module has spent so far; every excess is a ``LimitExceeded`` that names the limit.
 
     ``containers.unpack`` counts what it opens and checks the depth. A reader counts the elements of a table before it walks
     it, where the file alone says how many there are, and charges what it is about to decompress; slices of the file
     itself cost nothing, and are checked against the file's length by the reader. A reader that needs none of this calls
-    its argument ``_budget``.
+    its argument ``_budget``. Without ``stored`` the file has what any file may have.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, stored: int = 0) -> None:
+        super().__init__(limits, stored)
         self.limits = limits
+        self._most_expanded = max(_ALWAYS_EXPANDED, stored * limits.expansion_ratio)
         self._objects = 0
         self._expanded = 0
         self._shared_facts = 0
@@ -41,6 +86,7 @@ class Budget:
         self._objects += number
         if self._objects > self.limits.object_count:
             raise _over("object_count", self.limits.object_count, where)
+        self.spend(number * _ELEMENT_STEPS, where)
 
     def count_shared_facts(self, number: int, where: str) -> None:
         """A kernel has ``number`` arguments and attributes because another one of the same code has them."""
@@ -60,39 +106,49 @@ class Budget:
         if self._core_call_frames > self.limits.core_call_frames:
             raise _over("core_call_frames", self.limits.core_call_frames, where)
 
-    def charge_expansion(self, stored: int, expanded: int, where: str) -> None:
-        """``stored`` compressed bytes are about to become ``expanded`` bytes."""
+    @property
+    def expansion_left(self) -> int:
+        """Bytes that compressed parts may still expand to."""
+        return min(self.limits.expansion, self._most_expanded) - self._expanded
+
+    def charge_expansion(self, expanded: int, where: str) -> None:
+        """A compressed part is about to become ``expanded`` bytes."""
         self._expanded += expanded
         if self._expanded > self.limits.expansion:
             raise _over("expansion", self.limits.expansion, where)
-        if expanded > max(stored, 64) * self.limits.expansion_ratio:
+        if self._expanded > self._most_expanded:
             raise _over("expansion_ratio", self.limits.expansion_ratio, where)
 
 
-class DebugBudget:
-    """Counts the line rows and debugging entries that were decoded of one module. Compressed sections hold hundreds of
-    them a byte, and each takes memory; so their number is bounded by the size of the file as well.
+class DebugBudget(Work):
+    """Counts the line rows and debugging entries that were decoded of one module, each of which takes memory, and the steps
+    that this and everything else in its debug data took.
 
-    ``stored`` is that size in bytes.
+    ``stored`` is the size of the module's file in bytes.
     """
 
     def __init__(self, limits: Limits, stored: int) -> None:
-        by_ratio = max(_ALWAYS, stored * limits.debug_ratio)
-        self._most = min(limits.debug_entries, by_ratio)
-        self._limit = "debug_entries" if limits.debug_entries <= by_ratio else "debug_ratio"
-        self._value: int = getattr(limits, self._limit)
+        super().__init__(limits, stored)
+        self._most = limits.debug_entries
         self._count = 0
+
+    @classmethod
+    def of(cls, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> Self:
+        """That of one code object's module, which nothing was read of."""
+        return cls(limits, code.stored or len(code.data))
 
     def check(self, number: int, where: str) -> None:
         """``number`` more may be about to be decoded. Raises LimitExceeded."""
         if self._count + number > self._most:
-            what = f"has more than {self._most} line rows and debugging entries ({self._limit} = {self._value})"
-            raise exceeded(self._limit, self._value, what, where)
+            what = f"has more than {self._most} line rows and debugging entries (debug_entries = {self._most})"
+            raise exceeded("debug_entries", self._most, what, where)
+        self._check_steps(number, where)
 
     def count(self, number: int, where: str) -> None:
         """``number`` more are decoded."""
         self.check(number, where)
         self._count += number
+        self.spend(number, where)
 
     def trial(self) -> DebugBudget:
         """Another one that has counted as much, for work that may have to be done again otherwise."""
@@ -100,7 +156,7 @@ class DebugBudget:
 
     def accept(self, trial: DebugBudget) -> None:
         """What ``trial`` has counted."""
-        self._count = trial._count
+        self._count, self._steps = trial._count, trial._steps
 
     def count_headers(self, number: int, where: str) -> None:
         """``number`` units or line tables, each of which costs as much as many entries."""

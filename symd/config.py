@@ -29,8 +29,8 @@ class Limits(NamedTuple):
     """Code objects in one module."""
     expansion: int = 4096 * MIB
     """Bytes that compressed parts of one module may expand to, all together."""
-    expansion_ratio: int = 1000
-    """Bytes that one compressed part may expand to, a stored byte."""
+    expansion_ratio: int = 100
+    """The same for each byte of the module's file; 16 MiB are always taken."""
     core_rows: int = 8_000_000
     """Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
     core_waves: int = 1_000_000
@@ -47,8 +47,9 @@ class Limits(NamedTuple):
     """Units of DWARF in one code object."""
     debug_entries: int = 200_000_000
     """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
-    debug_ratio: int = 4
-    """The same for each byte of the module's file; a million are always taken."""
+    work_ratio: int = 12
+    """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
+    each byte of the module's file; a million are always taken, which is about a second."""
     inline_depth: int = 1000
     """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
     line_files: int = 2_000_000
@@ -112,7 +113,7 @@ class Limits(NamedTuple):
     profile_ratio: int = 100
     """Bytes that a byte of a compressed profile may expand to; a mebibyte is always taken."""
     profile_records: int = 4_000_000
-    """Fields, samples, rows and frames that are read of one profile."""
+    """Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored, and a twelfth always."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
     driver_memory: int = 2048 * MIB
@@ -176,7 +177,7 @@ class Limits(NamedTuple):
     addresses_at_work: int = 4_000_000
     """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
     large_answers: int = 2
-    """Listings made at a time, answers to GPU core dumps, and texts of sources; further ones wait."""
+    """Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large pages over HTTP; further ones wait."""
     cold_questions: int = 32
     """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
     writes: int = 4
@@ -206,10 +207,10 @@ class Limits(NamedTuple):
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
     client_connections: int = 256
-    """Connections over TCP of one client, or of one address where clients have no names, on which calls are let in."""
+    """Connections of one client, or of one address where clients have no names, on which calls are let in; those of one user over a Unix socket of several users."""
     client_watches: int = 32
     """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
-    unknown_connections: int = 128
+    unknown_connections: int = 512
     """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
     unknown_seconds: float = 20.0
     """How long a connection over TCP may be open before a call is let in on it."""

@@ -1,7 +1,7 @@
 """What others call a module: build IDs, debug IDs, digests; and from such a name to the module.
 
 * A *build ID* is the ELF note NT_GNU_BUILD_ID, in hexadecimal digits. Programs have one, AMD's code objects where they were linked with
-  ``--build-id``; code of Intel and NVIDIA has none.
+  ``--build-id``, SPIR-V of Slang where its debug data is apart (DebugBuildIdentifier); code of Intel and NVIDIA has none.
 * A module's *SHA-256*, or a code object's inside it, stands for it where a build ID is meant: 64 hexadecimal digits. A beginning of it does that no
   other has, of 16 digits at least.
 * A *debug ID* (Breakpad's) is made of the first 16 bytes of either: a GUID whose first three fields are little-endian, in upper-case digits, and the

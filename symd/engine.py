@@ -142,12 +142,13 @@ class Engine:
         self.store.close()
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """While the store cannot say it, modules whose indexes are open count as there: questions about them are answered."""
+        """While the catalogue cannot say it, modules whose indexes are open count as there: questions about them are answered. While the object
+        storage cannot, nobody knows what it has lost."""
         digests = checked_modules(digests)
         try:
             return self.store.missing(digests)
-        except StoreUnavailable:
-            if not all(map(self.is_open, digests)):
+        except StoreUnavailable as error:
+            if "storage" in error.metadata or not all(map(self.is_open, digests)):
                 raise
             return []
 
@@ -388,7 +389,8 @@ class Engine:
         part = with_kernel_name(index, part, Effort(self.limits, check_wanted))
         check_wanted()
         codes = self._indexes.ask(digest, ListedCode(part))
-        return listings(index, codes, self._disassemble(codes, part.kernel, self.limits, check_wanted))
+        found = self._disassemble(codes, part.kernel, self.limits, check_wanted)
+        return listings(index, codes, found, f"modules/{digest}")
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         digest = checked_name(digest)

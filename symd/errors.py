@@ -21,6 +21,10 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- DriverMissing                            a library or device is not installed; says what to install
 |   +-- ToolMissing                              a disassembler or demangler is not installed, or too old; says what to install
 |   +-- NoDebugData                              the driver has no debug data for this module; says why
+|   +-- DriverFailed                             a driver call returned an error code
+|   |   +-- DriverCrashed                        a driver died of a signal or an abort
+|   +-- ToolFailed                               an outside program or library ran and refused; its exit code, its last words
+|       +-- ToolCrashed                          it died of a signal
 +-- Unauthenticated         UNAUTHENTICATED      the daemon does not know who asks; says what to show
 +-- PermissionDenied        PERMISSION_DENIED    it knows, and they may not; says which right that takes
 +-- DeadlineExceeded        DEADLINE_EXCEEDED
@@ -30,10 +34,6 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- CallRefused                              one does, and did not look at the call: too many are open on the connection
 |   +-- StoreUnavailable                         the disk refused
 |   +-- WorkerDied                               the process that read the module died; says of which signal
-+-- DriverFailed            INTERNAL             a driver call returned an error code
-|   +-- DriverCrashed                            a driver died of a signal or an abort
-+-- ToolFailed              INTERNAL             an outside program or library ran and refused; its exit code, its last words
-|   +-- ToolCrashed                              it died of a signal
 +-- DataLoss                DATA_LOSS            stored bytes are not what they were
 +-- PositionLost            OUT_OF_RANGE         what came after that position is not known any more, or never was: begin anew
 """
@@ -289,7 +289,7 @@ class WorkerDied(Unavailable):
     reason = "WORKER_DIED"
 
 
-class DriverFailed(SymdError):
+class DriverFailed(FailedPrecondition):
     reason = "DRIVER_FAILED"
 
 
@@ -297,14 +297,14 @@ class DriverCrashed(DriverFailed):
     reason = "DRIVER_CRASHED"
 
 
-class ToolFailed(SymdError):
-    """``metadata`` has ``exit_status`` where the tool ended by itself."""
+class ToolFailed(FailedPrecondition):
+    """``metadata`` has ``tool``, its name, and ``exit_status`` where it ended by itself; ``module`` where it was asked about one of a store."""
 
     reason = "TOOL_FAILED"
 
 
 class ToolCrashed(ToolFailed):
-    """``metadata`` has ``signal``, its name."""
+    """``metadata`` has ``signal``, its name, besides."""
 
     reason = "TOOL_CRASHED"
 

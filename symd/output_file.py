@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.leftovers import remove_leftovers
+from symd.private_files import OPENING, make_folder, open_private
 from symd.symbolic_links import resolved
 from symd.system_reason import system_reason
 
@@ -27,6 +28,7 @@ _NAME_CHARACTERS: Final = 100
 _CREATING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _USUAL_MODE: Final = 0o666
 """From which the umask takes."""
+_READABLE_MODE: Final = 0o644
 _PRIVATE_MODE: Final = 0o600
 
 
@@ -87,8 +89,30 @@ def output_folder(folder: Path, *, hint: str) -> Path:
     link leads there (``resolved``), and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
     with writing(folder, hint):
         place = resolved(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        make_inside(place)
         return place
+
+
+def make_inside(folder: Path) -> None:
+    """Make a folder where it is not there, and those above it: nobody may open it who may not open the one above. Raises OSError."""
+    if not folder.parent.exists():
+        make_inside(folder.parent)
+    if _is_private(folder.parent):
+        make_folder(folder, exist_ok=True)
+    else:
+        folder.mkdir(exist_ok=True)
+
+
+def open_inside(path: Path, flags: int) -> int:
+    """A descriptor of a file in an output folder, which is made where it is not there: nobody may open it who may not open the folder, nor write
+    to it but this user. No link is followed, and no pipe waited for. Raises OSError."""
+    if _is_private(path.parent):
+        return open_private(path, flags)
+    return os.open(path, flags | OPENING, _READABLE_MODE)
+
+
+def _is_private(folder: Path) -> bool:
+    return not folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 def check_no_input(targets: Iterable[Path | str], inputs: Iterable[Path | str]) -> None:

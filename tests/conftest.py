@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gc
 import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.shared_store.fixtures", "tests.cli.forked")
@@ -24,3 +28,15 @@ def pytest_collection_finish() -> None:
     """No test leaves anything behind in what the collection made: whoever looks for rubbish, or through all objects, need not look there."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def time_is_up_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Let no time pass for children that are started from now on until a file is there, and then all of it: how long a child takes to get
+    where it hangs says how busy the machine is."""
+
+    def set_(mark: Path) -> None:
+        clock = SimpleNamespace(monotonic=lambda: 1e9 if mark.exists() else 0.0)
+        monkeypatch.setattr("symd.child.run.time", clock)
+
+    return set_

@@ -176,7 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.proxy.end.wait()
             self.close_connection = True
         elif ending is Ending.REFUSE:
-            self._answer(503, {"Content-Type": "application/xml"}, b"<Error><Code>SlowDown</Code></Error>", ending)
+            words = b"" if self.command == "HEAD" else b"<Error><Code>SlowDown</Code></Error>"
+            self._answer(503, {"Content-Type": "application/xml"}, words, ending)
         else:
             self._forward(body, ending)
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from symd.capture.folder import Finding, FolderModule, FolderWatch
+from symd.capture.run_folder import let_in
 from symd.capture.sink import Sink
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.model.captures import CaptureWay, ModuleForm, ModuleFound
+from symd.private_files import make_folder
 
 _LOOK_SECONDS: Final = 0.2
 """How often it is asked whether the program has ended, while nothing is written."""
@@ -31,8 +33,8 @@ def dump_environment(folder: Path) -> dict[str, str]:
     whole modules too."""
     cache = folder / "cache"
     for each in (folder, cache):
-        each.mkdir(exist_ok=True)
-        each.chmod(0o1777)  # the program may become another user
+        make_folder(each, exist_ok=True)
+        let_in(each, 0o1777)
     return {"IGC_ElfDumpEnable": "1", "IGC_DumpToCustomDir": str(folder), "NEO_CACHE_DIR": str(cache)}
 
 

@@ -22,7 +22,8 @@ from typing import Final, Self
 from symd.capture.event_json import begins_event, event_line, event_of_line
 from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
-from symd.private_lock import private_lock
+from symd.output_file import make_inside, open_inside
+from symd.private_files import make_folder, private_lock
 from symd.symbolic_links import resolved, still_resolved
 from symd.system_reason import system_reason
 
@@ -32,6 +33,7 @@ SOURCES: Final = "sources"
 """Source texts that lines name, where ``symd run --debug-lines`` asked for them."""
 LOCK: Final = ".lock"
 _TAIL_BYTES: Final = 1 << 16
+_APPENDING: Final = os.O_RDWR | os.O_APPEND
 _SAFELY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NO_FILE: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 """What open(2) says with these flags of a link, a folder, a socket."""
@@ -45,15 +47,19 @@ class FolderSink:
     """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses, InvalidInput where
     the folder has another's ``captures.jsonl``, FailedPrecondition where another user's link leads there (``symbolic_links.resolved``)."""
 
-    def __init__(self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True) -> None:
+    def __init__(
+        self, folder: Path, most: int = _UNBOUNDED, *, follow_links: bool = True, private: bool = False
+    ) -> None:
         """``most`` bytes are added at the most, ``Limits.capture_bytes``: beyond, ``take`` raises LimitExceeded. Without ``follow_links`` the
-        folder was resolved before, and FailedPrecondition is raised where a link stands on the way now."""
+        folder was resolved before, and FailedPrecondition is raised where a link stands on the way now. ``private``: nobody named the folder, and nobody else may open it where it is made."""
         self._room = most
         try:
             self.folder = folder = resolved(folder) if follow_links else still_resolved(folder)
-            folder.mkdir(parents=True, exist_ok=True)
+            if private:
+                make_folder(folder, parents=True, exist_ok=True)
+            make_inside(folder)
             self._modules = own_folder(folder / MODULES)
-            self._events = _opened(folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self._events = _opened(folder / EVENTS, _APPENDING, open_inside)
             self._file = _identity(self._events)
         except OSError as error:
             raise _unavailable(folder, error) from error
@@ -81,7 +87,7 @@ class FolderSink:
     def _reopen(self) -> None:
         """A program that captures itself may close all descriptors, and open its own files under these numbers."""
         if _identity(self._events) != self._file:
-            self._events = _opened(self.folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self._events = _opened(self.folder / EVENTS, _APPENDING, open_inside)
             self._file = _identity(self._events)
             _check_own(self._events, self.folder / EVENTS)
 
@@ -123,7 +129,7 @@ class FolderSink:
         self._take_room(len(data))
         partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            with partial.open("xb") as stream:  # a new file, never where a link leads
+            with os.fdopen(open_inside(partial, os.O_WRONLY | os.O_EXCL), "wb") as stream:
                 stream.write(data)
             partial.rename(path)
         except OSError:
@@ -136,7 +142,7 @@ def own_folder(folder: Path) -> Path:
     """Where a folder inside one of captures leads, which is made where it is not there. Raises OSError, FailedPrecondition where another user's
     link leads there, InvalidInput where it is another user's, who could put a link in its place."""
     place = resolved(folder)
-    place.mkdir(exist_ok=True)
+    make_inside(place)
     owner = place.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise _foreign(f"it is user {owner}'s, and another user's folder is not written in", folder)
@@ -185,10 +191,10 @@ def _module(folder: Path, digest: str) -> bytes:
     return data
 
 
-def _opened(path: Path, flags: int) -> int:
+def _opened(path: Path, flags: int, open_file: Callable[[Path, int], int] = os.open) -> int:
     """A descriptor of a regular file. Raises OSError, InvalidInput where something else stands there."""
     try:
-        descriptor = os.open(path, flags | _SAFELY, 0o644)
+        descriptor = open_file(path, flags | _SAFELY)
     except OSError as error:
         if error.errno in _NO_FILE:
             raise _foreign("it is a link or no regular file", path) from error

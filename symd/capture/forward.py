@@ -24,6 +24,7 @@ from symd.capture.folder_sink import EVENTS, events_of
 from symd.capture.sink import Sink
 from symd.errors import Busy, DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
 from symd.model.captures import BuildFailed, CaptureEvent
+from symd.private_files import open_private
 
 SENT: Final = "sent"
 _TRY_AGAIN: Final = (Unavailable, DeadlineExceeded, Busy)
@@ -60,7 +61,7 @@ class Forwarder:
     def __init__(self, folder: Path, address: str, open_sink: OpenSink) -> None:
         """``address`` is taken down for later. Raises OSError, or BlockingIOError where another process sends this folder."""
         self._folder, self._address, self._open_sink = folder, address, open_sink
-        self._note = os.open(folder / SENT, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._note = open_private(folder / SENT, os.O_RDWR)
         try:
             fcntl.flock(self._note, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from symd.capture.folder_hints import ensure_writable, folder_hint, make_own_folder
+from symd.capture.folder_hints import ensure_writable, folder_hint
 from symd.config import Limits, native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
+from symd.private_files import FILE_MODE, make_folder
 from symd.symbolic_links import changeable
 from symd.system_reason import system_reason
 
@@ -113,7 +114,7 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
     compiler = _compiler()
     partial = target.with_name(f".{name}-{secrets.token_hex(8)}.so")
     try:
-        make_own_folder(target.parent)
+        make_folder(target.parent, parents=True, exist_ok=True)
         more: list[str] = [f"-I{_NATIVE}", *defines]
         if wrapped:
             driver, *rest = wrapped
@@ -121,7 +122,7 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
             _compile([compiler, *_FLAGS, f"-Wl,-soname,{driver}", "-x", "c", os.devnull, "-o", str(stub)], limits)
             more += [str(stub) if word == "needed.so" else word for word in rest]
         _compile([compiler, *_FLAGS, str(_NATIVE / f"{name}.c"), *more, "-o", str(partial)], limits)
-        partial.chmod(0o755)
+        partial.chmod(FILE_MODE)
         partial.rename(target)
     except OSError as error:
         raise StoreUnavailable(

@@ -87,7 +87,7 @@ def start(destination: Sink | Symbolizer | str | os.PathLike[str] | None = None)
         )
     if _INJECTED in sys.modules:
         return PythonCapture(None)
-    return PythonCapture(Handover(folder).tell)
+    return PythonCapture(Handover(folder, os.environ.get("SYMD_CAPTURE_KEY", "")).tell)
 
 
 def _teller(destination: Sink | Symbolizer | str | os.PathLike[str]) -> _Teller:

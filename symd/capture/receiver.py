@@ -1,5 +1,8 @@
 """Takes what the libraries in a program hand over, while it runs, and tells a sink.
 
+Whose connection it is, and who sent or wrote each record, the kernel says. Of root and of the run's own user it is taken; another user's
+record has the run's key in it, which stands in the environment of the run's programs: root's program may have become that user.
+
 One thread waits on the run's socket, on each process's connection and on each process's end. What came in is told before a process's
 end is. The libraries may be another program's work, so that each message and file is checked (``records``), is read within limits, and
 costs at most its own connection.
@@ -10,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hmac
+import logging
 import os
 import selectors
 import socket
@@ -21,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import filterfalse
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,9 +38,10 @@ from symd.capture.records import Record, RecordKind, parse_record, time_of
 from symd.capture.run_folder import RunFolder, listen, written_at
 from symd.capture.sink import Sink
 from symd.config import Limits
-from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
+_log: Final = logging.getLogger("symd.capture")
 _MESSAGE_BYTES: Final = 1 << 16
 _LOOK_SECONDS: Final = 1.0
 """How often the folder for records that could not be sent is looked at while nothing comes."""
@@ -94,11 +101,12 @@ _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENO
 
 @dataclass(slots=True)
 class _Connection:
-    """One process's end. ``process`` is who connected, as the kernel says; ``own_number`` what it calls itself, which is another
+    """One process's end. ``process`` of ``user`` is who connected, as the kernel says; ``own_number`` what it calls itself, which is another
     in a process namespace of its own."""
 
     socket: socket.socket
     process: int
+    user: int
     own_number: int = 0
     received: int = 0
 
@@ -238,8 +246,8 @@ class Receiver:
         connected, _ = self._listener.accept()
         connected.setblocking(False)
         credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        process, _, _ = _CREDENTIALS.unpack(credentials)
-        self._selector.register(connected, selectors.EVENT_READ, _Connection(connected, process))
+        process, user, _ = _CREDENTIALS.unpack(credentials)
+        self._selector.register(connected, selectors.EVENT_READ, _Connection(connected, process, user))
 
     def _drain(self, connection: _Connection, came: list[tuple[_Sent, _Connection]], room: int) -> bool:
         """Add what was sent, to where it is more than ``room`` bytes; False when nobody holds the other end, or what it sent is
@@ -270,7 +278,7 @@ class Receiver:
     def _take_sent(self, sent: _Sent, connection: _Connection) -> None:
         """What makes no sense costs its sender the connection."""
         try:
-            self._take(sent, connection)
+            self._take(sent, (connection.user, sent.user), connection)
         except SymdError as error:
             self._refuse(error)
             self._drop(connection)
@@ -328,7 +336,8 @@ class Receiver:
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise Malformed("it is no file", where=str(path))
-                self._take(_Sent(self._whole(descriptor), _writer(os.fstat(descriptor))), None)
+                status = os.fstat(descriptor)
+                self._take(_Sent(self._whole(descriptor), _writer(status)), (status.st_uid,), None)
             finally:
                 os.close(descriptor)
         except FileNotFoundError:
@@ -342,8 +351,10 @@ class Receiver:
         with contextlib.suppress(OSError):
             path.unlink()
 
-    def _take(self, sent: _Sent, connection: _Connection | None) -> None:
+    def _take(self, sent: _Sent, users: Sequence[int], connection: _Connection | None) -> None:
+        """``users`` are who may have had a hand in it: a program with more rights may write to another's connection what that wants."""
         record = parse_record(sent.data, self._limits)
+        self._check_known(users, record.key)
         process = self._process(record, connection)
         self.counts.said_lost += record.lost
         if record.kind is RecordKind.FOUND and not any(record.data.values()):
@@ -354,6 +365,17 @@ class Receiver:
         for event in self._events.events(record, process):
             self._tell(event)
         self._expect_end(process)
+
+    def _check_known(self, users: Sequence[int], key: str) -> None:
+        """Raises PermissionDenied for a stranger. The first few are logged."""
+        stranger = next(filterfalse(is_trusted, users), None)
+        if stranger is None or (self._folder.key and hmac.compare_digest(key.encode(), self._folder.key.encode())):
+            return
+        who = "a user who is not known" if stranger == UNKNOWN_USER else f"user {stranger}"
+        error = PermissionDenied(f"{who} does not have the run's key", where="captured record")
+        if len(self.counts.refused) < _REASONS_KEPT:  # a stranger may go on without end
+            _log.warning("refused: %s", error)
+        raise error
 
     def _part_of_file(self, source: str, user: int) -> bytes:
         """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing the URI and reading

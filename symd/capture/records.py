@@ -46,8 +46,13 @@ class Tag(IntEnum):
     BUILD_LOG = 4
     DATA = 5
     SOURCE = 6
+    KEY = 7
 
 
+_TEXTS: Final[Mapping[int, str]] = MappingProxyType(
+    {Tag.DEVICE: "device", Tag.BUILD_LOG: "build_log", Tag.SOURCE: "source", Tag.KEY: "key"}
+)
+"""What the texts of a record are called."""
 _APIS: Final[Mapping[int, CaptureApi]] = MappingProxyType(
     {
         1: CaptureApi.LEVEL_ZERO,
@@ -67,7 +72,7 @@ _FORMS: Final[Mapping[int, ModuleForm]] = MappingProxyType({1: ModuleForm.DEBUG_
 class Record:
     """One record. ``process`` and ``start_time`` are as the process sees itself; ``image`` is another number after each execve;
     ``lost`` is how many records before this one could not be handed over. ``source`` is where a module lies: a path, or the code object URI of
-    a part of a file. ``kernels`` are names with addresses, 0 where the driver
+    a part of a file. ``key`` is the run's, where the sender knows it. ``kernels`` are names with addresses, 0 where the driver
     says none."""
 
     kind: RecordKind
@@ -85,6 +90,7 @@ class Record:
     kernels: tuple[tuple[str, int], ...] = ()
     build_log: str = ""
     source: str = ""
+    key: str = field(default="", repr=False)
     data: Mapping[ModuleForm, bytes] = field(default_factory=dict, repr=False)
 
 
@@ -118,7 +124,7 @@ def parse_record(data: bytes, limits: Limits) -> Record:
 
 def _contents(data: bytes, limits: Limits) -> dict[str, object]:
     command: tuple[str, ...] = ()
-    device = build_log = source = ""
+    texts = dict.fromkeys(_TEXTS.values(), "")
     kernels: list[tuple[str, int]] = []
     bytes_of: dict[ModuleForm, bytes] = {}
     for tag, form, address, contents in _fields(data, limits):
@@ -132,20 +138,9 @@ def _contents(data: bytes, limits: Limits) -> dict[str, object]:
             kernels.append((_text(contents), address))
         elif tag == Tag.COMMAND:
             command = command_words(bytes(contents[:COMMAND_BYTES]))
-        elif tag == Tag.DEVICE:
-            device = _text(contents)
-        elif tag == Tag.BUILD_LOG:
-            build_log = _text(contents)
-        elif tag == Tag.SOURCE:
-            source = _text(contents)
-    return {
-        "command": command,
-        "device": device,
-        "kernels": tuple(kernels),
-        "build_log": build_log,
-        "source": source,
-        "data": bytes_of,
-    }
+        elif tag in _TEXTS:
+            texts[_TEXTS[tag]] = _text(contents)
+    return {"command": command, "kernels": tuple(kernels), "data": bytes_of, **texts}
 
 
 def _over(message: str, limit: str) -> LimitExceeded:

@@ -35,7 +35,7 @@ def loaded_objects(
     mapping = next((each for each in mappings if _LIBRARY in each.file), None)
     if mapping is None:
         return
-    budget = Budget(limits)
+    budget = Budget(limits, limits.module_size)
     try:
         address = _list_address(process, mapping, limits, budget)
         version = process.number(address, 4) if address else None

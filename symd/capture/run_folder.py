@@ -1,8 +1,9 @@
 """The folder of one run: the socket to which a program's libraries hand over, and files of theirs where the socket fails them.
 
-A program may have another user's rights by the time it hands something over, so that everybody may write here who knows the name of
-the inner folder: it is random, other users see it neither in the environment of the run's processes nor in the kernel's list of
-sockets, and the outer folder cannot be listed.
+It is this user's alone. Where that is root a program may have another user's rights by the time it hands something over, so that
+everybody may write here then who knows the name of the inner folder: it is random, other users see it neither in the environment of the
+run's processes nor in the kernel's list of sockets, and the outer folder cannot be listed. Who is neither root nor this user shows the key
+too, which stands in the environment alone.
 
 The outer folder is locked (flock(2)) while the run lasts, and the kernel unlocks it however that ends. What a run leaves that was
 killed is found by the next one.
@@ -19,19 +20,18 @@ import secrets
 import shutil
 import socket
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
+from symd.private_files import bind_socket, make_folder, new_folder, temporary_place, write_bytes
 from symd.symbolic_links import changeable
 from symd.system_reason import system_reason
-from symd.temporary_place import temporary_place
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"
@@ -44,11 +44,13 @@ _BEGINNING_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """``outer`` is private but for passing through, ``inner`` what the program knows; ``lock`` is an open descriptor."""
+    """``outer`` is private but for passing through where this is root, ``inner`` what the program knows; ``lock`` is an open descriptor,
+    ``key`` what a record has in it whose sender is another user."""
 
     outer: Path
     inner: Path
     lock: int
+    key: str = field(default="", repr=False)
 
     @property
     def socket(self) -> Path:
@@ -62,8 +64,9 @@ class RunFolder:
 
     @property
     def native(self) -> Path:
-        """Where libraries are built where the user's cache cannot be written."""
-        return self.inner / "native"
+        """Where libraries are built where the user's cache cannot be written. Everybody sees the compiler's command line, so that the inner
+        folder's name may not stand there."""
+        return self.outer / "native"
 
     @property
     def spool(self) -> Path:
@@ -79,8 +82,14 @@ class RunFolder:
 
     def note(self, out: Path, process: int) -> None:
         """Take down for the next run, should this one be killed, where the captures of ``process`` go. Raises OSError."""
-        fields = {"inner": self.inner.name, "out": str(out), "process": process, "start_time": start_time(process)}
-        (self.outer / _NOTE).write_text(json.dumps(fields))
+        fields = {
+            "inner": self.inner.name,
+            "key": self.key,
+            "out": str(out),
+            "process": process,
+            "start_time": start_time(process),
+        }
+        write_bytes(self.outer / _NOTE, json.dumps(fields).encode())
 
     def remove(self) -> None:
         """Remove all of it; the lock is let go."""
@@ -110,19 +119,25 @@ def make_run_folder() -> RunFolder:
     """A new one, locked. Raises StoreUnavailable where none can be made."""
     parent = _parent()
     try:
-        outer = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        outer = new_folder(_PREFIX, Path(parent))
         lock = _locked(outer)
         inner = outer / secrets.token_hex(16)
         for folder, mode in ((inner, 0o711), (inner / "spool", 0o1733), (outer, 0o711)):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(mode)  # whatever the umask says
+            make_folder(folder, exist_ok=True)
+            let_in(folder, mode)
     except OSError as error:
         raise StoreUnavailable(
             f"no folder can be made for the run: {system_reason(error)}",
             where=parent,
             hint=folder_hint("TMPDIR", error),
         ) from error
-    return RunFolder(outer, inner, lock)
+    return RunFolder(outer, inner, lock, secrets.token_hex(16))
+
+
+def let_in(path: Path, mode: int) -> None:
+    """Let users open what a program needs whom it may become: root's program any, another user's none that could not anyway."""
+    if os.geteuid() == 0:
+        path.chmod(mode)
 
 
 def listen(folder: RunFolder, listener: socket.socket) -> None:
@@ -131,10 +146,10 @@ def listen(folder: RunFolder, listener: socket.socket) -> None:
     folder.socket.unlink(missing_ok=True)
     inner = os.open(folder.inner, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        listener.bind(f"/proc/self/fd/{inner}/{folder.socket.name}")
+        bind_socket(listener, f"/proc/self/fd/{inner}/{folder.socket.name}")
     finally:
         os.close(inner)
-    folder.socket.chmod(0o666)
+    let_in(folder.socket, 0o666)
     listener.listen(socket.SOMAXCONN)
 
 
@@ -180,7 +195,7 @@ def _noted(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
     """What the note of a run says: its folder, where its captures go, its program and since when; None where there is none."""
     try:
         note = json.loads((outer / _NOTE).read_text())
-        folder = RunFolder(outer, outer / str(note["inner"]), lock)
+        folder = RunFolder(outer, outer / str(note["inner"]), lock, str(note["key"]))
         return folder, Path(note["out"]), int(note["process"]), int(note["start_time"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -22,10 +22,11 @@ from symd.capture.native_build import (
     library,
     wrapper_driver,
 )
-from symd.capture.run_folder import RunFolder
+from symd.capture.run_folder import RunFolder, let_in
 from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.model.captures import CaptureWay
+from symd.private_files import make_folder, write_bytes
 
 WAYS: Final = (CaptureWay.OPENCL_LAYER, CaptureWay.PRELOAD, CaptureWay.WRAPPER_DRIVER, CaptureWay.LISTENER)
 """Those that are taken where none is named."""
@@ -117,7 +118,7 @@ def environment_for(
     source texts where lines are asked for. Raises what building the libraries raises, and InvalidInput for a folder whose name the
     loaders would misread."""
     result = dict(base)
-    result["SYMD_CAPTURE"] = str(folder.inner)
+    result |= {"SYMD_CAPTURE": str(folder.inner), "SYMD_CAPTURE_KEY": folder.key}
     if sources is not None:
         result["SYMD_CAPTURE_SOURCES"] = str(sources)
     # What the older generation of Intel's drivers finds in its caches has no debug data. A folder that is not there switches them off.
@@ -153,11 +154,11 @@ def _placed_injected(folder: RunFolder) -> str:
     if os.geteuid() != 0:
         return str(_INJECTED)
     copied = folder.inner / "python"
-    copied.mkdir(exist_ok=True)
-    copied.chmod(0o755)
+    for each in (copied, copied / "__pycache__"):  # which a program would make as its umask says
+        make_folder(each, exist_ok=True)
+        let_in(each, 0o711)
     for file in _INJECTED.glob("*.py"):
-        shutil.copyfile(file, copied / file.name)
-        (copied / file.name).chmod(0o644)
+        _copy(file, copied / file.name)
     return str(copied)
 
 
@@ -168,21 +169,29 @@ def _append(environment: dict[str, str], name: str, value: str, between: str) ->
 
 
 def _placed(built: Path, folder: RunFolder) -> str:
-    """The library's path, for a list that spaces and colons separate. Where symd is root the program may become a user who cannot read
-    root's cache, and would say that it cannot: then it is copied into the run's folder, unless nothing is run from there."""
-    no_programs = os.statvfs(folder.inner).f_flag & os.ST_NOEXEC
-    if os.geteuid() == 0 and not no_programs:
-        copied = folder.inner / built.name
-        shutil.copyfile(built, copied)
-        copied.chmod(0o755)
-        return str(copied)
-    if set(str(built)) & set(" :"):
+    """The library's path, for a list that spaces and colons separate."""
+    path = _reachable(built, folder, built.name)
+    if set(path) & set(" :"):
         raise InvalidInput(
             "the path of a library to preload can have no space and no colon",
-            where=str(built),
+            where=path,
             hint="set XDG_CACHE_HOME",
         )
-    return str(built)
+    return path
+
+
+def _reachable(built: Path, folder: RunFolder, name: str) -> str:
+    """The library's path. Where symd is root the program may become a user who cannot read root's cache, and would say that it cannot: then it
+    is copied into the run's folder under the ``name``, unless nothing is run from there."""
+    no_programs = os.statvfs(folder.inner).f_flag & os.ST_NOEXEC
+    return str(built) if os.geteuid() != 0 or no_programs else _copy(built, folder.inner / name)
+
+
+def _copy(file: Path, copied: Path) -> str:
+    """For the program, whoever it becomes."""
+    write_bytes(copied, file.read_bytes())
+    let_in(copied, 0o644)
+    return str(copied)
 
 
 def _wrap_drivers(environment: dict[str, str], folder: RunFolder, limits: Limits) -> None:
@@ -190,7 +199,9 @@ def _wrap_drivers(environment: dict[str, str], folder: RunFolder, limits: Limits
     told = [name for name in environment.get("ZE_ENABLE_ALT_DRIVERS", "").split(",") if name]
     drivers = told or [_INTEL_DRIVER, *filter(_is_installed, _OTHER_DRIVERS)]
     wrapped = [
-        str(wrapper_driver(name, limits, folder.native)) if Path(name).name.startswith("libze_intel_gpu.") else name
+        _reachable(built := wrapper_driver(name, limits, folder.native), folder, f"{built.parent.name}.so")
+        if Path(name).name.startswith("libze_intel_gpu.")
+        else name
         for name in drivers
     ]
     environment["ZE_ENABLE_ALT_DRIVERS"] = ",".join(wrapped)

@@ -11,14 +11,13 @@ import fcntl
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from symd.errors import StoreUnavailable
 from symd.leftovers import remove_leftovers
-from symd.temporary_place import temporary_place
+from symd.private_files import new_folder, temporary_place
 
 _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 """As mkdtemp names them: a folder that somebody called otherwise is his."""
@@ -48,7 +47,7 @@ def sweep() -> int:
 def _locked(prefix: str) -> tuple[Path, int]:
     """A new folder and the descriptor that holds its lock. One that a sweep took in between is left to it."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_place()))
+        folder = new_folder(prefix)
         try:
             lock = _opened(folder)
         except FileNotFoundError:

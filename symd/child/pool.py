@@ -250,8 +250,7 @@ def _start(command: Sequence[str], at_start: ProcessLimits) -> _Worker:
     ours, its = socket.socketpair()
     try:
         with its:
-            environment = interpreter_environment()
-            process = start(command, at_start, env=environment, stdin=its.fileno(), stdout=subprocess.PIPE)
+            process = start(command, at_start, interpreter_environment(), stdin=its.fileno(), stdout=subprocess.PIPE)
     except BaseException:
         ours.close()
         raise

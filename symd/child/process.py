@@ -8,13 +8,20 @@ import math
 import os
 import resource
 import signal
+import socket
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from symd.child.launcher import BEGUN
+from symd.private_files import OTHERS
+
+_LAUNCHER: Final = Path(__file__).resolve().with_name("launcher.py")
+_ANSWER_BYTES: Final = 1 << 12
 _CPU_CLOCK = 2
 """CPUCLOCK_SCHED: with the complement of a pid above it the clock of that process's time (linux/posix-timers.h)."""
 
@@ -37,27 +44,66 @@ class ProcessLimits:
     threads: int | None = None
 
 
-def start(command: Sequence[str], limits: ProcessLimits, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session and process group of its own, held to the kernel's limits. ``options`` are Popen's.
+def start(
+    command: Sequence[str],
+    limits: ProcessLimits,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+    **options: Any,
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` with exactly this environment in a session and process group of its own, held to the kernel's limits from its first
+    instruction; what it makes nobody else may open. ``pass_fds`` and ``options`` are Popen's.
 
-    Raises OSError when it cannot be started, or cannot be limited: then it is killed.
+    Raises OSError when it cannot be started, or cannot be limited.
     """
-    process = subprocess.Popen(command, start_new_session=True, **options)
-    try:
-        _limit(process.pid, limits)
-    except BaseException:
-        kill(process)
-        process.wait()
-        raise
+    given = _environment_block(environment)
+    held = ",".join(f"{kind}:{soft}:{hard}" for kind, soft, hard in resource_limits(limits))
+    ours, its = socket.socketpair()
+    with ours:
+        with its:
+            launcher = (sys.executable, "-I", "-S", str(_LAUNCHER), str(its.fileno()), str(len(given)), held)
+            process = subprocess.Popen(
+                [*launcher, *command],
+                start_new_session=True,
+                umask=OTHERS,
+                env=interpreter_environment(),
+                pass_fds=(*pass_fds, its.fileno()),
+                **options,
+            )
+        try:
+            _check_begun(_answer(ours, given), command[0])
+        except BaseException:
+            kill(process)
+            process.wait()
+            raise
     return process
 
 
-def _limit(pid: int, limits: ProcessLimits) -> None:
-    """Limits of a process that runs already, a moment after its start; setting them between fork and exec is not safe in
-    a program with threads. A process that has ended needs none."""
-    with contextlib.suppress(ProcessLookupError):
-        for kind, soft, hard in resource_limits(limits):
-            resource.prlimit(pid, kind, (soft, hard))
+def _environment_block(environment: Mapping[str, str]) -> bytes:
+    """The variables as execve(2) has them. Raises ValueError for what cannot be one."""
+    pairs = [os.fsencode(f"{name}={value}") for name, value in environment.items()]
+    if any(b"\0" in pair for pair in pairs):
+        raise ValueError("embedded null byte")
+    return b"".join(pair + b"\0" for pair in pairs)
+
+
+def _answer(launcher: socket.socket, environment: bytes) -> bytes:
+    """What the launcher says until it is the program, or has ended."""
+    said = bytearray()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        launcher.sendall(environment, socket.MSG_NOSIGNAL)
+        while piece := launcher.recv(_ANSWER_BYTES):
+            said += piece
+    return bytes(said)
+
+
+def _check_begun(said: bytes, program: str) -> None:
+    """Raises OSError where the launcher does not say that the program runs."""
+    if not said:
+        raise OSError(errno.EIO, "the process that was to become it has died", program)
+    if said != BEGUN:
+        number, _, text = said.removeprefix(BEGUN).decode("utf-8", "replace").partition(" ")
+        raise OSError(int(number), text, program)
 
 
 def resource_limits(limits: ProcessLimits) -> list[tuple[int, int, int]]:

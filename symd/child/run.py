@@ -75,12 +75,12 @@ def run(
                 process = start(
                     [*command, str(answer_end)] if own_pipe else command,
                     limits,
+                    environment,
+                    (answer_end,) if own_pipe else (),
                     cwd=folder,
-                    env=environment,
                     stdin=inputs,
                     stdout=print_end if own_pipe else answer_end,
                     stderr=print_end,
-                    pass_fds=(answer_end,) if own_pipe else (),
                 )
         try:
             return _Reader(process, answers, prints, limits, folder, cancellation, check_wanted).until_it_ends()

@@ -19,6 +19,7 @@ from symd.child import confinement
 from symd.child.landlock import Access
 from symd.child.process import ProcessLimits, interpreter_environment, resource_limits
 from symd.child.starting import MESSAGE_BYTES
+from symd.private_files import OTHERS
 
 _SCRIPT: Final = Path(__file__).with_name("starting.py")
 
@@ -147,6 +148,7 @@ class Starter:
                     stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
                     start_new_session=True,
+                    umask=OTHERS,
                     env=interpreter_environment(),
                 )
             self._requests = ours

@@ -12,10 +12,8 @@ waits for it.
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
-import resource
 import signal
 import socket
 import sys
@@ -28,8 +26,6 @@ _CLONE_PARENT: Final = 0x00008000
 _ERROR: Final = 3
 """The descriptor on which the child says why the program cannot be started; it is closed when the program starts."""
 _ALL_DESCRIPTORS: Final = 1 << 20
-_IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Ignored signals stay ignored in a program that is begun (execve(2))."""
 
 
 def main(package: str) -> None:
@@ -37,7 +33,7 @@ def main(package: str) -> None:
     for name, folder in (("symd", package), ("symd.child", f"{package}/child")):
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = [folder]
-    from symd.child import confinement, system_calls  # noqa: PLC0415 - not to be found before
+    from symd.child import confinement, launcher, system_calls  # noqa: PLC0415 - not to be found before
 
     columns = {"x86_64": 0, "aarch64": 1}
     clone = system_calls.CHECKED["clone"][columns[os.uname().machine]]
@@ -48,7 +44,7 @@ def main(package: str) -> None:
             if not message:
                 return
             try:
-                answer = _started(requests, json.loads(message), descriptors, clone, confinement)
+                answer = _started(requests, json.loads(message), descriptors, clone, confinement, launcher)
             except OSError as error:
                 answer = {"errno": error.errno or 0, "text": error.strerror or str(error)}
             finally:
@@ -58,14 +54,19 @@ def main(package: str) -> None:
 
 
 def _started(
-    requests: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], clone: int, confinement: Any
+    requests: socket.socket,
+    request: Mapping[str, Any],
+    descriptors: Sequence[int],
+    clone: int,
+    confinement: Any,
+    launcher: Any,
 ) -> dict[str, int | str]:
     """The answer: the number of the process, which has ended where there is an error too. Raises OSError where there is no process."""
     reading, writing = os.pipe()
     arguments = (ctypes.c_long(clone), ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD), *[ctypes.c_ulong(0)] * 4)
     pid = int(ctypes.CDLL(None, use_errno=True).syscall(*arguments))
     if pid == 0:
-        _become(requests, request, descriptors, writing, confinement)
+        _become(requests, request, descriptors, writing, confinement, launcher)
     os.close(writing)
     with os.fdopen(reading, "rb") as errors:
         if pid < 0:
@@ -78,7 +79,12 @@ def _started(
 
 
 def _become(
-    requests: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], errors: int, confinement: Any
+    requests: socket.socket,
+    request: Mapping[str, Any],
+    descriptors: Sequence[int],
+    errors: int,
+    confinement: Any,
+    launcher: Any,
 ) -> None:
     """Be the program. Never returns."""
     try:
@@ -91,18 +97,11 @@ def _become(
         os.dup2(max(_ERROR, *descriptors) + 1, _ERROR, inheritable=False)
         os.closerange(_ERROR + 1, _ALL_DESCRIPTORS)
         os.chdir(request["folder"])
-        for kind, soft, hard in request["limits"]:
-            resource.setrlimit(kind, (soft, hard))
-        command = request["command"]
+        launcher.hold(request["limits"])
         confinement.confine([(path, access) for path, access in request["allowed"]], program=True)
-        for ignored in _IGNORED_BY_PYTHON:
-            signal.signal(ignored, signal.SIG_DFL)
-        os.execve(command[0], command, request["environment"])  # noqa: S606 - no shell is wanted
-    except OSError as error:
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # whoever would read this may have been killed
-        os.write(_ERROR, f"{error.errno or 0} {error.strerror or error}".encode())
+        launcher.become(request["command"], request["environment"])
     except Exception as error:  # noqa: BLE001 - setrlimit's ValueError, or any: who asked waits for nothing else
-        os.write(_ERROR, f"{errno.EINVAL} {error}".encode())
+        os.write(_ERROR, launcher.refusal(error))
     finally:
         os._exit(127)
 

@@ -16,7 +16,8 @@ from symd.child.landlock import READ, USE_DEVICE, WRITE, Access
 from symd.child.process import ProcessLimits, clean_environment
 from symd.child.run import Ended, run
 from symd.child.starter import Confined, Starter
-from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed, ToolFailed
+from symd.private_files import write_bytes
 from symd.system_reason import system_reason
 
 _SCRIPT_LINE: Final = 256
@@ -54,7 +55,7 @@ def run_tool(
     try:
         with child_folder("tool") as folder:
             if data is not None:
-                (folder / INPUT).write_bytes(data)
+                write_bytes(folder / INPUT, data)
             ended = run(
                 command,
                 limits,
@@ -66,7 +67,9 @@ def run_tool(
                 check_wanted=check_wanted,
             )
     except OSError as error:
-        raise ToolFailed(f"it cannot be started: {system_reason(error)}", where=program, hint=hint) from error
+        metadata = {"tool": program}
+        reason = f"it cannot be started: {system_reason(error)}"
+        raise ToolFailed(reason, where=program, hint=hint, metadata=metadata) from error
     _check_limit(ended, limits, program, hint)
     return ended
 
@@ -97,29 +100,30 @@ def _interpreter(program: Path) -> Iterator[Path]:
 
 def _check_limit(ended: Ended, limits: ProcessLimits, program: str, hint: str) -> None:
     """Raises the error of a program that one of its limits ended."""
+    kind: type[SymdError] = LimitExceeded
     match ended.ending.limit:
         case Limit.SECONDS:
-            raise DeadlineExceeded(f"no end within {limits.seconds:g} seconds", where=program, hint=hint)
+            kind, what = DeadlineExceeded, f"no end within {limits.seconds:g} seconds"
         case Limit.CPU_SECONDS:
-            raise DeadlineExceeded(
-                f"no end within {limits.cpu_seconds} seconds of processor time", where=program, hint=hint
-            )
+            kind, what = DeadlineExceeded, f"no end within {limits.cpu_seconds} seconds of processor time"
         case Limit.ANSWER:
-            raise LimitExceeded(f"it wrote more than {limits.answer} bytes", where=program, hint=hint)
+            what = f"it wrote more than {limits.answer} bytes"
         case Limit.FILE_SIZE:
-            raise LimitExceeded(f"it wrote a file of more than {limits.file_size} bytes", where=program, hint=hint)
+            what = f"it wrote a file of more than {limits.file_size} bytes"
         case Limit.WRITTEN | Limit.FILES:
-            what = f"more than {limits.written} bytes of files, or {limits.files} files"
-            raise LimitExceeded(f"it wrote {what}", where=program, hint=hint)
+            what = f"it wrote more than {limits.written} bytes of files, or {limits.files} files"
+        case _:
+            return
+    raise kind(what, where=program, hint=hint, metadata={"tool": program})
 
 
 def tool_error(program: str, ended: Ended, hint: str = "") -> ToolFailed:
     """The error for a tool that gave no answer: ToolCrashed where it died of a signal, else ToolFailed with its exit status
     and the last words that it printed."""
     words = f"; its last words: {ended.last_words}" if ended.last_words else ""
+    name = Path(program).name
     if ended.ending.signal:
-        return ToolCrashed(
-            f"it {ended.ending}{words}", where=program, hint=hint, metadata={"signal": ended.ending.signal}
-        )
-    status = str(ended.ending.status)
-    return ToolFailed(f"it {ended.ending}{words}", where=program, hint=hint, metadata={"exit_status": status})
+        metadata = {"tool": name, "signal": ended.ending.signal}
+        return ToolCrashed(f"it {ended.ending}{words}", where=name, hint=hint, metadata=metadata)
+    metadata = {"tool": name, "exit_status": str(ended.ending.status)}
+    return ToolFailed(f"it {ended.ending}{words}", where=name, hint=hint, metadata=metadata)

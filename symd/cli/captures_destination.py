@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -23,6 +22,7 @@ from symd.config import default_captures, own_socket
 from symd.errors import FailedPrecondition, InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.output_file import writing
+from symd.private_files import new_folder
 from symd.symbolic_links import anothers, resolved
 from symd.system_reason import system_reason
 
@@ -99,7 +99,7 @@ def _led_to(out: Path) -> Path:
 def _temporary(name: str) -> Path:
     """A new folder that is this user's alone. Raises StoreUnavailable."""
     try:
-        return Path(tempfile.mkdtemp(prefix=f"symd-captures-{name}-"))
+        return new_folder(f"symd-captures-{name}-")
     except OSError as error:
         hint = "set SYMD_CAPTURES or TMPDIR to a folder that you may write in"
         raise StoreUnavailable(f"no folder can be made for captures: {system_reason(error)}", hint=hint) from error

@@ -9,6 +9,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from symd import elf
 from symd.budget import Budget
@@ -18,18 +19,21 @@ from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
 
+if TYPE_CHECKING:
+    from symd.cli.left_out import AllowedFiles
+
 _LINK, _FOLDER = ".gnu_debuglink", ".debug"
 SLIM_SUFFIX = ".debug"
 
 
-def with_debug_file(data: bytes, file: str, limits: Limits) -> bytes:
+def with_debug_file(data: bytes, file: str, limits: Limits, allowed: AllowedFiles | None = None) -> bytes:
     """The code object ``data``, the content of ``file``, joined with its debug file where that lies in the same folder, or in
     ``.debug`` there under the link's name; ``data`` itself where it needs none or none of its build is there. Those
-    that cannot be used are told on stderr then, for nobody named them."""
+    that cannot be used are told on stderr then, for nobody named them. With ``allowed`` no other file is opened."""
     unusable: list[SymdError] = []
-    for path, checksum in debug_files(data, file, limits):
+    for path, checksum in debug_files(data, file, limits, allowed):
         try:
-            joined = _joined(data, path, checksum, limits)
+            joined = _joined(data, path, checksum, limits, allowed)
         except SymdError as error:
             unusable.append(error)
             continue
@@ -40,17 +44,19 @@ def with_debug_file(data: bytes, file: str, limits: Limits) -> bytes:
     return data
 
 
-def debug_files(data: bytes, file: str, limits: Limits) -> list[tuple[str, int | None]]:
+def debug_files(
+    data: bytes, file: str, limits: Limits, allowed: AllowedFiles | None = None
+) -> list[tuple[str, int | None]]:
     """Files that may be the debug file of ``data``: paths, and the CRC-32 of the content where the object says it."""
     if file == "-" or not amdgpu.claims(data):
         return []
     try:
-        image = elf.parse(data, Budget(limits))
+        image = elf.parse(data, Budget(limits, len(data)))
     except SymdError:
         return []  # whoever reads it next says what is wrong with it
     if any(section.name.startswith((".debug_", ".zdebug_")) for section in image.sections):
         return []
-    return [(path, checksum) for path, checksum in _candidates(image, file) if comes_to_an_end(path)]
+    return [(path, checksum) for path, checksum in _candidates(image, file) if comes_to_an_end(path, allowed)]
 
 
 def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
@@ -66,15 +72,15 @@ def _candidates(image: elf.Elf, file: str) -> Iterator[tuple[str, int | None]]:
     yield f"{file}{SLIM_SUFFIX}", None
 
 
-def _joined(data: bytes, path: str, checksum: int | None, limits: Limits) -> bytes | None:
+def _joined(data: bytes, path: str, checksum: int | None, limits: Limits, allowed: AllowedFiles | None) -> bytes | None:
     """None where the file is another build's, or something else, or cannot be joined to such an object: its name alone says nothing."""
     from symd.split_debug import join  # noqa: PLC0415 - few objects have such a file
 
-    debug = read_input(path, limits)
+    debug = read_input(path, limits, allowed=allowed)
     if not amdgpu.claims(debug) or (checksum is not None and zlib.crc32(debug) != checksum):
         return None
     try:
-        return join.joined(data, debug, Budget(limits))
+        return join.joined(data, debug, Budget(limits, len(data) + len(debug)))
     except (HashMismatch, NoDebugData, Unsupported):
         return None
     except SymdError as error:

@@ -122,7 +122,7 @@ def _summary(data: bytes, limits: Limits) -> ModuleSummary:
 
 def _elf_build_id(data: bytes, limits: Limits) -> str | None:
     try:
-        return elf.parse(data, Budget(limits)).build_id() if elf.kind(data) is not None else None
+        return elf.parse(data, Budget(limits, len(data))).build_id() if elf.kind(data) is not None else None
     except SymdError:
         return None
 

@@ -7,12 +7,15 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from symd.config import Limits
 from symd.containers import uri
 from symd.errors import InvalidInput, LimitExceeded, SymdError
 from symd.system_reason import system_reason
+
+if TYPE_CHECKING:
+    from symd.cli.left_out import AllowedFiles
 
 GZIP_SUFFIX = ".gz"
 _GZIP = b"\x1f\x8b"
@@ -54,16 +57,21 @@ def check_no_bare_digest(file: str) -> None:
 
 
 def read_input(
-    file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None, *, expand: bool = True
+    file: str,
+    limits: Limits,
+    mappable: Callable[[bytes], bool] | None = None,
+    *,
+    expand: bool = True,
+    allowed: AllowedFiles | None = None,
 ) -> bytes:
     """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip made of one, ``file.gz``, is
     expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
     ``Unsupported`` for a URI into a process.
 
     A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked
-    for its length only.
+    for its length only. With ``allowed`` nothing else is opened; raises PermissionDenied.
     """
-    data = _read(file, limits, mappable)
+    data = _read(file, limits, mappable, allowed)
     if not len(data):
         raise InvalidInput(
             "the file is empty", where="standard input" if file == "-" else file, hint="what wrote it may have failed"
@@ -74,19 +82,22 @@ def read_input(
     from symd.containers.gzip_file import expanded  # noqa: PLC0415
 
     try:
-        return expanded(data, Budget(limits))
+        return expanded(data, Budget(limits, len(data)))
     except SymdError as error:
         raise error.prefix_where(file) from None
 
 
-def _read(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None) -> bytes:
+def _read(
+    file: str, limits: Limits, mappable: Callable[[bytes], bool] | None, allowed: AllowedFiles | None = None
+) -> bytes:
     if file == "-":
         return _bounded(sys.stdin.buffer, "standard input", limits)
     if not file:
         raise InvalidInput("the name of the file is empty", where="''", hint="a variable of the shell may be unset")
     place = uri.parse(file) if uri.is_uri(file) else uri.CodeObjectUri(file)
     try:
-        with open(place.path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load, and not needed for one file
+        # pathlib is slow to load, and not needed for one file
+        with open(place.path, "rb") if allowed is None else allowed.opened(place.path) as stream:  # noqa: PTH123
             if place.size is not None:
                 return _cut(stream, place, file, limits)
             if mappable and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -155,8 +166,11 @@ def is_regular_file(text: str) -> bool:
         return False
 
 
-def comes_to_an_end(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a regular file with bytes in it, that the kernel does not make up as it is read: some of those never end."""
+def comes_to_an_end(path: str | os.PathLike[str], allowed: AllowedFiles | None = None) -> bool:
+    """Whether there is a regular file with bytes in it, that the kernel does not make up as it is read (some of those never end), and that is
+    ``allowed``."""
+    if allowed is not None and not allowed.holds(path):
+        return False
     try:
         status = os.stat(path)  # noqa: PTH116 - pathlib is slow to load
         return stat.S_ISREG(status.st_mode) and status.st_size > 0 and status.st_dev not in _made_up()

@@ -16,6 +16,7 @@ from symd.cli.original_tools import SHIM_MARK
 from symd.cli.output import write_line
 from symd.errors import InvalidInput
 from symd.output_file import output_folder
+from symd.private_files import new_file
 from symd.symbolic_links import resolved
 from symd.system_reason import system_reason
 
@@ -51,7 +52,7 @@ def _write(path: Path, name: str, force: bool) -> None:
     text = f'#!/bin/sh\n{SHIM_MARK}\nexec {shlex.quote(sys.executable)} -P -m symd {name} "$@"\n'
     incoming = path.with_name(f".{name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as stream:
+        with os.fdopen(new_file(incoming), "w") as stream:
             stream.write(text)
             os.fchmod(stream.fileno(), 0o755)
         incoming.replace(path)

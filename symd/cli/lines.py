@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import click
 
 from symd.answers_json.line_rows import row_chunks, row_lines
-from symd.cli.compile_flags import compile_flags
 from symd.cli.kernel_names import kernel_names
 from symd.cli.module import OpenModule, open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_line
 from symd.config import Limits
 from symd.errors import NoDebugData
+from symd.model.compile_advice import compile_advice
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import LineLevel, LineTable
 
@@ -94,7 +94,7 @@ def _nothing(module: OpenModule, path: str | None, level: LineLevel, kernel: str
     return NoDebugData(
         f"no line table (debug data: {kinds})",
         where=module.name,
-        hint=f"compile with {compile_flags(objects)}; symd info shows why",
+        hint=f"{'; '.join(compile_advice(summary.objects, path))}; symd info shows why",
     )
 
 

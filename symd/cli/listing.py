@@ -12,7 +12,7 @@ from symd.answers_json.listings import instruction_lines
 from symd.cli.demangle import Demangler
 from symd.cli.listing_sources import allowed_folders, source_texts
 from symd.cli.listing_text import Lines, Printer, text_lines
-from symd.cli.module import open_module
+from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -24,7 +24,7 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, printable, write_line
 from symd.config import Limits
-from symd.errors import NoDebugData
+from symd.errors import NoDebugData, SymdError
 from symd.model.identities import ObjectPath
 from symd.model.listings import Listing, ListingPart
 from symd.model.plurals import counted, plural
@@ -84,7 +84,7 @@ def command(
     with open_module(file, server, limits, debug, path) as module:
         found = -1
         problems: list[str] = []
-        for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):
+        for found, listing in enumerate(_listings(module, part)):
             problems += [listing.problem] if listing.problem else []
             sources = source_texts(
                 module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
@@ -96,6 +96,15 @@ def command(
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
     return _completeness(file, found + 1, problems)
+
+
+def _listings(module: OpenModule, part: ListingPart) -> Iterator[Listing]:
+    """The module's listings; what its code did to a disassembler is told with the name that the user gave it."""
+    try:
+        yield from module.symbolizer.listing(module.digest, part)
+    except SymdError as error:
+        error.where = error.where.replace(f"modules/{module.digest}", module.name)
+        raise
 
 
 def _completeness(file: str, count: int, problems: list[str]) -> int:

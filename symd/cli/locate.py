@@ -11,7 +11,6 @@ from typing import Any, Final
 import click
 
 from symd.answers_json.breakpoints import located_json
-from symd.cli.compile_flags import compile_flags
 from symd.cli.demangle import Demangler
 from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
@@ -28,6 +27,7 @@ from symd.config import Limits
 from symd.errors import BadQuery
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine, parse_source_line
 from symd.model.code import DebugScheme
+from symd.model.compile_advice import compile_advice
 from symd.model.sources import PathRule
 
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
@@ -120,7 +120,7 @@ def _about_files(module: OpenModule, file: str) -> str:
     if not objects:
         return f"there is no code object in {file}" + "".join(f"; {note}" for note in module.summary().notes)
     if all(each.debug == DebugScheme.NONE for each in objects):
-        return f"{file} has no debug data, and so no source files: compile with {compile_flags(objects)}"
+        return f"{file} has no debug data, and so no source files: {'; '.join(compile_advice(objects))}"
     return f"symd names --kind file {quote(file)} '*' shows the source files"
 
 

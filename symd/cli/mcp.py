@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import click
 
-from symd.cli.input import read_input
+from symd.cli.input import module_beginning, module_digest, read_input
+from symd.cli.left_out import AllowedFiles
 from symd.cli.listing_sources import allowed_folders, source_texts
 from symd.cli.mcp_lines import whole_lines
 from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import example, limit_option, rules_option, server_option, source_root_option
+from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
 from symd.config import Limits
+from symd.containers import uri
 from symd.errors import InvalidInput, ToolMissing, extra_hint
 from symd.mcp.tools import AskedModule, Tools
 from symd.model.sources import PathRule, SourceText
+from symd.system_reason import system_reason
+
+_HINT = "start it as symd mcp FILE for this file, or as symd mcp --source-root FOLDER for all files of a folder"
+_DAEMON_HINT = f"{_HINT}; modules/SHA256 names a module of the daemon"
 
 
 @click.command(
     "mcp",
-    epilog=example("symd mcp --server unix:/run/symd/symd.sock --source-root ~/src\nclaude mcp add symd -- symd mcp"),
+    epilog=example("symd mcp --source-root ~/src kernel.dbg\nclaude mcp add symd -- symd mcp --source-root ~/src"),
 )
 @server_option
-@source_root_option
+@click.option(
+    "--source-root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Modules, profiles and sources below this folder may be opened.  [default: none]",
+)
 @rules_option
 @limit_option
-def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, ...], limits: Limits) -> None:
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_files)
+def command(
+    server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, ...], limits: Limits, files: tuple[str, ...]
+) -> None:
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output, until the input ends.
 
     Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Every answer is short: lists are cut, and say by
-    how much. Modules are read as files by your own rights; nothing is written, and nothing is run but the disassemblers. Needs the extra
-    symd[mcp].
+    how much. The assistant may ask about each FILE (a module or a profile), about files below a --source-root, and with --server about
+    the daemon's modules. No other file is opened, whatever the assistant, a module or a symbolic link names; source text is read below a
+    --source-root and below a TO of --map. Nothing is written, and nothing is run but the disassemblers. Needs the extra symd[mcp].
     """
     if find_spec("mcp") is None:
         raise ToolMissing(
@@ -45,29 +57,55 @@ def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, 
         )
     from symd.mcp.server import serve  # noqa: PLC0415 - the extra may be missing, and is slow to import
 
-    allowed = allowed_folders(roots, rules)
+    allowed = _allowed(roots, files, server)
+    folders = allowed_folders([Path(root) for root in allowed.roots], rules)
     with open_symbolizer(server, limits) as symbolizer:
 
         def opened(file: str) -> AskedModule:
-            _check_regular(file)
-            return AskedModule(symbolizer, add_module(symbolizer, file, server, limits))
+            if not _is_daemons(file, server):
+                _check(file, allowed)
+            return AskedModule(symbolizer, add_module(symbolizer, file, server, limits, allowed=allowed))
 
         def profile(file: str) -> bytes:
-            _check_regular(file)
-            return read_input(file, limits)
+            _check(file, allowed)
+            return read_input(file, limits, allowed=allowed)
 
         def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
-            return source_texts(module.symbolizer, module.digest, files, allowed, limits)
+            return source_texts(module.symbolizer, module.digest, files, folders, limits)
 
-        serve(Tools(opened, sources, profile, limits), whole_lines)
+        serve(Tools(opened, sources, profile, limits), whole_lines, _told(allowed))
 
 
-def _check_regular(file: str) -> None:
-    """Raises InvalidInput for what no file of an assistant's is: standard input, which carries the protocol, and a pipe or a device, which may never end."""
+def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) -> AllowedFiles:
+    try:
+        return AllowedFiles(
+            roots,
+            [_path_of(file) for file in files if not _is_daemons(file, server)],
+            _HINT if server is None else _DAEMON_HINT,
+        )
+    except (OSError, ValueError) as error:
+        named = str(getattr(error, "filename", "") or "")
+        raise InvalidInput(f"cannot read the file: {system_reason(error)}", where=named) from error
+
+
+def _check(file: str, allowed: AllowedFiles) -> None:
+    """Raises what is wrong with a file's name: that of standard input, which carries the protocol, and of what is not allowed."""
     if file == "-":
         raise InvalidInput("standard input carries the protocol", hint="name a file")
-    path = unquote(urlsplit(file).path) if file.lower().startswith("file:") else file
-    with suppress(OSError, ValueError):  # what cannot be looked at cannot be read, either
-        mode = os.stat(path).st_mode  # noqa: PTH116 - a path with a NUL is no Path
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise InvalidInput("it is no file but a pipe or a device", where=file[:200], hint="name a file")
+    allowed.check(_path_of(file))
+
+
+def _path_of(file: str) -> str:
+    return uri.parse(file).path if uri.is_uri(file) else file
+
+
+def _is_daemons(file: str, server: str | None) -> bool:
+    """Whether this is the name of a module of the daemon's, and of no file."""
+    return server is not None and bool(module_digest(file) or module_beginning(file))
+
+
+def _told(allowed: AllowedFiles) -> str:
+    """What an assistant is told of the files that it may name."""
+    parts = [f"these files: {', '.join(allowed.files)}"] if allowed.files else []
+    parts += [f"files below {', '.join(allowed.roots)}"] if allowed.roots else []
+    return f"You may name {' and '.join(parts) or 'no file of this machine'}."

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
 from symd.budget import Budget
@@ -19,15 +20,20 @@ from symd.cli.module_name import chosen_module
 from symd.cli.output import printable
 from symd.cli.progress import working
 from symd.config import Limits
+from symd.containers import with_dwo
+from symd.containers.khronos import spirv
 from symd.disasm import disassemble
 from symd.engine import Engine
-from symd.errors import InvalidInput, ObjectNotFound, SymdError
+from symd.errors import InvalidInput, ObjectNotFound, StoreUnavailable, SymdError
 from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary
 from symd.reading.reader import InProcessReader
 from symd.split_debug import dwo
 from symd.split_debug.join import joined
 from symd.store import Store
+
+if TYPE_CHECKING:
+    from symd.cli.left_out import AllowedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,8 @@ def open_module(
     file: str, server: str | None, limits: Limits, debug: str | None = None, only: str | None = None
 ) -> Iterator[OpenModule]:
     """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug`` is
-    where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, or a folder of
-    these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
+    where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, a SPIR-V module with
+    the same code, or a folder of these. The module is then all of them joined. ``only`` is the path of the code object that all questions will be about: of a file that
     is read here nothing else is decoded."""
     with hints_name(file), open_symbolizer(server, limits, only if debug is None else None) as symbolizer:
         yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
@@ -81,10 +87,11 @@ def add_module(
     folder: Path | None = None,
     *,
     has_debug: bool = False,
+    allowed: AllowedFiles | None = None,
 ) -> str:
     """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is where
     ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no debug file is
-    looked for."""
+    looked for. With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
     named = module_digest(file)
     if named and server:
         return named
@@ -97,15 +104,16 @@ def add_module(
         check_no_bare_digest(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
-        data = with_kernel_packs(read_input(file, limits), file, limits, beside=apart)
-        data = data if has_debug else with_debug_file(data, file, limits)
-        data = with_dwo_files(data, file, limits, folder, beside=apart)
+        data = read_input(file, limits, allowed=allowed)
+        data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
+        data = data if has_debug else with_debug_file(data, file, limits, allowed)
+        data = with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
         return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 
 def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
     digest = hashlib.sha256(data).hexdigest()
-    if server and not symbolizer.missing([digest]):
+    if server and _may_be_asked(symbolizer, digest):
         return digest
     try:
         return symbolizer.add(data, file_label(label)).sha256
@@ -115,17 +123,40 @@ def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | No
         raise error.prefix_where("standard input" if label == "stdin" else label) from None
 
 
+def _may_be_asked(symbolizer: Symbolizer, digest: str) -> bool:
+    """Whether the daemon has a module, or knows it and cannot say for now whether its bytes are there: it may answer all the same."""
+    try:
+        return not symbolizer.missing([digest])
+    except StoreUnavailable as unavailable:
+        try:
+            symbolizer.record(digest)
+        except SymdError:
+            raise unavailable from None
+        return True
+
+
 def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
     dwo.check_same_build(code, apart, budget)
     return dwo.with_dwo(code, [apart], budget)
+
+
+def _with_debug_module(code: bytes, apart: bytes) -> bytes:
+    from symd.spirv.module import check_same_code  # noqa: PLC0415 - the grammar's tables are slow to import
+
+    check_same_code(code, apart)
+    return with_dwo.joined(code, {"": [apart]})
 
 
 def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
     """The SHA-256 of the module that a code object and its debug file make together; the symbolizer has it then."""
     apart = read_input(debug, limits)
     try:
-        code, budget = symbolizer.object_data(digest, ""), Budget(limits)
-        whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
+        code = symbolizer.object_data(digest, "")
+        budget = Budget(limits, len(code) + len(apart))
+        if spirv.claims(code):
+            whole = _with_debug_module(code, apart)
+        else:
+            whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
     except ObjectNotFound:
         hint = "symd extract FILE DIR writes them as files of their own"
         raise InvalidInput(

@@ -52,11 +52,11 @@ def is_large(file: str, limits: Limits) -> bool:
             if amdgpu.claims(data):
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
 
-                return not (dwo.skeletons(data, Budget(limits)) or debug_files(data, file, limits))
+                return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
             from symd.containers import host_elf  # noqa: PLC0415 - likewise
             from symd.containers.amd import kpack_reference  # noqa: PLC0415 - likewise
 
-            return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits))))
+            return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # whoever reads it next says what is wrong with it
 

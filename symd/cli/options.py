@@ -102,7 +102,7 @@ debug_option = click.option(
     metavar="DEBUGFILE",
     shell_complete=complete_files,
     help="Where the debug data of FILE stands when it is apart: what symd slim or objcopy --only-keep-debug left or the whole object,"
-    " a .dwo file, a .dwp package, or a folder of .dwo files; those beside FILE are found by themselves.",
+    " a .dwo file, a .dwp package, the ID.dbg.spv of a SPIR-V module, or a folder of such files; those beside FILE are found by themselves.",
 )
 
 demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")

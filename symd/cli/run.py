@@ -24,7 +24,8 @@ from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.plurals import counted
-from symd.output_file import writing
+from symd.output_file import make_inside, writing
+from symd.private_files import make_folder
 from symd.symbolic_links import still_resolved
 from symd.system_reason import system_reason
 
@@ -148,7 +149,9 @@ def _environment(
         with writing(sources, "choose another --out"):
             if lines.named:
                 still_resolved(lines.folder)
-            lines.folder.mkdir(parents=True, exist_ok=True)
+            else:
+                make_folder(lines.folder, parents=True, exist_ok=True)
+            make_inside(lines.folder)
             sources = own_folder(sources)
     try:
         return environment_for(ways, _own_environment(), run, sources, limits)
@@ -175,7 +178,7 @@ def _own_environment() -> dict[str, str]:
 def _captured(
     program: Sequence[str], environment: Mapping[str, str], run: RunFolder, chosen: Destination, limits: Limits
 ) -> tuple[ForegroundEnding, CaptureCounts, Sent | None]:
-    kept = FolderSink(chosen.folder, limits.capture_bytes, follow_links=not chosen.named)
+    kept = FolderSink(chosen.folder, limits.capture_bytes, follow_links=not chosen.named, private=not chosen.named)
     with kept as folder, signals_held() as mask:
         forwarding = ForwardingSink(folder)
         sink = OneAtATime(forwarding)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import filecmp
 import os
 import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from symd.cli.options import example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
 from symd.output_file import output_folder
+from symd.private_files import temporary_folder
 from symd.system_reason import system_reason
 
 COPIED = ("samples", "protos")
@@ -59,8 +59,8 @@ def command(folder: Path) -> None:
 def _copy(original: Path, place: Path, named: Path) -> None:
     """Copy a folder, whole or not at all: the next call would take a part of it for something else. Raises ``Unavailable``."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".symd-samples-", dir=place.parent) as folder:
-            made = Path(folder, place.name)
+        with temporary_folder(".symd-samples-", place.parent) as folder:
+            made = folder / place.name
             shutil.copytree(
                 original, made, ignore=shutil.ignore_patterns(*_LEFT_OUT), copy_function=partial(_copy_file, named)
             )

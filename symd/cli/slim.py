@@ -54,7 +54,7 @@ def _slimmed(file: str, server: str | None, limits: Limits) -> Slimmed:
     try:
         if not amdgpu.claims(data):
             raise _refusal(data)
-        return slim(data, Budget(limits))
+        return slim(data, Budget(limits, len(data)))
     except SymdError as error:
         raise error.prefix_where("standard input" if file == "-" else file) from None
 

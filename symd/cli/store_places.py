@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +13,13 @@ import click
 from symd.cli.store_urls import is_url
 from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
+from symd.private_files import temporary_folder
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
-from symd.temporary_place import temporary_place
 
 if TYPE_CHECKING:
     from symd.shared_store.store import SharedStore
@@ -128,8 +127,8 @@ def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator
 
     bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (
-        tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as cache,
-        open_shared(place.url, place.catalogue, Path(cache), bounded, make=make) as shared,
+        temporary_folder() as cache,
+        open_shared(place.url, place.catalogue, cache, bounded, make=make) as shared,
     ):
         yield shared
 

@@ -97,7 +97,7 @@ class Opening:
         self.notes: list[str] = []
         self.containers: list[ContainerSummary] = []
         self.data, self._path = data, path
-        self._budget = Budget(limits)
+        self._budget = Budget(limits, len(data))
         self._failures: list[SymdError] = []
         self._found = False
         self._without_code = 0
@@ -156,7 +156,7 @@ class Opening:
         text = sum(section.size for section in made.sections if section.executable)
         if text > MOST_TEXT:
             raise Malformed(f"its text takes {text} bytes, more than {MOST_TEXT} that any GPU could hold", where=place)
-        code = replace(made, path=ObjectPath(place), bias=element.bias)
+        code = replace(made, path=ObjectPath(place), bias=element.bias, stored=len(self.data))
         if place not in self._apart:
             return code
         from symd.containers.with_dwo import with_files  # noqa: PLC0415 - few have files of their own

@@ -21,7 +21,7 @@ _DEEPEST = 4
 
 def expanded_size(data: bytes, limits: Limits) -> int:
     """The sum; what cannot be read counts nothing."""
-    return _size(data, Budget(limits), _DEEPEST)
+    return _size(data, Budget(limits, len(data)), _DEEPEST)
 
 
 def _size(data: bytes, budget: Budget, depth: int) -> int:

@@ -33,13 +33,13 @@ def expanded(data: bytes, budget: Budget) -> bytes:
     """What is inside; zlib compares its size and checksum with what the trailer says. Raises Malformed, LimitExceeded."""
     if len(data) < _LEAST:
         raise Malformed(f"{len(data)} bytes are too few for gzip", where=NAME, hint=_AGAIN)
-    most = min(budget.limits.expansion, max(len(data), 64) * budget.limits.expansion_ratio)
+    most = max(budget.expansion_left, 0)
     reader = zlib.decompressobj(wbits=31)
     try:
         found = reader.decompress(data[:], most + 1)
     except zlib.error as error:
         raise Malformed(f"is damaged: {str(error).rpartition(': ')[2]}", where=NAME, hint=_AGAIN) from None
-    budget.charge_expansion(len(data), len(found), NAME)
+    budget.charge_expansion(len(found), NAME)
     if not reader.eof:
         raise Malformed("was cut off: it ends before what is inside does", where=NAME, hint=_AGAIN)
     if reader.unused_data:

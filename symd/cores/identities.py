@@ -34,7 +34,7 @@ def _sections(code: CodeObject) -> Iterator[tuple[str, int, str]]:
 def _segments(code: CodeObject) -> Iterator[tuple[str, int, str]]:
     """AMD's loaded images have no sections: segments are what both forms have."""
     try:
-        image = elf.parse(code.data, Budget(DEFAULT_LIMITS), section_table=False)
+        image = elf.parse(code.data, Budget(DEFAULT_LIMITS, len(code.data)), section_table=False)
     except SymdError:
         return
     for segment in image.segments:

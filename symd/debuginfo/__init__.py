@@ -3,7 +3,7 @@ has. Addresses leave this room as (section, offset)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,13 +23,15 @@ from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
+from symd.dwarf.line_header import TEXT_COLUMN
 from symd.errors import SymdError
-from symd.model.code import CodeObject, DebugScheme
+from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
-from symd.model.debug_info import DebugInfo, LineRows, Scopes, TextSpans
+from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
 __all__ = ("PartialDebugInfo", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
+_HOPPER = 90
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are read one by one: that costs as much."""
 
@@ -38,21 +40,21 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
     one for itself."""
-    debug = _read(code, limits, budget or DebugBudget(limits, len(code.data)))
+    debug = _read(code, limits, budget or DebugBudget.of(code, limits))
     check_depth(debug.scopes, limits)
     return debug
 
 
 def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
-    if code.debug is DebugScheme.NONE:
+    if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
         return DebugInfo(LineRows.empty(), Scopes.empty())
-    if code.debug is DebugScheme.SPIRV:
-        from symd.debuginfo.spirv import lines as spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
+    if code.kind is CodeKind.SPIRV:
+        from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
-        return spirv_lines.read(code)
+        return _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
     layout = assign(code)
-    sections = relocated(code, layout)
-    found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits, budget)
+    sections = relocated(code, layout, budget)
+    found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits)
     for section in code.sections:
         if section.name.startswith(".debug_"):
             section.forget()  # half of a file with debug data
@@ -105,15 +107,15 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
     if not code.debug.has_units or code.kernel_named_by_debug_data:
         return None
     layout = assign(code)
-    sections = relocated(code, layout)
+    sections = relocated(code, layout, DebugBudget.of(code, limits))
     units = dwarf.read_units(sections, limits)
     if any(unit.dwo_id is not None for unit in units.units):
         return None
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
     if chosen is None:
         return None
-    debug = _decoded(code, layout, sections, chosen.units, limits, DebugBudget(limits, len(code.data)))
-    if debug.rows.context is not None or not len(debug.rows):
+    debug = _decoded(code, layout, sections, chosen.units, limits)
+    if debug.rows.calls is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
     number, start, found = layout.section_of(chosen.start)
@@ -138,11 +140,9 @@ def _decoded(
     sections: DebugSections,
     units: Units,
     limits: Limits,
-    budget: DebugBudget,
 ) -> DebugInfo:
-    budget.count_headers(len(units.units), sections.info.name)
-    lines = dwarf.read_lines(sections, units, limits, budget)
-    scopes = dwarf.read_scopes(sections, lines, units, budget)
+    lines = dwarf.read_lines(sections, units, limits)
+    scopes = dwarf.read_scopes(sections, lines, units)
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     functions = function_lines(scopes)
     folded = find_folded(sections, lines, scopes, units, functions, layout)
@@ -157,7 +157,29 @@ def _decoded(
         stray_ranges(code, sections, units, scopes).spans(layout),
         folded.doubted,
     )
-    return info if len(info.scopes) else _with_inlined_rows(code, info)
+    info = info if len(info.scopes) else _with_inlined_rows(code, info)
+    if TEXT_COLUMN not in sections.lines.data:
+        return info
+    from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
+
+    return _doubting_rows_outside(info, lambda: list(line_table_texts(sections)))
+
+
+def _doubting_rows_outside(info: DebugInfo, read_texts: Callable[[], Sequence[tuple[str, str]]]) -> DebugInfo:
+    """What was decoded, with the rows doubted that lie outside of the texts that the code object carries of their files, where those
+    can be read."""
+    try:
+        texts = read_texts()
+    except SymdError:
+        return info
+    if not texts:
+        return info
+    from symd.debuginfo.embedded_sources import outside_of_texts  # noqa: PLC0415 - likewise
+
+    outside, notes = outside_of_texts(info.rows, info.files, texts)
+    both = info.doubted, outside
+    doubted = TextSpans(*(np.concatenate([getattr(each, name) for each in both]) for name in TextSpans._fields))
+    return replace(info, doubted=doubted, warnings=(*info.warnings, *notes))
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
@@ -172,12 +194,21 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
 
 def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes."""
-    if info.rows.context is None or not np.any(info.rows.context):
+    if info.rows.calls is None or not np.any(info.rows.calls.written_site):
         return info
     from symd.debuginfo import nvidia_inlining  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
-    found = nvidia_inlining.scopes(info.rows, info.names, code.functions)
-    return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
+    found = nvidia_inlining.scopes(
+        info.rows, info.names, code.functions, leaves_out_files=_is_from_hopper_on(code.target or "")
+    )
+    warnings = (*info.warnings, *found.warnings)
+    return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
+
+
+def _is_from_hopper_on(target: str) -> bool:
+    """Whether a target is sm_90 or newer, for which NVIDIA's assembler writes line tables in another way."""
+    number = target.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    return target.startswith("sm_") and number.isdecimal() and int(number) >= _HOPPER
 
 
 def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:
@@ -196,8 +227,17 @@ def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | No
         line=lines.line[keep],
         column=lines.column[keep],
         flags=lines.flags[keep],
-        context=None if lines.context is None else _renumbered(lines.context, keep),
-        name=None if lines.name is None else lines.name[keep],
+        calls=None if lines.calls is None else _kept_calls(lines.calls, keep),
+    )
+
+
+def _kept_calls(calls: RowCalls, keep: slice | Positions) -> RowCalls:
+    return RowCalls(
+        _renumbered(calls.site, keep),
+        calls.name[keep],
+        _renumbered(calls.written_site, keep),
+        calls.written_name[keep],
+        calls.doubt[keep],
     )
 
 

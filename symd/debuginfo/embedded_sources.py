@@ -1,30 +1,46 @@
 """What stands of its source files in a code object: texts (SPIR-V's, DWARF's embedded source, PTX) and the MD5 sums by
-which a file elsewhere can be told to be the same. Read when somebody asks; no index holds it.
+which a file elsewhere can be told to be the same. Read when somebody asks; no index holds it. And which rows lie outside of the
+texts.
 
 Sources: DWARF 5, 6.2.4.1 (DW_LNCT_MD5); LLVM's DW_LNCT_LLVM_source; and the modules that read the texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from symd.config import DEFAULT_LIMITS
 from symd.debuginfo import layout
 from symd.debuginfo.ptx_lines import TEXT, PtxText
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.spirv.sources import source_texts
+from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
 from symd.dwarf import DebugSections, read_units
 from symd.dwarf.line_header import file_details, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
-from symd.errors import SymdError
+from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
+from symd.model.columns import I64
+from symd.model.debug_info import LineRows, RowFlag, TextSpans
+from symd.model.plurals import counted, plural
 
-__all__ = ("EmbeddedSource", "embedded_sources")
+__all__ = ("EmbeddedSource", "embedded_sources", "line_table_texts", "outside_of_texts")
 
 _VERSION_5 = bytes([5, 0])
 _MD5_BYTES = 16
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)
+"""It moves lines: what follows in a text does not tell which lines there are."""
+_LINE_END = re.compile("\r\n?|\n")
+_JOINED = re.compile(r"\\\r?\n|\r(?!\n)")
+"""Compilers count columns differently in lines that go on in the next, and where a carriage return alone ends one."""
+_TAB = 8
+"""Columns that a tab takes for compilers that expand it, at most."""
+_ANY_COLUMN = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +74,77 @@ def _embedded_sources(code: CodeObject) -> dict[str, EmbeddedSource]:
 
 
 def _from_line_tables(sections: DebugSections) -> dict[str, EmbeddedSource]:
-    """Of the tables of DWARF 5; earlier ones have neither. The first table that names a file decides."""
+    """The first table that names a file decides."""
+    found: dict[str, EmbeddedSource] = {}
+    for path, entry in _table_entries(sections):
+        found.setdefault(path, entry)
+    return found
+
+
+def line_table_texts(sections: DebugSections) -> Iterator[tuple[str, str]]:
+    """Every text in line tables, with its file. Raises Malformed where texts are the same strings again and again."""
+    left = MOST_REPEATED * (len(sections.lines.data) + len(sections.line_strings.data) + len(sections.strings.data))
+    for path, entry in _table_entries(sections):
+        if entry.text is not None:
+            left -= len(entry.text)
+            if left < 0:
+                raise Malformed(f"its source texts are {MOST_REPEATED} times as long as their sections")
+            yield path, entry.text
+
+
+def _table_entries(sections: DebugSections) -> Iterator[tuple[str, EmbeddedSource]]:
+    """What the tables of DWARF 5 say of files; earlier ones have neither sums nor texts."""
     if sections.lines.data.find(_VERSION_5) < 0:
-        return {}
+        return
     folders = {unit.stmt_list: unit.comp_dir for unit in reversed(read_units(sections).units)}
     strings = StringReader(sections)
-    found: dict[str, EmbeddedSource] = {}
     full = FilePaths(sections.lines.name, DEFAULT_LIMITS)
     for header in read_headers(sections.lines, strings, frozenset(), Warnings(), DEFAULT_LIMITS):
         paths = full.of(header, folders.get(header.offset, b""))
         for path, entry in zip(paths, file_details(sections.lines, strings, header), strict=header.version >= 5):
             text = entry.source.decode("utf-8", "replace") if entry.source else None
             md5 = entry.md5 if len(entry.md5) == _MD5_BYTES and any(entry.md5) else None
-            found.setdefault(path.decode("utf-8", "replace"), EmbeddedSource(text, md5))
-    return found
+            yield path.decode("utf-8", "replace"), EmbeddedSource(text, md5)
+
+
+def outside_of_texts(
+    rows: LineRows, files: Sequence[str], texts: Iterable[tuple[str, str]]
+) -> tuple[TextSpans, tuple[str, ...]]:
+    """The code of rows whose lines or columns lie outside of the texts that the code object carries of their files, and a note for
+    each of these files. Where directives move lines no text tells which there are."""
+    widths: dict[str, I64] = {}
+    for file, text in texts:
+        if _DIRECTIVE.search(text):
+            return TextSpans.empty(), ()
+        own, other = _widths(text), widths.get(file, np.zeros(0, np.int64))
+        own, other = (np.pad(each, (0, max(len(own), len(other)) - len(each))) for each in (own, other))
+        widths[file] = np.maximum(own, other)
+    outside, notes = np.zeros(len(rows), np.bool_), []
+    stated = np.flatnonzero((rows.line > 0) & (rows.flags & RowFlag.END_SEQUENCE == 0))
+    stated = stated[np.argsort(rows.file[stated], kind="stable")]
+    edges = np.searchsorted(rows.file[stated], np.arange(len(files) + 1)).tolist()
+    for file, (first, last) in zip(files, pairwise(edges), strict=True):
+        if file not in widths:
+            continue
+        at, lines = stated[first:last], len(widths[file]) - 1
+        width = np.append(widths[file], 0)[np.minimum(rows.line[at], lines + 1)]
+        at = at[rows.column[at] > np.where(rows.line[at] > lines, -1, width)]
+        outside[at] = True
+        if len(at):
+            place = ":".join(str(part) for part in (int(rows.line[at[0]]), int(rows.column[at[0]])) if part)
+            notes.append(
+                f"the text of {file} that it carries has {counted(lines, 'line')}, and {counted(len(at), 'line row')}"
+                f" {plural(len(at), 'lies', 'lie')} outside of it, the first at {place}: answered as CONTRADICTORY"
+            )
+    at = np.flatnonzero(outside[:-1])
+    return TextSpans(rows.section[at], rows.offset[at], rows.offset[at + 1]), tuple(notes)
+
+
+def _widths(text: str) -> I64:
+    """By line, from 1 on, the last column that a compiler may name: behind the last byte, with tabs expanded."""
+    lines = _LINE_END.split(text)
+    if not lines[-1]:
+        lines.pop()
+    if _JOINED.search(text):
+        return np.array([0, *[_ANY_COLUMN] * len(lines)], np.int64)
+    return np.array([0, *(len(line.encode()) + (_TAB - 1) * line.count("\t") + 1 for line in lines)], np.int64)

@@ -55,20 +55,20 @@ def read_in_batches(
 ) -> Iterator[Decoded]:
     """Each code object with what is decoded from it, in their order. Those that are not small, and those that cannot be decoded with
     others, are read by ``alone``, which says what is wrong with one."""
-    batch = _Batch(limits)
+    batch = _Batch(limits, budget)
     for code in codes:
         size = _debug_bytes(code)
         is_small = size <= LARGEST and len(code.data) <= _LARGEST_IMAGE
         if batch.is_full or not is_small:
-            yield from batch.read(budget, alone)
-            batch = _Batch(limits)
+            yield from batch.read(alone)
+            batch = _Batch(limits, budget)
         if is_small:
             batch.add(code, size)
             continue
         found = [alone(code)]
         del code  # a large one, which this generator would keep while it waits
         yield found.pop()
-    yield from batch.read(budget, alone)
+    yield from batch.read(alone)
 
 
 def _debug_bytes(code: CodeObject) -> int:
@@ -78,8 +78,9 @@ def _debug_bytes(code: CodeObject) -> int:
 class _Batch:
     """Code objects that are read together, as far as they can be."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._gathered = limits, SmallObjects(limits)
+    def __init__(self, limits: Limits, budget: DebugBudget) -> None:
+        self._limits, self._gathered, self._budget = limits, SmallObjects(limits), budget
+        self._looked = budget.trial()  # what is decoded, alone or with others, is counted then
         self._codes: list[tuple[CodeObject, bool]] = []
         self._waiting: list[_Waiting] = []
         self._debug_bytes = self._bytes = 0
@@ -102,7 +103,7 @@ class _Batch:
             return False
         try:
             layout = assign(code)
-            sections = relocated(code, layout)
+            sections = relocated(code, layout, self._looked)
             taken = self._gathered.take(sections)
         except SymdError:  # ``alone`` raises the same
             return False
@@ -110,14 +111,14 @@ class _Batch:
             self._waiting.append(_Waiting(code, layout, sections))
         return taken
 
-    def read(self, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]) -> Iterator[Decoded]:
+    def read(self, alone: Callable[[CodeObject], Decoded]) -> Iterator[Decoded]:
         """Each with what is decoded from it, in the order in which they were added."""
-        found = iter(self._decoded(budget))
+        found = iter(self._decoded())
         for code, taken in self._codes:
             debug = next(found) if taken else None
             yield alone(code) if debug is None else (named(code, debug), debug)
 
-    def _decoded(self, budget: DebugBudget) -> list[DebugInfo | None]:
+    def _decoded(self) -> list[DebugInfo | None]:
         """What ``debuginfo.read`` says of those that wait; None of one that has to be read by itself. Where some cannot be decoded
         together because of one of them, the halves are tried, and so on, a few times."""
         parts, found, failures = [self._waiting], list[DebugInfo | None](), 0
@@ -126,7 +127,7 @@ class _Batch:
             part = parts.pop()
             debugs = None
             if len(part) >= _FEWEST_TOGETHER and failures < _MOST_FAILURES:
-                debugs = _together(part, gathered or _gathered(part, self._limits), self._limits, budget)
+                debugs = _together(part, gathered or _gathered(part, self._limits), self._limits, self._budget)
                 gathered = None
                 failures += debugs is None
                 if debugs is None and len(part) >= 2 * _FEWEST_TOGETHER:
@@ -140,7 +141,7 @@ class _Batch:
 def _gathered(part: Sequence[_Waiting], limits: Limits) -> SmallObjects:
     found = SmallObjects(limits)
     for each in part:
-        found.take(each.sections)
+        found.take(each.sections._replace(budget=None))  # its units are counted already
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from symd.child.starter import Starter
 from symd.config import Limits
 from symd.disasm import iga, llvm, nvidia, spirv
-from symd.disasm.disassembler import Decoded, DecodeOutcome, Disassembler, DisassemblyBudget
+from symd.disasm.disassembler import Decoded, DecodeOutcome, Disassembler, DisassemblyBudget, senseless
 from symd.disasm.ranges import InstructionBytes, code_ranges
 from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
@@ -88,7 +88,11 @@ def _instructions(
         if isinstance(outcome, SymdError):
             return outcome
         if not outcome.offset and each.data:
-            return ToolFailed("it gave no instructions for the code", where=outcome.by)
+            return ToolFailed("it gave no instructions for the code", where=outcome.by, metadata={"tool": outcome.by})
+        if not all(
+            each.offset <= at < at + size <= each.end for at, size in zip(outcome.offset, outcome.size, strict=True)
+        ):
+            return senseless(outcome.by, "instructions outside of the code")
         done.append(outcome)
     counts = [len(decoded.offset) for decoded in done]
     return Instructions(

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol
 
 from symd.child.process import ProcessLimits
@@ -15,7 +16,7 @@ from symd.child.starter import Starter
 from symd.child.tool import run_tool
 from symd.config import Limits
 from symd.disasm.ranges import InstructionBytes
-from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolFailed
 from symd.model.code import CodeObject
 
 NOT_DECODED: Final = "(not decoded)"
@@ -46,6 +47,12 @@ class Decoded:
 
 DecodeOutcome = Decoded | SymdError
 """What became of one range."""
+
+
+def senseless(program: str, why: object) -> ToolFailed:
+    """The error for an answer that a disassembler, as it was written, gives never: the code that it was given may have taken it over."""
+    name = Path(program).name
+    return ToolFailed(f"its answer makes no sense: {why}", where=name, hint=DAMAGED_CODE, metadata={"tool": name})
 
 
 _FILES: Final = 16
@@ -122,7 +129,7 @@ class DisassemblyBudget:
                 f"the instructions have more than {self._size} bytes of text",
                 where=error.where,
                 hint=self._hint("disassembly_size"),
-                metadata={"limit": "disassembly_size", "value": str(self._size)},
+                metadata={**error.metadata, "limit": "disassembly_size", "value": str(self._size)},
             ) from None
         self._size_left -= len(ended.answer)
         return ended

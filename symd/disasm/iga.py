@@ -11,7 +11,7 @@ from pathlib import Path
 
 from symd.child.tool import tool_error
 from symd.containers.intel.targets import product_core
-from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
+from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of, senseless
 from symd.disasm.installed import chosen_folders, has_library
 from symd.disasm.ranges import InstructionBytes
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
@@ -95,7 +95,7 @@ def _run(known: Sequence[tuple[int, InstructionBytes]], budget: DisassemblyBudge
     try:
         outcomes = _understood(lines_of(ended.answer), [each for _, each in known])
     except ValueError as error:
-        return [ToolFailed(f"its answer makes no sense: {error}", where="libiga64", hint=DAMAGED_CODE)] * len(known)
+        return [senseless("libiga64", error)] * len(known)
     if len(outcomes) == len(known):
         return outcomes
     return [*outcomes, tool_error("libiga64", ended, DAMAGED_CODE)]
@@ -145,4 +145,5 @@ def _refusal(status: str, refused: InstructionBytes) -> SymdError:
         return ToolMissing(
             f"the libiga64 that is installed does not know {refused.target}", hint="apt-get install libigc2"
         )
-    return ToolFailed(f"it refuses the code: {message or f'status {number}'}", where="libiga64")
+    said = message or f"status {number}"
+    return ToolFailed(f"it refuses the code: {said}", where="libiga64", metadata={"tool": "libiga64"})

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from symd.child.run import Ended
 from symd.child.tool import INPUT, tool_error
-from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
+from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of, senseless
 from symd.disasm.installed import programs
 from symd.disasm.ranges import InstructionBytes
 from symd.elf import Header
@@ -119,7 +119,10 @@ def _outcomes(
             continue
         if ended.ending.status:
             return [tool_error(program, ended, DAMAGED_CODE)] * len(ranges)
-        return _understood(ended, ranges, program)
+        try:
+            return _understood(ended, ranges, program)
+        except (ValueError, IndexError):
+            return [senseless(program, "it tells of code that it was not given")] * len(ranges)
     cpu = options[0].removeprefix("--mcpu=")
     return [ToolMissing(f"no llvm-objdump that is installed knows {cpu}", hint=INSTALL)] * len(ranges)
 

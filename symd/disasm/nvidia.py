@@ -130,7 +130,8 @@ def _run(
         if width != len(_NOP) or refused <= bad:
             raise tool_error(program, ended)
         bad |= refused
-    raise ToolFailed("it refuses the code again and again", where=program)
+    name = Path(program).name
+    raise ToolFailed("it refuses the code again and again", where=name, metadata={"tool": name})
 
 
 def _patched(text: bytes, bad: set[int], base: int, width: int) -> bytes:

@@ -49,7 +49,10 @@ def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -
         if key not in whole:
             whole[key] = _whole(each, found[0], budget)
         instructions = whole[key]
-        outcomes.append(instructions if isinstance(instructions, SymdError) else _within(each, instructions, found[0]))
+        if isinstance(instructions, SymdError):
+            outcomes.append(instructions)
+            continue
+        outcomes.append(_within(each, instructions, found[0]))
     return outcomes
 
 
@@ -91,8 +94,8 @@ def _understood(ended: Ended) -> list[tuple[int, str]]:
 
 def _within(given: InstructionBytes, instructions: Sequence[tuple[int, str]], program: str) -> Decoded:
     decoded = Decoded(program.rpartition("/")[2])
-    ends = [offset for offset, _ in instructions[1:]]
-    for (offset, text), end in zip(instructions, [*ends, given.end], strict=True):
+    ends = [*(offset for offset, _ in instructions[1:]), given.end]
+    for (offset, text), end in zip(instructions, ends, strict=False):  # of no instructions there is an end
         if given.offset <= offset < given.end:
             decoded.add(offset, min(end, given.end) - offset, text)
     return decoded

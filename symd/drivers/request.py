@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from symd.drivers.apis import Api
+from symd.private_files import write_bytes
 
 _REQUEST: Final = "request.json"
 _INPUT: Final = "input.bin"
@@ -48,8 +49,8 @@ def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> No
         "confined": confined,
         "parent": os.getpid(),
     }
-    (folder / _REQUEST).write_text(json.dumps(fields), encoding="utf-8")
-    (folder / _INPUT).write_bytes(request.data)
+    write_bytes(folder / _REQUEST, json.dumps(fields).encode())
+    write_bytes(folder / _INPUT, request.data)
 
 
 def read_request() -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from symd.budget import DebugBudget
 from symd.dwarf import forms
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
@@ -22,6 +23,10 @@ _REMEMBERED_BYTES = 4096
 
 _REMEMBERED_ATTRIBUTES = 128
 """Bytes of the attributes of one declaration up to which they are kept, too."""
+_BYTE_STEPS = 2
+"""What a byte of a table takes."""
+_ABBREVIATION_STEPS = 64
+"""What DIEs of a declaration take, however few they are."""
 _END = b"\0\0"
 """No name and no form: after the last attribute."""
 
@@ -52,10 +57,12 @@ class Abbreviation(NamedTuple):
 class AbbreviationTables:
     """The abbreviations of one object, parsed on demand: each table once for each set of widths.
 
-    Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised.
+    Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised, and past what ``budget`` has
+    left, of which a different abbreviation takes many steps: its DIEs are decoded by themselves.
     """
 
-    def __init__(self, section: DebugSection) -> None:
+    def __init__(self, section: DebugSection, budget: DebugBudget | None = None) -> None:
+        self.budget = budget
         self._section = section.name
         self._data = section.data
         self.all: list[Abbreviation] = []
@@ -70,6 +77,11 @@ class AbbreviationTables:
             self._tables[key] = self._parse(offset, widths)
         return self._tables[key]
 
+    def spend(self, steps: int) -> None:
+        """So many steps are taken for something that is declared here. Raises LimitExceeded."""
+        if self.budget is not None:
+            self.budget.spend(steps, self._section)
+
     def abbreviation(
         self, tag: int, has_children: bool, attributes: tuple[Attribute, ...], widths: Widths
     ) -> Abbreviation:
@@ -77,16 +89,20 @@ class AbbreviationTables:
         key = tag, has_children, attributes, widths
         abbreviation = self._known.get(key)
         if abbreviation is None:
+            self.spend(_ABBREVIATION_STEPS)
             abbreviation = self._known[key] = Abbreviation(len(self.all), *key)
             self.all.append(abbreviation)
         return abbreviation
 
     def _parse(self, offset: int, widths: Widths) -> dict[int, Abbreviation]:
-        cursor = Cursor(self._data, self._section, offset, len(self._data))
+        end = len(self._data) if self.budget is None else offset + self.budget.steps_left // _BYTE_STEPS + 1
+        cursor = Cursor(self._data, self._section, offset, end)
         try:
             declared = read_declarations(cursor, widths)
         finally:
-            self._parsed += max(0, cursor.at - offset)
+            passed = max(0, cursor.at - offset)
+            self._parsed += passed
+            self.spend(passed * _BYTE_STEPS)
             if self._parsed > 2 * len(self._data) + 65536:
                 raise LimitExceeded("abbreviation tables overlap without end", where=self._section)
         return {code: self.abbreviation(*declaration, widths) for code, declaration in declared.items()}

@@ -34,6 +34,12 @@ _WALKED_BYTES = 16_000
 """Units that together are this short are walked; splitting them costs as much."""
 _GROUP_BYTES = 4 << 20
 """Bytes of units that are split together: what is made of them fits the caches."""
+_WALK_STEPS = 2
+"""What a byte of DIEs that are walked takes beside the step that each byte is anyway."""
+_INDIRECT_STEPS = 8
+"""What a DIE takes that names forms in place."""
+_MOST_SPELT = 512
+"""Attributes and forms in place of a DIE that names forms so: twice as many as an abbreviation may have attributes."""
 _GROUP_TABLES = 256
 """Abbreviation tables of units that are split together."""
 
@@ -209,12 +215,10 @@ def _is_plain(code: int, abbreviation: Abbreviation, count: int) -> bool:
 
 
 def _walk(info: DebugSection, unit: Unit, abbreviations: AbbreviationTables) -> DieColumns:
+    abbreviations.spend((unit.end - unit.dies) * _WALK_STEPS)
     table = abbreviations.table(unit.abbreviations, unit.widths)
     cursor = Cursor(info.data, info.name, unit.dies, unit.end)
-    plans = {
-        code: (layouts(abbreviation), abbreviation.number, matters(abbreviation), abbreviation.has_children)
-        for code, abbreviation in table.items()
-    }
+    plans: dict[int, tuple[Layouts, int, bool, bool]] = {}
     found = array("q")
     depth = 0
     while cursor.at < cursor.end:
@@ -226,10 +230,15 @@ def _walk(info: DebugSection, unit: Unit, abbreviations: AbbreviationTables) -> 
         else:
             plan = plans.get(code)
             if plan is None:
-                raise cursor.fail(f"abbreviation {code} is not declared", start)
+                abbreviation = table.get(code)
+                if abbreviation is None:
+                    raise cursor.fail(f"abbreviation {code} is not declared", start)
+                plan = layouts(abbreviation), abbreviation.number, matters(abbreviation), abbreviation.has_children
+                plans[code] = plan
             sizes, number, important, has_children = plan
             attributes = cursor.at
             if ValueLayout.INDIRECT in sizes:
+                abbreviations.spend(_INDIRECT_STEPS)
                 number = _skip_indirect(cursor, table[code], abbreviations)
             else:
                 for size in sizes:
@@ -254,6 +263,8 @@ def _skip_indirect(cursor: Cursor, abbreviation: Abbreviation, abbreviations: Ab
         resolved = attribute
         while resolved.form == Form.DW_FORM_indirect:
             form = cursor.uleb()
+            if len(spelt) >= _MOST_SPELT:
+                raise cursor.fail("forms in place name each other without end")
             spelt.append(Attribute(0, Form.DW_FORM_udata, ValueLayout.LEB))
             resolved = Attribute(attribute.name, form, forms.layout(form, abbreviation.widths))
         forms.skip(cursor, resolved.layout)

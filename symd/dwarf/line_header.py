@@ -20,6 +20,9 @@ EXTENDED_OPCODE = 0
 _PATH, _DIRECTORY_INDEX = int(Lnct.DW_LNCT_path), int(Lnct.DW_LNCT_directory_index)
 _MD5, _LLVM_SOURCE = int(Lnct.DW_LNCT_MD5), int(Lnct.DW_LNCT_LLVM_source)
 
+TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
+"""DW_LNCT_LLVM_source as tables spell it: where it stands nowhere in their section they have no texts of files."""
+
 
 class ProgramParameters(NamedTuple):
     """Everything of a header that the instructions' meaning depends on; programs of the same parameters are

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import line_program
-from symd.dwarf.bulk_read import Positions, spread
+from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, first_rows, look_up_files
+from symd.dwarf.constants import Lne
 from symd.dwarf.line_header import LineHeader, ProgramParameters, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import ProgramGroup, RowTable
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
+from symd.dwarf.strings import StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
@@ -27,14 +28,17 @@ from symd.model.columns import U32, U64
 _GROUP_BYTES = 256 << 10
 """Bytes of programs that are run together: what is made of them fits the caches."""
 _INTERPRETED_BYTES = 500
-"""Programs of the same parameters that are together this short run faster one instruction at a time."""
+"""Programs of the same parameters that are together this short run faster one instruction at a time, of which each is a step."""
+_BYTES_A_STEP = 4
+"""Bytes of programs that are as much work as a step where they are run together."""
+_GROUP_STEPS = 1000
+"""What that takes besides, however few they are."""
 
 
 def read_lines(
     sections: DebugSections,
     units: Units | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    budget: DebugBudget | None = None,
 ) -> LineColumns:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
@@ -45,8 +49,9 @@ def read_lines(
     A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
     out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
     are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow, or have
-    more rows than ``budget`` has left (any number where there is none).
+    more rows or instructions than ``sections.budget`` has left.
     """
+    budget = sections.budget
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
@@ -95,10 +100,13 @@ def _parts(
     for group in _groups(headers):
         size = sum(headers[number].end - headers[number].program for number in group)
         done += size
-        if budget is not None and size > _GROUP_BYTES:
-            budget.check(_most_rows(section, headers[group[0]]), section.name)
+        together = line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES
+        if budget is not None:
+            budget.spend(_GROUP_STEPS + size // _BYTES_A_STEP if together else size, section.name)
+            if size > _GROUP_BYTES:
+                budget.check(_most_rows(section, headers[group[0]]), section.name)
         share = done / total if total else 1
-        if line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES:
+        if together:
             yield rows.add(line_program.run(section, [headers[number] for number in group]), group, share)
         else:
             from symd.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it
@@ -109,9 +117,10 @@ def _parts(
 
 def _most_rows(section: DebugSection, header: LineHeader) -> int:
     """Rows that a program has at the most: in each instruction that adds one stands a special opcode, or the byte 1
-    (DW_LNS_copy, DW_LNE_end_sequence)."""
+    (DW_LNS_copy, DW_LNE_end_sequence); before each that NVIDIA's assembler left out, a call."""
     program = np.frombuffer(section.data, np.uint8)[header.program : header.end]
-    return int(np.count_nonzero((program >= header.parameters.opcode_base) | (program == 1)))
+    added = (program >= header.parameters.opcode_base) | (program == 1) | (program == Lne.DW_LNE_NVIDIA_inlined_call)
+    return int(np.count_nonzero(added))
 
 
 def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warnings: Warnings) -> None:
@@ -171,7 +180,10 @@ def assemble(
         return lines
     context = _concatenated([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
     name = _concatenated([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
-    return _with_calls(lines, context, name, strings, headers)
+    from symd.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
+
+    calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
+    return replace(lines, calls=calls, names=names)
 
 
 def _sequences(parts: Sequence[ProgramGroup]) -> tuple[Positions, U32, Positions | slice]:
@@ -192,33 +204,7 @@ def _or_zeros(column: U64 | None, count: int) -> U64:
     return np.zeros(count, np.uint64) if column is None else column
 
 
-def _with_calls(
-    lines: LineColumns, context: U64, name: U64, strings: StringReader, headers: Sequence[LineHeader]
-) -> LineColumns:
-    """The rows with what NVIDIA's extension says of them."""
-    names = Names()
-    sites = _call_sites(context, lines.first)
-    name_columns = _inline_names(strings, headers, lines.table_of_row, name, sites, names)
-    return replace(lines, context=sites, name=name_columns, names=names.all())
-
-
 def _concatenated(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     if len(columns) == 1:
         return columns[0]
     return np.concatenate(columns) if columns else np.zeros(0, dtype)
-
-
-def _call_sites(context: U64, first: Positions) -> U32:
-    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row. The
-    sequences begin at ``first``."""
-    begin = spread(first, first, len(context))
-    earlier = (context > 0) & (context <= (np.arange(len(context)) - begin).astype(np.uint64))
-    return np.where(earlier, context + begin.astype(np.uint64), np.uint64(0)).astype(np.uint32)
-
-
-def _inline_names(
-    strings: StringReader, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
-) -> U32:
-    base = np.array([header.names_base for header in headers], np.uint64)[unit]
-    places = np.where(context != 0, string_key(IN_STRINGS, base + name), NO_STRING)
-    return names.intern(strings, places)[0]

@@ -15,7 +15,7 @@ from symd.dwarf.bulk_read import Positions, spans, uleb_at, unsigned_at
 from symd.dwarf.bulk_records import Layouts, Records
 from symd.dwarf.constants import Rle
 from symd.dwarf.forms import ValueLayout
-from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.sections import DebugSections
 from symd.errors import LimitExceeded
 from symd.model.columns import U8, U64
 
@@ -26,6 +26,8 @@ _DIRECT = (Rle.DW_RLE_base_address, Rle.DW_RLE_start_end, Rle.DW_RLE_start_lengt
 _INDEXED = (Rle.DW_RLE_base_addressx, Rle.DW_RLE_startx_endx, Rle.DW_RLE_startx_length)
 _LISTS_READ_ALONE = 16
 """So few lists, left over of many or all of them, are read one after the other."""
+_ROUND_STEPS = 64
+"""What one more entry of many lists takes, however few they are."""
 _LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
 
 
@@ -61,9 +63,9 @@ def read_lists(sections: DebugSections, reader: AttributeReader, offset: U64, un
     for width, is_new in (divmod(number, 2) for number in _different(kind)):
         those = np.flatnonzero(kind == 2 * width + is_new)
         if is_new:
-            entries, damaged = _read_new(sections.range_lists, reader, offset[those], unit[those], width)
+            entries, damaged = _read_new(sections, reader, offset[those], unit[those], width)
         else:
-            entries, damaged = _read_old(sections.ranges, offset[those], width)
+            entries, damaged = _read_old(sections, offset[those], width)
         part = _resolve(entries, reader.units.low_pc[unit[those]])
         parts.append(part._replace(which=those[part.which]))
         bad += damaged
@@ -88,9 +90,9 @@ def _budget(size: int) -> int:
     return 4 * size + 65536
 
 
-def _read_old(section: DebugSection, offset: U64, width: int) -> tuple[_ListEntries, int]:
+def _read_old(sections: DebugSections, offset: U64, width: int) -> tuple[_ListEntries, int]:
     """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base."""
-    data = section.data
+    section, data = sections.ranges, sections.ranges.data
     offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
     parts = []
     bad = 0
@@ -106,6 +108,7 @@ def _read_old(section: DebugSection, offset: U64, width: int) -> tuple[_ListEntr
         length = np.where(whole, last - first, 0)
         if int(length.sum()) * 2 * width > _budget(len(data)):
             raise LimitExceeded("range lists overlap without end", where=section.name)
+        sections.spend(int(length.sum()), section.name)
         at, which = spans(first, length)
         start, end = pairs[at, 0].astype(np.uint64), pairs[at, 1].astype(np.uint64)
         base = start == np.uint64((1 << 8 * width) - 1)
@@ -138,21 +141,22 @@ def _resolve(entries: _ListEntries, default_base: U64) -> RangeRows:
 
 
 def _read_new(
-    section: DebugSection, reader: AttributeReader, offset: U64, unit: Positions, width: int
+    sections: DebugSections, reader: AttributeReader, offset: U64, unit: Positions, width: int
 ) -> tuple[_ListEntries, int]:
     """Tagged entries up to DW_RLE_end_of_list."""
-    u8 = np.frombuffer(section.data, np.uint8)
-    at, length = _Lists(section, u8, width).entries(np.minimum(offset, np.uint64(len(u8))).astype(np.int64))
+    u8 = np.frombuffer(sections.range_lists.data, np.uint8)
+    at, length = _Lists(sections, u8, width).entries(np.minimum(offset, np.uint64(len(u8))).astype(np.int64))
     which = np.repeat(np.arange(len(offset)), np.maximum(length, 0))
     return _decode(u8, reader, at, which, unit[which], width), int((length < 0).sum())
 
 
 class _Lists:
-    """Finds the entries of many lists at once, with a budget of bytes."""
+    """Finds the entries of many lists at once, with a budget of bytes, and of steps."""
 
-    def __init__(self, section: DebugSection, u8: U8, width: int) -> None:
-        self._section = section.name
-        self._data = section.data
+    def __init__(self, sections: DebugSections, u8: U8, width: int) -> None:
+        self._sections = sections
+        self._section = sections.range_lists.name
+        self._data = sections.range_lists.data
         self._u8 = u8
         self._width = width
         self._budget = _budget(len(u8))
@@ -175,6 +179,7 @@ class _Lists:
         number = np.arange(len(at))
         step = 0
         while len(at) > _LISTS_READ_ALONE:
+            self._sections.spend(_ROUND_STEPS + len(at), self._section)
             (inside,) = (at < len(self._u8)).nonzero()
             at, number = at.take(inside), number.take(inside)
             kind = self._u8.take(at).astype(np.int64)
@@ -189,6 +194,7 @@ class _Lists:
         for one, start in zip(number.tolist(), at.tolist(), strict=True):
             rest = self._alone(start)
             if rest is not None:
+                self._sections.spend(len(rest), self._section)
                 length[one] = step + len(rest)
                 yield np.full(len(rest), one), step + np.arange(len(rest)), rest
 

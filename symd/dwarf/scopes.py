@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.budget import DebugBudget
 from symd.dwarf import die_split, tree
 from symd.dwarf.abbreviations import Abbreviation
 from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
@@ -19,7 +18,7 @@ from symd.dwarf.constants import Tag
 from symd.dwarf.declarations import Declarations, declared_functions
 from symd.dwarf.die_split import NULL, DieColumns
 from symd.dwarf.range_lists import RangeRows, in_order, read_lists
-from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.sections import DebugSections
 from symd.dwarf.strings import Names, StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
@@ -28,6 +27,8 @@ from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import NO_PARENT
 from symd.model.plurals import counted
 
+_DIES_A_STEP = 256
+"""DIEs that are looked at again for each level of calls in each other."""
 _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 
@@ -45,9 +46,7 @@ class Functions(NamedTuple):
     around: NDArray[np.int64]
 
 
-def read_scopes(
-    sections: DebugSections, lines: LineColumns, units: Units | None = None, budget: DebugBudget | None = None
-) -> ScopeColumns:
+def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
     """Decode the functions and inlined calls of every unit of ``.debug_info``.
 
     ``lines`` is ``read_lines(sections)``: call files are looked up in its tables, and its names come first in the
@@ -61,13 +60,13 @@ def read_scopes(
     A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
     leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are
     units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end, and
-    for more entries than ``budget`` has left (any number where there is none).
+    for more entries than ``sections.budget`` has left.
     """
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings(units.warnings)
     u8 = np.frombuffer(sections.info.data, np.uint8)
-    trees = _split(sections.info, u8, units, warnings, budget)
+    trees = _split(sections, u8, units, warnings)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
     functions = functions_of(*_end_to_end(trees), units.abbreviation_tables.all)
@@ -104,7 +103,7 @@ def scopes_of(
     unit = np.array([unit.number for unit in units.units], np.uint32)[functions.unit]
     which = defined.which
     return replace(
-        _columns(functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
+        _columns(sections, functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
         functions=FunctionColumns(name[which], linkage_name[which], defined.file, defined.line, unit[which]),
         names=names.all(),
         warnings=warnings.all(),
@@ -112,6 +111,7 @@ def scopes_of(
 
 
 def _columns(
+    sections: DebugSections,
     functions: Functions,
     found: ScopeAttributes,
     ranges: RangeRows,
@@ -122,7 +122,8 @@ def _columns(
     function: U32,
 ) -> ScopeColumns:
     """The scopes among the functions, numbered anew."""
-    kept = _with_calls(functions, _with_callers(functions, found.has_ranges | (found.has_low & found.has_high)))
+    stated = found.has_ranges | (found.has_low & found.has_high)
+    kept = _with_calls(sections, functions, _with_callers(sections, functions, stated))
     number = np.cumsum(kept) - 1
     parent = np.where(functions.inlined, functions.around, tree.NO_SCOPE)[kept]
     return ScopeColumns(
@@ -142,11 +143,10 @@ def _columns(
     )
 
 
-def _split(
-    info: DebugSection, u8: U8, units: Units, warnings: Warnings, budget: DebugBudget | None
-) -> list[tuple[int, DieColumns]]:
+def _split(sections: DebugSections, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, DieColumns]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
-    trees = []
+    trees, info, budget = [], sections.info, sections.budget
+    sections.spend(sum(unit.end - unit.dies for unit in units.units), info.name)
     for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.abbreviation_tables)):
         if isinstance(dies, Malformed):
             warnings.add(f"{info.name}+{unit.offset:#x}: unit left out: {dies}")
@@ -207,11 +207,12 @@ def code_ranges(
     return in_order([RangeRows(which[filled], start[filled], end[filled]), lists]), bad
 
 
-def _with_callers(functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_callers(sections: DebugSections, functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """``stated`` and everything around its inlined calls up to the function."""
     kept = stated.copy()
     inner = np.flatnonzero(kept & functions.inlined)
     while inner.size:
+        sections.spend(len(kept) // _DIES_A_STEP, sections.info.name)
         outer = functions.around[inner]
         new = np.zeros(len(kept), np.bool_)
         new[outer[outer >= 0]] = True
@@ -221,11 +222,12 @@ def _with_callers(functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np
     return kept
 
 
-def _with_calls(functions: Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_calls(sections: DebugSections, functions: Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """``kept`` and all calls that were inlined into them: some compilers do not say where their code is."""
     left = np.flatnonzero(functions.inlined & ~kept & (functions.around >= 0))
     kept = kept.copy()
     while (inside := kept[functions.around[left]]).any():
+        sections.spend(len(left) // _DIES_A_STEP, sections.info.name)
         kept[left[inside]] = True
         left = left[~inside]
     return kept

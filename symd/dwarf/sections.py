@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from symd.budget import DebugBudget
     from symd.dwarf.split_units import Contributions
 
 
@@ -27,7 +28,7 @@ class DebugSection(NamedTuple):
 
 class DebugSections(NamedTuple):
     """Sections by role (DWARF 5, 7.1 and appendix B): ``ranges`` and ``locations`` are the lists of DWARF 2 to 4,
-    ``range_lists`` and ``location_lists`` those of DWARF 5."""
+    ``range_lists`` and ``location_lists`` those of DWARF 5. ``budget`` counts what reading them takes; None: any amount."""
 
     info: DebugSection
     abbreviations: DebugSection
@@ -40,11 +41,20 @@ class DebugSections(NamedTuple):
     range_lists: DebugSection
     locations: DebugSection
     location_lists: DebugSection
+    budget: DebugBudget | None = None
 
     @classmethod
-    def of(cls, contents: Mapping[str, bytes]) -> DebugSections:
+    def of(cls, contents: Mapping[str, bytes], budget: DebugBudget | None = None) -> DebugSections:
         """The sections of an object that holds all of its debug data, by ELF name."""
-        return cls(*(DebugSection(name, contents) for name in ELF_NAMES))
+        return cls._make((*(DebugSection(name, contents) for name in ELF_NAMES), budget))
+
+    def every(self) -> tuple[DebugSection, ...]:
+        return self[:-1]
+
+    def spend(self, steps: int, where: str) -> None:
+        """So many steps of reading are about to be taken. Raises LimitExceeded."""
+        if self.budget is not None:
+            self.budget.spend(steps, where)
 
 
 ELF_NAMES = (

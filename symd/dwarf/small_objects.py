@@ -25,7 +25,7 @@ from symd.dwarf.columns import LineColumns, ScopeColumns
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.die_split import DieColumns
 from symd.dwarf.forms import Widths
-from symd.dwarf.line_header import LineHeader, read_headers
+from symd.dwarf.line_header import TEXT_COLUMN, LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import RowTable
@@ -94,12 +94,14 @@ class SmallObjects:
     def take(self, sections: DebugSections) -> bool:
         """Whether an object can be decoded with others; it is one of these then. Raises what ``read_units`` and ``read_lines``
         raise."""
-        found = None if sections.info.split or not _usual(sections) else self._small(sections)
+        is_plain = not sections.info.split and _usual(sections) and TEXT_COLUMN not in sections.lines.data
+        found = self._small(sections) if is_plain else None
         if found is not None:
             self._objects.append(found)
         return found is not None
 
     def _small(self, sections: DebugSections) -> SmallObject | None:
+        self._abbreviations.budget = sections.budget
         units = read_units(sections, self._of_units, self._abbreviations.of(sections.abbreviations))
         if units.warnings or not units.units:
             return None
@@ -133,7 +135,9 @@ def _usual(sections: DebugSections) -> bool:
 
 def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits, budget: DebugBudget) -> DecodedObjects:
     info, lines = joined.sections.info, joined.sections.lines
-    budget.count_headers(len(joined.units) + len(joined.headers), info.name)
+    joined.sections = joined.sections._replace(budget=budget)
+    budget.count_headers(len(joined.headers), info.name)
+    budget.spend(len(info.data), info.name)
     strings = StringReader(joined.sections, expansion=0)
     rows = RowTable()
     parts = list(run_programs(lines, joined.headers, rows, budget))
@@ -246,7 +250,7 @@ class _SharedAbbreviations(AbbreviationTables):
     """Those of several objects, each of which begins at an offset of its own; equal sections are one."""
 
     def __init__(self) -> None:
-        super().__init__(DebugSection("", {}))
+        super().__init__(DebugSection(".debug_abbrev", {}))
         self._sections: list[DebugSection] = []
         self._firsts: list[int] = []
         self._first_of: dict[bytes, int] = {}
@@ -272,6 +276,7 @@ class _SharedAbbreviations(AbbreviationTables):
         section = self._sections[which]
         cursor = Cursor(section.data, section.name, offset - self._firsts[which], len(section.data))
         declared = read_declarations(cursor, widths)
+        self.spend(cursor.at - offset + self._firsts[which])
         return {code: self.abbreviation(*declaration, widths) for code, declaration in declared.items()}
 
 
@@ -279,7 +284,7 @@ class _OwnAbbreviations(AbbreviationTables):
     """Those of one object among ``shared``."""
 
     def __init__(self, section: DebugSection, shared: _SharedAbbreviations, first: int) -> None:
-        super().__init__(section)
+        super().__init__(section, shared.budget)
         self._shared, self._first, self._size = shared, first, len(section.data)
 
     def table(self, offset: int, widths: Widths) -> Mapping[int, Abbreviation]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def with_split(sections: DebugSections, files: Sequence[Mapping[str, bytes]]) ->
             data = file.get(name, b"")
             contents[role] += _moved(data, base["strings"], file) if role == "string_offsets" else data
     merged = {getattr(sections, role).name: bytes(content) for role, content in contents.items()}
-    laid = {role: DebugSection(getattr(sections, role).name, merged) for role in DWO_NAMES}
+    laid: dict[str, Any] = {role: DebugSection(getattr(sections, role).name, merged) for role in DWO_NAMES}
     laid["info"] = laid["info"]._replace(split=tuple(contributions))
     return sections._replace(**laid)
 

@@ -121,7 +121,7 @@ class _UnitReader:
         self, sections: DebugSections, limits: Limits, abbreviations: AbbreviationTables | None = None
     ) -> None:
         self._most = self._left = limits.debug_units
-        self.abbreviations = abbreviations or AbbreviationTables(sections.abbreviations)
+        self.abbreviations = abbreviations or AbbreviationTables(sections.abbreviations, sections.budget)
         self.warnings = Warnings()
         self._sections = sections
         self._strings = StringReader(sections)
@@ -145,6 +145,8 @@ class _UnitReader:
             what = f"has more than debug_units = {self._most} units"
             raise exceeded("debug_units", self._most, what, self._sections.info.name)
         self._left -= 1
+        if self._sections.budget is not None:
+            self._sections.budget.count_headers(1, self._sections.info.name)
 
     def split_units(self) -> list[Unit]:
         """Those of ``.dwo`` files, which stand behind all others."""

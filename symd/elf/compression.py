@@ -53,7 +53,7 @@ def _behind_header(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
 
 def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """A zlib stream that must expand to exactly ``size`` bytes."""
-    budget.charge_expansion(len(data), size, where)
+    budget.charge_expansion(size, where)
     machine = zlib.decompressobj()
     try:
         result = machine.decompress(data, size + 1)
@@ -79,7 +79,7 @@ def expand_zstd(data: bytes | memoryview, size: int, budget: Budget, where: str)
     """A zstd frame that must expand to exactly ``size`` bytes."""
     import zstandard  # noqa: PLC0415 - few modules have such a part
 
-    budget.charge_expansion(len(data), size, where)
+    budget.charge_expansion(size, where)
     try:
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
             result = reader.read(size + 1)

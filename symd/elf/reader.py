@@ -30,10 +30,14 @@ from symd.elf.constants import (
     SHF_EXECINSTR,
     SHN_XINDEX,
     SHT_CUDA_GLOBAL,
+    SHT_CUDA_INFO,
     SHT_CUDA_SHARED,
+    SHT_DYNSYM,
     SHT_NOBITS,
     SHT_NOTE,
     SHT_NULL,
+    SHT_SYMTAB,
+    SHT_ZEBIN_ZEINFO,
 )
 from symd.elf.notes import Note, notes_in
 from symd.elf.strings import bulk_strings_at, strings_at
@@ -60,6 +64,10 @@ _ADDRESS_SPACE_BYTES = 1 << 64
 _NOTHING = slice(0, 0)
 _MANY_BYTES = 256 << 10
 """Of a section in a mapped file. Fewer share their pages with other sections, which are looked at next."""
+_HEADER_STEPS = 8
+"""What a section takes."""
+_STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
+"""What six bytes of a section take that is gone through one value at a time: a symbol has 24, an element of a note may have one."""
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 
@@ -271,6 +279,7 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
     result, extents, held = [], [], 0
+    budget.spend(_HEADER_STEPS * len(headers) + sum(_STEPS.get(each[1], 0) * each[5] // 6 for each in headers), where)
     mapped = isinstance(data, mmap.mmap)
     for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
         _, kind, flags, address, offset, size, link, info, _, entry_size = fields

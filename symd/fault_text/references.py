@@ -111,20 +111,18 @@ def _after_at(line: str) -> Iterator[InFunction]:
 
 
 def _in_gdb(line: str) -> Iterator[InFunction]:
-    """``0x7f10 <scale<float>(float*)+16>``: up to the bracket that closes the first one."""
-    at = 0
-    while found := _GDB.search(line, at):
-        depth, at = 1, found.end()
-        while depth and (angle := _ANGLES.search(line, at)):
+    """``0x7f10 <scale<float>(float*)+16>``: up to the bracket that closes the first one, and to the next address, so that
+    each is looked at once."""
+    addresses = [*_GDB.finditer(line)]
+    for found, following in zip(addresses, [*addresses[1:], None], strict=True):
+        depth, at, end = 1, found.end(), following.start() if following else len(line)
+        while depth and (angle := _ANGLES.search(line, at, end)):
             at = angle.end()
             depth += {"<": 1, ">": -1}.get(angle[0], 0)
-        if depth:
-            at = found.end()
-            continue
         name = line[found.end() : at - 1]
         offset = _GDB_OFFSET.search(name)
         name = name[: offset.start()] if offset else name
-        if "+" not in name and _GDB_BEHIND.match(line, at):
+        if not depth and "+" not in name and _GDB_BEHIND.match(line, at):
             yield InFunction(name.strip(), int(offset[1]) if offset else 0)
 
 

@@ -18,7 +18,8 @@ from symd.model.summaries import ModuleSummary
 MAX_PLACES = 4
 """So many places a note names."""
 _TORN = "functions contradict each other: code of one lies in the range of another"
-_ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions"
+_CALLS = "the line table numbers rows of inlined calls otherwise than it writes them, or leaves rows or names of inlined calls out"
+_ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions or with none of their source"
 
 
 def noted(
@@ -78,7 +79,8 @@ def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
 def _note(found: _Kind, code: CodeObject) -> str:
     sizes = ((found.contradictory, Reason.CONTRADICTORY), (found.inferred, Reason.INFERRED))
     answered = ", ".join(f"{size} bytes {reason.name}" for size, reason in sizes if size)
-    return f"{_TORN if found.torn else _ROWS}, in {_places(code, found)}; answered so: {answered}{_cause(code)}"
+    what = _CALLS if code.vendor is Vendor.NVIDIA and not code.debug.has_units else _ROWS
+    return f"{_TORN if found.torn else what}, in {_places(code, found)}; answered so: {answered}{_cause(code)}"
 
 
 def _places(code: CodeObject, found: _Kind) -> str:
@@ -91,6 +93,8 @@ def _places(code: CodeObject, found: _Kind) -> str:
 
 def _cause(code: CodeObject) -> str:
     """Who writes such data, where that is known: docs/contradictions.md has what was measured."""
+    if code.vendor is Vendor.NVIDIA and not code.debug.has_units:
+        return " (likely cause: NVIDIA's assembler, ptxas)"
     if code.vendor is not Vendor.INTEL:
         return ""
     version = code.facts.get("zebin_version")

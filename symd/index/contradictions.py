@@ -11,6 +11,9 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
   row and not across that other code;
 * where a linker folded functions of several declarations into the code of one, nobody knows whose it is; where only the
   line tables of several lead to the code of one, and none is known to be its own, its scopes hold and no line;
+* so it is with a row outside of the text that the code object itself carries of its source;
+* inlined calls that NVIDIA's line tables carry are those that are meant (``dwarf.nvidia_calls``): INFERRED where that is not what
+  is written, CONTRADICTORY where nobody knows;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ def contradictions(module: ModuleTables, text: Text) -> Contradictions:
     """All of a module's."""
     if not len(module.rows.line) or not len(text.row):
         return NOTHING
-    table = _doubted_pieces(module, text)
+    table = _overruled(_reread_pieces(module, text), _doubted_pieces(module, text))
     is_suspected = len(table) > 0
     if len(module.scopes.parent):
         roots = roots_of(module.scopes.parent)
@@ -113,16 +116,24 @@ def _folded_pieces(line: Column, text: Text, claims: _Claims) -> I64:
 
 
 def _doubted_pieces(module: ModuleTables, text: Text) -> I64:
-    """The same of the pieces of which line tables say several things: the scopes hold, and no line."""
+    """The same of the pieces of which line tables say several things, or what no source has: the scopes hold, and no line."""
     piece = _pieces_with_lines(module.rows.line, text, _areas_within(text, module.doubted))
     return _contradictory(piece, text.scope[text.area[piece]], torn=False)
 
 
+def _reread_pieces(module: ModuleTables, text: Text) -> I64:
+    """The same of the pieces whose inlined calls are answered otherwise than their rows say (NVIDIA's line tables)."""
+    span = module.written.over(text.position)[text.area]
+    piece = np.flatnonzero((span >= 0) & (text.row >= 0))
+    reason = module.written.reason[span[piece]].astype(np.int64)
+    return np.stack([piece, text.scope[text.area[piece]], reason, np.zeros(len(piece), np.int64)], axis=1)
+
+
 def _pieces_with_lines(line: Column, text: Text, areas: NDArray[np.bool_]) -> I64:
-    """The pieces of machine code in these ``areas`` whose rows have a line."""
+    """The pieces in these ``areas`` whose rows have a line."""
     if not areas.any():
         return np.zeros(0, np.int64)
-    piece = np.flatnonzero((areas & text.machine_code)[text.area] & (text.row >= 0))
+    piece = np.flatnonzero(areas[text.area] & (text.row >= 0))
     return piece[line[text.row[piece]] > 0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 17
+VERSION = 19
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -18,7 +18,10 @@ checksum for each piece of the columns in place of one over all of them, and fun
 so have those of one unit, and those of small objects, and code of which nobody knows whose lines it has is CONTRADICTORY; programs with SPIR-V
 among their data alone are not remembered as refused any more; 16, core dumps of CUDA programs have device addresses also where they have
 both images of a module, and no functions that were not loaded; 17, programs with fat binaries among their data alone are not remembered as
-refused any more, and facts and notes have bounds."""
+refused any more, and facts and notes have bounds; 18, a DebugNoLine of SPIR-V ends an OpLine too, and where no scope is
+in force lines of other functions are nobody's; rows outside of the text that is carried of their source are CONTRADICTORY;
+targets of zebins that name a product configuration alone, and SPIR-V modules whose debug data is apart; 19, inlined calls in NVIDIA's line tables are those
+that are meant, and rows end where another function symbol begins of which the debug data says nothing."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

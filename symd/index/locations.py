@@ -94,7 +94,7 @@ class _Areas(NamedTuple):
     of which is ``begin``. ``kernel`` is a string number, ``section`` says that a section begins there. Equal ``group``:
     the line of an earlier piece may stand for a missing one. ``bare`` is the ``Reason`` where a row has no line,
     ``missing`` where there is no row. Only of ``machine_code`` need rows and scopes fit. Whose code it is stands
-    ``elsewhere``."""
+    ``elsewhere``. ``symbol`` is the owner where no scope reaches."""
 
     begin: I64
     scope: Column
@@ -106,6 +106,7 @@ class _Areas(NamedTuple):
     missing: Column
     machine_code: NDArray[np.bool_]
     elsewhere: NDArray[np.bool_]
+    symbol: Column
 
 
 def module_ranges(module: ModuleTables) -> ModuleRanges:
@@ -120,6 +121,8 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         *(each.stop for each in covers),
         *module.elsewhere,
         *module.doubted,
+        module.written.start,
+        module.written.stop,
         base,
         end,
         origin,
@@ -131,7 +134,8 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     position = own.values[: len(areas.begin)]
     del own  # its tables are as large as the text
     start, row = start[pieces], row[pieces]
-    written = _Reading(areas, _area_of_piece(areas, len(row)))
+    as_written, span = _as_written(areas, module, position)
+    written = _Reading(as_written, _area_of_piece(areas, len(row)))
     text = Text(row, written.area, areas.scope, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
     owners, stretches = _owners(module, names), _stretches(found, start, int(last))
@@ -141,7 +145,8 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
     believed, answered = row.copy(), _answered(areas, found, len(row))
-    believed[found.piece[found.reason == Reason.CONTRADICTORY]] = -1
+    lined = np.append(module.written.lined, np.False_)[span][written.area[found.piece]]
+    believed[found.piece[(found.reason == Reason.CONTRADICTORY) & ~lined]] = -1
     answered.filled(module, believed).reason[found.piece] = found.reason
     otherwise = _WrittenPieces.of(written.filled(module, row), answered)
     return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
@@ -193,8 +198,22 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
         missing=np.where(no_debug_reason, no_debug_reason, bare),
         machine_code=_or_none(module.machine_code, code_object),
         elsewhere=elsewhere,
+        symbol=symbol,
     )
     return areas, names
+
+
+def _as_written(areas: _Areas, module: ModuleTables, position: Column) -> tuple[_Areas, I64]:
+    """(the areas with the scopes that rows say where these are answered otherwise, for each area the number of the span of ``module.written``
+    that holds it, or -1). Areas begin at these text positions."""
+    span = module.written.over(position)
+    if not len(module.written.start):
+        return areas, span
+    at = np.flatnonzero(span >= 0)
+    scope, owner = areas.scope.astype(np.int64), areas.owner.astype(np.int64)
+    scope[at] = module.written.scope[span[at]]
+    owner[at] = np.where(scope[at] >= 0, scope[at] + 1, areas.symbol[at])
+    return areas._replace(scope=scope, owner=owner), span
 
 
 def _scope_names(module: ModuleTables, scope: Column, function: Column) -> Column:
@@ -363,7 +382,9 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     old = np.searchsorted(areas.begin, cuts, side="right") - 1
     at = np.searchsorted(cuts, found.piece)
     scope, owner, group = (column[old].astype(np.int64) for column in (areas.scope, areas.owner, areas.group))
-    scope[at], owner[at] = found.scope, found.scope + 1
+    symbol_holds = (found.scope < 0) & ~areas.machine_code[old[at]]  # functions of SPIR-V do not overlap
+    owner[at] = np.where(symbol_holds, owner[at], found.scope + 1)
+    scope[at] = found.scope
     group[at] = int(group.max()) + 1 + np.arange(len(at))
     cut = _Areas(
         begin=cuts,
@@ -376,6 +397,7 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
         missing=areas.missing[old],
         machine_code=areas.machine_code[old],
         elsewhere=areas.elsewhere[old],
+        symbol=areas.symbol[old],
     )
     return _Reading(cut, _area_of_piece(cut, count))
 

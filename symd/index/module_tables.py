@@ -18,7 +18,7 @@ from symd.index.interner import Interner
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.columns import I64
-from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, LineRows, Scopes, TextSpans
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, LineRows, Scopes, TextSpans, WrittenScopes
 
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
 
@@ -112,6 +112,22 @@ class StrayTable(NamedTuple):
     stop: Column
 
 
+class WrittenTable(NamedTuple):
+    """``DebugInfo.written`` of all objects: text positions [start, stop), ``scope`` as numbered through all objects (-1: none)."""
+
+    start: Column
+    stop: Column
+    scope: I64
+    reason: Column
+    lined: NDArray[np.bool_]
+
+    def over(self, position: Column) -> I64:
+        """The number of the span that holds each text position, or -1."""
+        found = np.searchsorted(self.start, position, side="right") - 1
+        found[position >= np.append(self.stop, self.stop.dtype.type(0))[found]] = -1
+        return found
+
+
 class FunctionLineTable(NamedTuple):
     """``FunctionLines``, numbered through all objects: ``unit`` is another one in another object, ``file`` a string
     number."""
@@ -124,7 +140,7 @@ class FunctionLineTable(NamedTuple):
 
 class ModuleTables(NamedTuple):
     """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``machine_code`` says
-    that it is not SPIR-V; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
+    that it is not SPIR-V, ``line_tables_alone`` that its debug data is line tables without units; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
     ``doubted`` those of ``DebugInfo.doubted``; ``files`` are the (object, string number) of every source file."""
 
     texts: TextSections
@@ -137,8 +153,10 @@ class ModuleTables(NamedTuple):
     strays: StrayTable
     no_debug_reason: Column
     machine_code: NDArray[np.bool_]
+    line_tables_alone: NDArray[np.bool_]
     elsewhere: tuple[Column, Column]
     doubted: tuple[Column, Column]
+    written: WrittenTable
     files: tuple[Column, Column]
 
 
@@ -150,7 +168,10 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
     kernels = _named_ranges([item.code.kernels for item in objects], texts, sections, strings)
     names = _StringTables([debug.names for debug in debugs], strings)
     symbols = _named_ranges(
-        [item.code.functions if item.debug is not None else () for item in objects], texts, sections, strings
+        [item.code.functions if item.debug is not None or item.code.is_compiler_input else () for item in objects],
+        texts,
+        sections,
+        strings,
     )
     every = [debug.scopes for debug in debugs]
     first_scope = _firsts([len(scopes) for scopes in every])
@@ -165,8 +186,10 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
         _strays(debugs, texts, sections),
         np.array([_no_debug_reason(item) for item in objects], np.uint8),
         np.array([item.code.debug is not DebugScheme.SPIRV for item in objects], np.bool_),
+        np.array([item.code.debug is DebugScheme.LINE_ONLY for item in objects], np.bool_),
         _positions([debug.elsewhere for debug in debugs], texts, sections),
         _positions([debug.doubted for debug in debugs], texts, sections),
+        _written([debug.written for debug in debugs], first_scope, texts, sections),
         files.distinct(),
     )
 
@@ -175,6 +198,17 @@ def _positions(every: Sequence[TextSpans], texts: TextSections, sections: _Secti
     section = sections.text_sections([spans.section for spans in every])
     start, end = (_end_to_end([spans[part] for spans in every]) for part in (1, 2))
     return texts.positions(section, start), texts.positions(section, end)
+
+
+def _written(
+    every: Sequence[WrittenScopes], first_scope: I64, texts: TextSections, sections: _SectionNumbers
+) -> WrittenTable:
+    start, stop = _positions([TextSpans(*each[:3]) for each in every], texts, sections)
+    scope = _moved_or_none([each.scope for each in every], first_scope, NO_PARENT).astype(np.int64)
+    scope[scope == NO_PARENT] = -1
+    reason, lined = (_end_to_end([each[part] for each in every]) for part in (4, 5))
+    order = np.argsort(start, kind="stable")
+    return WrittenTable(start[order], stop[order], scope[order], reason[order], lined.astype(np.bool_)[order])
 
 
 def _no_debug_reason(item: DecodedObject) -> int:

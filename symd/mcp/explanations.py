@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symd.model.answers import Answer, Candidate, Reason
-from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.model.compile_advice import compile_advice
+from symd.model.summaries import ModuleSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ _ADVICE: dict[Reason, tuple[str, ...]] = {
         "Check what the number counts from: an object address, a kernel's first byte (KERNEL+OFFSET) or a section's ((SECTION)+OFFSET).",
         "A device address first has to lose the address that the module was loaded at; symd symbolize --context does that.",
     ),
-    Reason.DEBUG_DATA_ELSEWHERE: ("Give the .dwo file, the .dwp package or their folder with --debug.",),
+    Reason.DEBUG_DATA_ELSEWHERE: (
+        "Give the .dwo file, the .dwp package, the .dbg.spv module of SPIR-V, or their folder with --debug.",
+        "symd mcp finds them beside the module and where it was compiled, if they lie below a --source-root.",
+    ),
     Reason.AMBIGUOUS: ("Ask again by kernel or section, or name the code object.",),
     Reason.UNKNOWN_KERNEL: ("The tool names, with the pattern '*', lists what there is.",),
     Reason.UNKNOWN_MODULE: ("Add the module, or ask the daemon that has it.",),
@@ -57,12 +61,6 @@ _ADVICE: dict[Reason, tuple[str, ...]] = {
     ),
     Reason.UNRECOGNIZED: ("Install the daemon's version of symd here.",),
 }
-_COMPILE = {
-    "intel": "Compile with -g (OpenCL: in the build options; DPC++: -g -fdebug-info-for-profiling); or -gline-tables-only for lines alone.",
-    "amd": "Compile with -g, or with -gline-tables-only for lines alone (hipcc, clang).",
-    "nvidia": "Compile with -lineinfo for lines, or -G for lines and variables without optimization (nvcc, ptxas, NVRTC).",
-    "spirv": "Compile the SPIR-V with debug information: clang -g, glslang -gVS, slangc -g2, dxc -fspv-debug=vulkan-with-source.",
-}
 _STRIPPED = "If it was compiled so, it was stripped since: use the file from before, or --debug FILE."
 
 
@@ -71,24 +69,14 @@ def explanation(answer: Answer, summary: ModuleSummary) -> Explanation:
     meaning = _MEANINGS[answer.reason]
     advice = _ADVICE.get(answer.reason, ())
     if answer.reason is Reason.NO_DEBUG_INFO:
-        makers = dict.fromkeys(_maker(each) for each in summary.objects if answer.path in (None, each.path))
-        advice = (*(_COMPILE[maker] for maker in makers), _STRIPPED)
+        clauses = compile_advice(summary.objects, answer.path)
+        advice = (*(f"{each[:1].upper()}{each[1:]}." for each in clauses), _STRIPPED)
     elif answer.reason is Reason.AMBIGUOUS and answer.candidates:
         advice = (f"Ask again with {query_of(answer.candidates[0])} for the first of the candidates.",)
     elif answer.reason is Reason.UNKNOWN_KERNEL and answer.candidates:
         near = ", ".join(dict.fromkeys(each.function for each in answer.candidates if each.function))
         advice = (f"Did you mean {near}?", *advice) if near else advice
     return Explanation(meaning, advice)
-
-
-def _maker(item: ObjectSummary) -> str:
-    """Whose compiler made a code object, by the name of its target."""
-    target = item.target or ""
-    if target.startswith("spirv"):
-        return "spirv"
-    if target.startswith("sm_"):
-        return "nvidia"
-    return "amd" if target.startswith("gfx") else "intel"
 
 
 def query_of(candidate: Candidate) -> str:

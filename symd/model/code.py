@@ -32,6 +32,10 @@ class CodeKind(StrEnum):
     SPIRV = "spirv"
 
 
+SEPARATE_SUFFIX = ".dbg.spv"
+"""Slang's ``-separate-debug-info`` leaves the SPIR-V with debug data in a file of the build identifier's name and this."""
+
+
 class DebugScheme(StrEnum):
     """Which debug data a code object carries. The values stand in answers (``info --json``)."""
 
@@ -143,7 +147,8 @@ class CodeObject:
     answers; ``relocation`` says what ``debuginfo.relocation`` does with its debug sections; ``linked`` says that section
     addresses are final and do not overlap; ``address_bits`` is the class of the ELF image, 32 or 64. ``kernel_named_by_debug_data``: it holds one kernel, whose only name is that
     of the function at the start of its text. ``bias`` is what was added to its addresses when it was loaded, where it comes from a
-    core dump: address queries are about device addresses there.
+    core dump: address queries are about device addresses there. ``stored`` is the size of the file that it was opened from, which may
+    be smaller than ``data``; 0: it is a file of its own.
     """
 
     path: ObjectPath
@@ -161,6 +166,7 @@ class CodeObject:
     debug: DebugScheme = DebugScheme.NONE
     kernel_named_by_debug_data: bool = False
     bias: int = 0
+    stored: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     warnings: Sequence[str] = ()
     parsed: object = field(default=None, repr=False, compare=False)

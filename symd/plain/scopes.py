@@ -44,6 +44,8 @@ _CAPTURED = frozenset({DW_AT_low_pc, DW_AT_high_pc, DW_AT_ranges, DW_AT_decl_fil
 _STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 _HIGHEST = 1 << 64
+_MOST_ATTRIBUTES = 1 << 18
+"""Attributes of all DIEs in a function: they may take no byte."""
 _DEEPEST = 64
 """Calls inside each other."""
 Declaration = tuple[int, int]
@@ -178,13 +180,15 @@ class Scopes:
         """A function with all that stands in it, and the place after that."""
         function, abbreviation, at = self._scope(at, None)
         inside = [function] if abbreviation.has_children else []
+        attributes = 0
         while inside:
             if self._info[at] == 0:
                 inside.pop()
                 at += 1
                 continue
             scope, abbreviation, at = self._scope(at, inside[-1])
-            if scope.tag == DW_TAG_subprogram or len(inside) > _DEEPEST:
+            attributes += len(abbreviation.attributes)
+            if scope.tag == DW_TAG_subprogram or len(inside) > _DEEPEST or attributes > _MOST_ATTRIBUTES:
                 raise NotPlain
             if scope.inlined:
                 inside[-1].calls.append(scope)

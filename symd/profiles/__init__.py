@@ -3,7 +3,7 @@ one line in FORMATS, a reader of its samples in ``sampled``, and for a format to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symd.errors import UnknownFormat, Unsupported
 from symd.profiles import (
@@ -75,9 +75,8 @@ def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, n
     it is, so doing it twice changes nothing, and where nothing is added the very input is returned. Raises
     UnknownFormat, Malformed, Unsupported, LimitExceeded, and what the symbolizer raises.
     """
-    options = options or Options()
     zipped = gzipped.compressed(data)
-    plain = gzipped.expand(data, options.limits) if zipped else data
+    plain, options = _expanded(data, options)
     module = _chosen(plain, name)
     done = module.symbolize(plain, resolver, options)
     if done.data is plain:
@@ -109,8 +108,7 @@ def convert(
     not gzipped. Raises
     what ``symbolize`` raises, BadQuery for another ``to`` or ``value``, and Unsupported where the format has no samples.
     """
-    options = options or Options()
-    plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
+    plain, options = _expanded(data, options)
     module = _chosen(plain, name)
     exports.check(to)
     done = module.symbolize(plain, resolver, options)
@@ -127,8 +125,7 @@ def convert(
 
 def samples(data: bytes, options: Options | None = None, name: str | None = None) -> SampledProfile:
     """What a profile holds: its stacks with their values, as it is, without looking anything up."""
-    options = options or Options()
-    plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
+    plain, options = _expanded(data, options)
     return _samples(plain, _chosen(plain, name), options)
 
 
@@ -136,10 +133,18 @@ def symbolized_samples(
     data: bytes, resolver: Resolver, options: Options | None = None, name: str | None = None
 ) -> SampledProfile:
     """What a profile holds, symbolized. Raises what ``symbolize`` raises, and Unsupported where the format has no samples."""
-    options = options or Options()
-    plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
+    plain, options = _expanded(data, options)
     module = _chosen(plain, name)
     return _samples(module.symbolize(plain, resolver, options).data, module, options)
+
+
+def _expanded(data: bytes, options: Options | None) -> tuple[bytes, Options]:
+    """What is inside, and the options with the limits that hold for it."""
+    options = options or Options()
+    if not gzipped.compressed(data):
+        return data, options
+    limits = gzipped.limits_inside(len(data), options.limits)
+    return gzipped.expand(data, limits), replace(options, limits=limits)
 
 
 def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:

@@ -6,12 +6,14 @@ import gzip
 import zlib
 
 from symd.budget import exceeded
-from symd.config import Limits
+from symd.config import MIB, Limits
 from symd.errors import Malformed
 
 MAGIC = b"\x1f\x8b"
 EXPANDED_PIECE_BYTES = 1 << 24
 """Bytes expanded at a time, after each of which the budget is looked at."""
+_SHARE = 12
+"""Any file may have this part of the records that a mebibyte may have: what compresses no further has all of them."""
 _ALWAYS = 1 << 20
 """Bytes that any file may expand to: a few equal lines compress better than a profile does."""
 
@@ -42,6 +44,12 @@ def expand(data: bytes, limits: Limits) -> bytes:
             pieces.append(piece)
         data = machine.unused_data
     return b"".join(pieces)
+
+
+def limits_inside(stored: int, limits: Limits) -> Limits:
+    """The limits for what so many stored bytes hold: records of nothing compress so well that their number alone says little."""
+    most = limits.profile_records
+    return limits._replace(profile_records=min(most, max(most // _SHARE, stored * most // MIB)))
 
 
 def expansion_budget(stored: int, limits: Limits) -> tuple[str, int]:

@@ -117,7 +117,7 @@ class MappingPlacer:
             return Reason.MALFORMED
 
     def _of_image(self, data: bytes, whole: LookupTarget) -> FileOffsetMap:
-        image = elf.parse(data, Budget(self._limits), whole.path or "the code object")
+        image = elf.parse(data, Budget(self._limits, len(data)), whole.path or "the code object")
         loads = [segment for segment in image.segments if segment.type == PT_LOAD]
         if loads and containers.unpack(data, self._limits).objects[0].linked:
             return FileOffsetMap(tuple(FileRange(one.offset, one.file_size, whole, one.address) for one in loads), None)

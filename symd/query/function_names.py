@@ -34,7 +34,7 @@ def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort:
     Raises what ``effort`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
     missing = [name for name in found if len(name) <= LONGEST]
-    for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters):
+    for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters, _entry_points):
         for name, places in lookup(index, missing, path, effort):
             found[name] = list(dict.fromkeys(places))
         missing = [name for name in missing if not found[name]]
@@ -101,6 +101,22 @@ def _readable(index: Index, names: Sequence[str], path: str | None, effort: Effo
 
 def _asked(names: Iterable[str]) -> dict[str, Spelled]:
     return {name: spelled for name in names if name and (spelled := taken_apart(name)).path[-1].name}
+
+
+def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
+    """Kernels of machine code by the names of the entry points that they were compiled from. Drivers and compilers take that of the
+    function behind, where it has another."""
+    columns, functions = index.columns, index.functions
+    is_input = columns.object_compiler_input[columns.section_object]
+    if path in [index.objects[number] for number in np.flatnonzero(columns.object_compiler_input).tolist()]:
+        return
+    for name in names if is_input.any() else ():
+        called: set[str] = set()
+        for entry in index.kernels_named(name):
+            if is_input[entry.section]:
+                rows = np.flatnonzero((functions.section == entry.section + 1) & (functions.offset == entry.offset))
+                called.update(index.strings[number] for number in functions.name[rows].tolist())
+        yield name, [start for other in sorted(called - {name}) for start in index.kernel_starts(other, path)]
 
 
 def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: Effort) -> Column:

@@ -53,7 +53,7 @@ _FORTRAN_OF_LLVM = re.compile(r"_Q(?:[MSFP][a-z0-9_]+)+", re.ASCII)
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$", re.ASCII)
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """One of the names that stand between "::", with its template arguments (None: without), and the parameters where it is a function around
     what follows."""
 
@@ -68,7 +68,7 @@ class Spelled(NamedTuple):
 
     text: str
     result: str
-    path: tuple[Part, ...]
+    path: tuple[Component, ...]
     parameters: str | None
     tags: tuple[str, ...]
     head: slice
@@ -219,7 +219,7 @@ def taken_apart(text: str) -> Spelled:
         return _Reader(text).whole()
     except (_NoName, RecursionError):
         whole = plain(text)
-        return Spelled(text, "", (Part(whole),), None, (), slice(0, len(text)), frozenset(_needed(whole)))
+        return Spelled(text, "", (Component(whole),), None, (), slice(0, len(text)), frozenset(_needed(whole)))
 
 
 def _needed(text: str) -> Iterator[str]:
@@ -490,11 +490,11 @@ def _joined(pieces: list[_Piece]) -> str:
     return text
 
 
-def _parts(pieces: list[_Piece]) -> Iterator[Part]:
+def _parts(pieces: list[_Piece]) -> Iterator[Component]:
     name, arguments, around = "", None, ""
     for piece in pieces:
         if piece.kind == "::":
-            yield Part(name, arguments, around)
+            yield Component(name, arguments, around)
             name, arguments, around = "", None, ""
         elif piece.kind == "<" and arguments is None:
             arguments = piece.text
@@ -502,4 +502,4 @@ def _parts(pieces: list[_Piece]) -> Iterator[Part]:
             around += f"({piece.text})"
         elif piece.text not in _CV or not around:
             name += piece.text
-    yield Part(name, arguments, around)
+    yield Component(name, arguments, around)

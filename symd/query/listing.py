@@ -82,10 +82,16 @@ def _has(code: CodeObject, kernel: str) -> bool:
     return any(each.name == kernel for each in code.kernels)
 
 
-def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instructions | SymdError]) -> Iterator[Listing]:
-    """A listing for each code object. Raises the first error when there is nothing but errors."""
+def listings(
+    index: Index, codes: Sequence[CodeObject], found: Sequence[Instructions | SymdError], module: str
+) -> Iterator[Listing]:
+    """A listing for each code object. Raises the first error when there is nothing but errors; ``module``, the resource's name, is told with what
+    a disassembler made of its code."""
     errors = [each for each in found if isinstance(each, SymdError)]
     if errors and len(errors) == len(found):
+        if "tool" in errors[0].metadata:
+            errors[0].metadata["module"] = module
+            errors[0].prefix_where(module)
         raise errors[0]
     if not found:
         raise Unsupported("there is no machine code in the module", hint="symd info FILE shows what is")

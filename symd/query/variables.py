@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
@@ -46,12 +47,12 @@ class VisibleIn:
     """What is visible in one code object. Opening its debug data takes far longer than most questions about it, so it is
     opened once. Not for several threads at once."""
 
-    def __init__(self, code: CodeObject) -> None:
+    def __init__(self, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> None:
         self.code = code
         self._reader: VariableReader | None = None
         self._why_not = ""
         try:
-            self._reader = VariableReader(code)
+            self._reader = VariableReader(code, limits)
         except SymdError as error:
             self._why_not = str(error)
 

@@ -87,7 +87,7 @@ class OpenedModule:
         with self._one_at_a_time:
             if self._visible is None or self._visible.code is not code:
                 self._visible = None  # two at a time would take twice the memory
-                self._visible = VisibleIn(code)
+                self._visible = VisibleIn(code, self.limits)
             found = tuple(self._visible.at(*place) for place in places)
             if self._is_large:
                 self._visible = None

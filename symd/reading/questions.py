@@ -189,7 +189,7 @@ class StoppedWaves(Question["SharedFrames"]):
         from symd.cores.read import read  # noqa: PLC0415 - few modules are core dumps
         from symd.cores.shared_frames import shared  # noqa: PLC0415
 
-        return shared(read(module.data, Budget(module.limits), dict(self.frames)))
+        return shared(read(module.data, Budget(module.limits, len(module.data)), dict(self.frames)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class DumpedMemory(Question["tuple[bytes | None, ...]"]):
     def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
         from symd.cores.read import memory  # noqa: PLC0415 - few modules are core dumps
 
-        return memory(module.data, Budget(module.limits), self.ranges)
+        return memory(module.data, Budget(module.limits, len(module.data)), self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class DumpedBytes(Question["tuple[bytes | None, ...]"]):
     def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
         from symd.cores.read import contents  # noqa: PLC0415 - few modules are core dumps
 
-        return contents(module.data, Budget(module.limits), self.ranges)
+        return contents(module.data, Budget(module.limits, len(module.data)), self.ranges)
 
 
 @dataclass(frozen=True, slots=True)

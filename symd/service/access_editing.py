@@ -11,12 +11,11 @@ from datetime import datetime
 from pathlib import Path
 
 from symd.errors import FailedPrecondition, NotFound, StoreUnavailable
-from symd.private_lock import private_lock
+from symd.private_files import FILE_MODE, new_file, private_lock
 from symd.service.access_file import EXPIRES, Access, parse_access, parse_expiry, read_text, time_text
 from symd.symbolic_links import resolved
 from symd.system_reason import system_reason
 
-PRIVATE = 0o600
 _NAME_CHARACTERS = 100
 """So much of the file's name stands in those of the files beside it."""
 
@@ -113,8 +112,8 @@ def _replace(path: Path, text: str) -> None:
     """Put a file of this text in the place of the old one, with its mode."""
     temporary = path.with_name(f".{path.name[:_NAME_CHARACTERS]}.{secrets.token_hex(4)}")
     try:
-        mode = path.stat().st_mode & 0o777 if path.exists() else PRIVATE
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8") as stream:  # noqa: PTH123 - of a descriptor
+        mode = path.stat().st_mode & 0o777 if path.exists() else FILE_MODE
+        with os.fdopen(new_file(temporary), "w", encoding="utf-8") as stream:
             os.fchmod(stream.fileno(), mode)
             stream.write(text)
             stream.flush()

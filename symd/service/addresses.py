@@ -18,7 +18,7 @@ from symd.daemon_config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.host_and_port import host_and_port, is_loopback
 from symd.model.texts import is_utf8
-from symd.private_lock import private_lock
+from symd.private_files import bind_socket, make_folder, private_lock, private_umask
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
 from symd.service.handed_sockets import HandedSockets
@@ -67,7 +67,7 @@ def listening(
                 stack.callback(_remove, path, path.lstat())
             stack.callback(_remove, own, _bind(server, own))
         if own != path:
-            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
+            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
         yield f"{UNIX}{path}"
 
 
@@ -80,7 +80,7 @@ def _behind(server: Server, listener: socket.socket, keeper: Doorkeeper) -> Iter
         except OSError as error:
             raise Unavailable(f"cannot make a folder for the daemon's own socket: {system_reason(error)}") from error
         _bind(server, own)
-        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
+        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
         yield
 
 
@@ -156,7 +156,7 @@ def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
     which tells to choose ``elsewhere``, where others may change it, and ``Unavailable``."""
     own = own_socket()
     try:  # a mistyped path is not made from its beginning: only of the socket that nobody needs to name
-        folder.mkdir(mode=0o700, parents=own is not None and folder == own.parent, exist_ok=True)
+        make_folder(folder, parents=own is not None and folder == own.parent, exist_ok=True)
         status = folder.stat()
     except OSError as error:
         raise _unusable(folder, error, elsewhere) from error
@@ -224,20 +224,19 @@ def _bind(server: Server, path: Path) -> os.stat_result:
     one, and the socket is renamed.
     """
     given = _given(path)
-    with _binding(path, 0o177):
+    with _binding(path), private_umask():
         server.add_insecure_port(f"{UNIX}{given}")
         given.rename(path)
-    path.chmod(0o600)
     return path.lstat()
 
 
 def _bound_for_all(path: Path) -> socket.socket:
     """A socket that every user may connect to, for the relay, which asks who it is."""
     given = _given(path)
-    with _binding(path, 0o177), ExitStack() as stack:
+    with _binding(path), ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         given.unlink(missing_ok=True)
-        listener.bind(str(given))
+        bind_socket(listener, given)
         given.chmod(0o666)
         given.rename(path)
         listener.listen(BACKLOG)
@@ -246,14 +245,11 @@ def _bound_for_all(path: Path) -> socket.socket:
 
 
 @contextmanager
-def _binding(path: Path, umask: int) -> Iterator[None]:
-    before = os.umask(umask)
+def _binding(path: Path) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:
         raise Unavailable("cannot make the socket", where=str(path), hint="is the folder writable?") from error
-    finally:
-        os.umask(before)
 
 
 def _given(path: Path) -> Path:

@@ -18,7 +18,7 @@ from grpc.aio import EOF
 
 from symd.api import NotYet
 from symd.config import Limits
-from symd.errors import InvalidInput
+from symd.errors import InvalidInput, SymdError
 from symd.service.bridge import Requests, Responses
 from symd.service.bytes_in_flight import COUNTED_BYTES, BytesInFlight
 from symd.service.call import Call
@@ -31,7 +31,7 @@ from symd.service.service_context import ServiceContext
 from symd.store.write_patience import waiting_at_most
 from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.wire.field_count import check_fields
-from symd.wire.resource_names import leading_digest
+from symd.wire.resource_names import leading_digest, leading_digest_of_batch
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
@@ -56,6 +56,9 @@ class Method(NamedTuple):
     """The same for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
     many_requests: bool
     many_responses: bool
+    failed: Callable[[Any, SymdError], Message] | None = None
+    """The response to a request that could not be served, of a stream that goes on all the same: each of its requests is answered by one response, as if
+    it were a call of its own. None for all others."""
 
     @property
     def is_plain(self) -> bool:
@@ -102,10 +105,13 @@ def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
     """Which lane a request belongs to, found without decoding it."""
     if method.work is not Work.QUESTION:
         return method.work
-    digest = leading_digest(data)
+    return _kind_of_question(service, leading_digest(data), len(data))
+
+
+def _kind_of_question(service: ServiceContext, digest: str | None, size: int) -> Work:
     if digest is not None and not service.engine.is_open(digest):
         return Work.COLD
-    return Work.BATCH if len(data) > BATCH_BYTES else Work.QUESTION
+    return Work.BATCH if size > BATCH_BYTES else Work.QUESTION
 
 
 class _Holding:
@@ -139,13 +145,14 @@ async def answer_stream(method: Method, service: ServiceContext, context: Any, c
     if not method.many_requests:
         call.received = len(first)
         service.flight.keep(call, len(first))
+    call.loop = asyncio.get_running_loop()
     requests = Requests(first, service.flight, call.client) if method.many_requests else None
     responses = Responses(service.flight, call.client) if method.many_responses else None
     asked = requests or [first]
     del first
     work = _below_span(call, partial(_answer_with, method, service, asked, responses, call))
     service.waiting.open(call, context, requests, responses)
-    job = asyncio.get_running_loop().create_task(service.lanes[method.work].run(call.client, work))
+    job = call.loop.create_task(service.lanes[method.work].run(call.client, work))
     job.add_done_callback(_retrieved)
     receiving = _receive(requests, context, call)
     try:
@@ -228,6 +235,9 @@ def _answer_with(
 ) -> bytes | None:
     """In the lane's thread. What is ``asked`` is emptied, and its message the handler's alone."""
     limits = service.config.limits
+    if method.failed is not None and isinstance(asked, Requests) and responses is not None:
+        _answer_each(method, service, asked, responses, call)
+        return None
     answer = method.handle(service, _asked(method, asked, limits, call), call)
     if responses is None:
         return _written(answer, limits)
@@ -239,6 +249,34 @@ def _answer_with(
             call.sent += len(data)
             responses.put(data)
     return None
+
+
+def _answer_each(method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call) -> None:
+    """Each request in the lane in which a call of its own would be answered."""
+    for data in requests:
+        call.check_let_in()
+        call.received += len(data)
+        arrived = [data]
+        del data
+        response = _answer_in_turn(method, service, arrived, call)
+        call.sent += len(response)
+        responses.put(response)
+        service.check_running()
+        if not call.is_active():
+            return
+
+
+def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``arrived`` is emptied."""
+    work = _kind_of_question(service, leading_digest_of_batch(arrived[0]), len(arrived[0]))
+    answering = _ANSWERING.get(work, _read_and_answer)
+    try:
+        return service.lanes[work].run_for(call, lambda: answering(method, service, arrived, call))
+    except SymdError as error:
+        if method.failed is None or not arrived:
+            raise
+        limits = service.config.limits  # the lane refused it
+        return _written(method.failed(method.read(arrived.pop(), limits), error), limits)
 
 
 def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:

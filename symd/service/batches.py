@@ -79,13 +79,11 @@ def _written_at_once(
     return response.SerializeToString()
 
 
-def answer(
-    service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call, sent: set[bytes]
-) -> None:
-    """Write the answers into the empty ``response``, in the form that was asked for. ``sent`` names the tables that the
-    call has brought already. Raises ``LimitExceeded`` before it looks at too large a batch."""
+def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call) -> None:
+    """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it looks at too large
+    a batch."""
     with service.addresses_at_work.acquired(_count(request)):
-        _answer(service, request, response, while_waited_for(call, service.config.limits), sent)
+        _answer(service, request, response, while_waited_for(call, service.config.limits), call.tables)
 
 
 def _count(request: SymbolizeRequest) -> int:

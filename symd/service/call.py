@@ -3,10 +3,11 @@ know nothing of the server underneath, and may be used from any thread."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from typing import Any
 
@@ -38,6 +39,7 @@ class Call:
         "in_span",
         "index_was_open",
         "is_owner",
+        "loop",
         "method",
         "module",
         "number",
@@ -47,6 +49,7 @@ class Call:
         "span",
         "still_let_in",
         "subject",
+        "tables",
     )
 
     def __init__(self, method: str, peer: str, seconds: float | None, number: int = 0) -> None:
@@ -77,13 +80,17 @@ class Call:
         """Whether a question about few addresses was answered on the event loop, from an open index; None for other calls."""
         self.ending: tuple[str, Mapping[str, str]] | None = None
         """The reason and metadata of the error that ended the call while the daemon waited for its client."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of a stream, which a thread of its own works for."""
+        self.tables: set[bytes] = set()
+        """Names of the tables of locations that the call's responses have brought."""
         self.span: Any = None
         """The call's span, where spans are made."""
         self.in_span: Callable[[], AbstractContextManager[Any]] = nullcontext
         """A context in which spans that begin in this thread become children of ``span``."""
         self._deadline = None if seconds is None else self.begun + seconds
         self._ended = False
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
         self._lock = threading.Lock()
 
     def time_remaining(self) -> float | None:
@@ -99,12 +106,17 @@ class Call:
         if self.still_let_in is not None:
             self.still_let_in(self)
 
-    def add_callback(self, callback: Callable[[], None]) -> bool:
+    def add_callback(self, callback: Callable[[], object]) -> bool:
         """Let ``callback`` be called when the call ends, on the event loop: it must not wait. False: it has ended already."""
         with self._lock:
             if not self._ended:
                 self._callbacks.append(callback)
             return not self._ended
+
+    def remove_callback(self, callback: Callable[[], object]) -> None:
+        """Let ``callback`` not be called any more, if it still would be."""
+        with self._lock, suppress(ValueError):
+            self._callbacks.remove(callback)
 
     def end(self) -> None:
         """Say that the call has ended. Saying it again changes nothing."""

@@ -106,6 +106,11 @@ class Connections:
         self._left_out = QuietLog(log, "connections are not looked through")
         self._thinning = QuietLog(log, "took fewer connections")
 
+    @property
+    def most(self) -> int:
+        """Connections that one client may have."""
+        return self._limits.client_connections
+
     def let_in(self, peer: str, client: str) -> None:
         """Note that a call of ``client`` may be made ("": nobody by name). Raises ``Busy`` where that is one connection too
         many."""

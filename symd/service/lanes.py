@@ -2,6 +2,9 @@
 
 A lane is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
 threads of some lanes one client has a share at most. Work that has to wait for other work (``NotYet``) gives its thread back meanwhile.
+
+Whatever brings the work, it takes its turn in the same lane: a call, a message of a stream, a page. A stream has a thread of its own for as long as it is
+open; that thread waits, for messages and for its turn, and what a message asks for is done in the lane (``Lane.run_for``).
 """
 
 from __future__ import annotations
@@ -9,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from copy import copy
 from enum import StrEnum
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -21,9 +25,11 @@ from symd.api import NotYet
 from symd.child.thread_limits import thread_limits
 from symd.daemon_config import Config
 from symd.errors import Busy
+from symd.service.call import Call, CallEnded
 from symd.service.cpu_affinity import unpin
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 FREE_THREAD_SECONDS = 0.5
 """How long a call waits for a free thread where other calls may keep theirs without an end, such as streams, before it is refused: a
@@ -36,6 +42,7 @@ class Work(StrEnum):
     QUESTION = "workers"
     BATCH = "batches"
     COLD = "cold_questions"
+    LARGE = "large_answers"
     WRITE = "writes"
     UPLOAD = "uploads"
     FETCH = "fetches"
@@ -134,6 +141,30 @@ class Lane:
             except NotYet as early:
                 made = early.made
             await self._wait_until_made(client, made)
+
+    def run_for(self, call: Call, work: Callable[[], Result]) -> Result:
+        """The same for the own thread of a stream, which waits meanwhile. Raises ``CallEnded`` where the call ends before."""
+
+        def spanned() -> Result:
+            with call.in_span():
+                return work()
+
+        assert call.loop is not None  # noqa: S101 - a stream has one
+        waited = asyncio.run_coroutine_threadsafe(self.run(call.client, spanned), call.loop)
+        if not call.add_callback(waited.cancel):
+            waited.cancel()
+        try:
+            return waited.result()
+        except CancelledError:
+            raise CallEnded from None
+        finally:
+            call.remove_callback(waited.cancel)
+
+    def each_for(self, call: Call, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, each made as ``run_for`` does, as long as the caller is there."""
+        making = partial(next, iter(items), None)
+        while call.is_active() and (item := self.run_for(call, making)) is not None:
+            yield item
 
     async def _run_once(self, client: str, work: Callable[[], Result]) -> Result:
         if self.running >= self._size or not self._may_run(client):
@@ -257,6 +288,7 @@ _WHAT = {
     Work.QUESTION: "questions are answered",
     Work.BATCH: "large batches are answered",
     Work.COLD: "questions about modules that are not open yet are answered",
+    Work.LARGE: "large answers are made",
     Work.WRITE: "changes of the catalogue are made",
     Work.UPLOAD: "uploads are open",
     Work.FETCH: "modules are brought from other servers",
@@ -275,6 +307,7 @@ def lanes_of(config: Config) -> Lanes:
     shared = {
         Work.QUESTION: config.workers,
         Work.BATCH: limits.batches,
+        Work.LARGE: limits.large_answers,
         Work.FETCH: limits.fetches,
     }
     kept = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.host_and_port import host_and_port, is_loopback
+from symd.private_files import bind_socket
 from symd.service.addresses import UNIX, locked_folder, socket_path
 from symd.system_reason import system_reason
 
@@ -72,11 +72,7 @@ def _listen_unix(path: Path, page: Callable[[], bytes]) -> HTTPServer:
     with suppress(FileNotFoundError):
         if path.is_socket():
             path.unlink()
-    before = os.umask(0o177)
-    try:
-        return _UnixServer(path, page)
-    finally:
-        os.umask(before)
+    return _UnixServer(path, page)
 
 
 class _Server(ThreadingMixIn, HTTPServer):
@@ -131,7 +127,7 @@ class _UnixServer(_Server):
 
     def server_bind(self) -> None:
         """Bind; a path has no host name to look up."""
-        self.socket.bind(self.server_address)
+        bind_socket(self.socket, str(self.server_address))
         self.server_name, self.server_port = "localhost", 0
 
 

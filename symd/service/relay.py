@@ -15,7 +15,7 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Container, Coroutine, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +25,6 @@ from symd.system_reason import system_reason
 
 log = logging.getLogger("symd.service")
 
-CONNECTIONS: Final = 64
-"""Of one user at a time; a further one is closed at once."""
 _BYTES: Final = 1 << 16
 _CREDENTIALS: Final = struct.Struct("=iII")
 """struct ucred: pid, uid, gid."""
@@ -35,9 +33,10 @@ _PAUSE: Final = 1.0
 
 
 @contextmanager
-def relaying(listener: socket.socket, inner: Path, users: Container[int], prefix: str) -> Iterator[None]:
-    """Relay what connects to ``listener`` to the socket at ``inner``, for these uids and the daemon's own."""
-    relay = _Relay(inner, users, prefix)
+def relaying(listener: socket.socket, inner: Path, users: Container[int], prefix: str, most: int) -> Iterator[None]:
+    """Relay what connects to ``listener`` to the socket at ``inner``, for these uids and the daemon's own. Each may have ``most`` connections at
+    a time; a further one is closed at once."""
+    relay = _Relay(inner, users, prefix, most)
     loop = asyncio.new_event_loop()
     listener.setblocking(False)
     thread = threading.Thread(target=_run, args=(loop, relay.accept(listener)), name="symd-relay", daemon=True)
@@ -61,10 +60,11 @@ def _run(loop: asyncio.AbstractEventLoop, accept: Coroutine[Any, Any, None]) -> 
 
 
 class _Relay:
-    def __init__(self, inner: Path, users: Container[int], prefix: str) -> None:
+    def __init__(self, inner: Path, users: Container[int], prefix: str, most: int) -> None:
         self._inner = str(inner)
         self._users = users
         self._prefix = prefix
+        self._most = most
         self._open: Counter[int] = Counter()
         self._number = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,8 +84,8 @@ class _Relay:
             )
             if uid not in self._users and uid != os.geteuid():
                 self._refuse(client, f"uid {uid} (pid {pid}) is not on the list")
-            elif self._open[uid] >= CONNECTIONS:
-                self._refuse(client, f"uid {uid} has {CONNECTIONS} connections already")
+            elif self._open[uid] >= self._most:
+                self._refuse(client, f"uid {uid} has {self._most} connections already (client_connections)")
             else:
                 client.setblocking(False)
                 self._number += 1
@@ -105,21 +105,24 @@ class _Relay:
                 server.setblocking(False)
                 server.bind(address(self._prefix, uid, number))
                 await loop.sock_connect(server, self._inner)
-                async with asyncio.TaskGroup() as both:  # where one way breaks the other one ends
-                    both.create_task(_copy(loop, client, server))
-                    both.create_task(_copy(loop, server, client))
-        except* OSError as errors:
-            log.debug("a relayed connection of uid %d broke: %s", uid, errors.exceptions[0])
+                # gRPC closes both ways at once, and a daemon that is busy may be long in closing what a killed client left.
+                ways = [loop.create_task(_copy(loop, *way)) for way in ((client, server), (server, client))]
+                try:
+                    ended, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for each in ways:
+                        each.cancel()
+                    await asyncio.gather(*ways, return_exceptions=True)
+                for each in ended:
+                    each.result()
+        except OSError as error:
+            log.debug("a relayed connection of uid %d broke: %s", uid, error)
         finally:
             self._open[uid] -= 1
 
 
 async def _copy(loop: asyncio.AbstractEventLoop, source: socket.socket, target: socket.socket) -> None:
-    """Until the source ends, which the target is told then. A connection that breaks ends both ways."""
+    """Until the source ends."""
     buffer = memoryview(bytearray(_BYTES))
-    try:
-        while size := await loop.sock_recv_into(source, buffer):
-            await loop.sock_sendall(target, buffer[:size])
-    finally:
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_WR)
+    while size := await loop.sock_recv_into(source, buffer):
+        await loop.sock_sendall(target, buffer[:size])

@@ -62,7 +62,6 @@ class Daemon:
     lanes: Lanes
     flight: BytesInFlight
     waiting: WaitingCalls
-    large_answers: threading.Semaphore
 
     def set_health(
         self, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None
@@ -106,7 +105,6 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         BytesInFlight(config.limits),
         Watches(config.limits),
         WeightedSemaphore(config.limits.addresses_at_work, COUNTED_ADDRESSES),
-        threading.Semaphore(config.limits.large_answers),
         names,
     )
     health = Health(names, waiting, Watches(config.limits))
@@ -123,7 +121,6 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         context.lanes,
         context.flight,
         waiting,
-        context.large_answers,
     )
     if metrics is not None:
         metrics.watch(daemon)

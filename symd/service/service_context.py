@@ -30,8 +30,6 @@ class ServiceContext:
     addresses_at_work: WeightedSemaphore
     """Units are addresses of batches that are answered, in whatever thread: the memory that a batch takes meanwhile follows from them and
     not from the size of its request. It is several times the message, and few bytes of a request may stand for many addresses."""
-    large_answers: threading.Semaphore
-    """Held while a listing, a core dump's stacks or texts of sources are made, not while they are sent."""
     services: tuple[str, ...]
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)

@@ -2,7 +2,7 @@
 
 A module of ``service/rpc`` has ``handle``. Where it is neither a question nor a stream like others, ``WORK`` says what kind of
 work it is (``service/lanes.py``); where some requests can be answered at once, ``at_once`` does, and some about a module that is not open
-``unopened`` (``service/answering.py``).
+``unopened``; ``failed`` says that a stream's requests are answered one by one (``service/answering.py``).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _method(method: MethodDescriptor) -> Method:
     work = getattr(module, "WORK", Work.STREAM if any(many) else Work.QUESTION)
     request = GetMessageClass(method.input_type)
     short = getattr(module, "at_once", None), getattr(module, "unopened", None)
-    return Method(method.full_name, module.handle, request, work, *short, *many)
+    return Method(method.full_name, module.handle, request, work, *short, *many, getattr(module, "failed", None))
 
 
 METHODS: Mapping[str, Method] = {

@@ -27,7 +27,6 @@ from symd.service.lanes import Work
 from symd.service.metrics import Metrics
 from symd.service.module_fetcher import ModuleFetcher
 from symd.service.request_log import log_request
-from symd.service.semaphores import acquired
 from symd.upstream import Upstream
 from symd.web.app import build_app
 from symd.web.bound_socket import bound, parsed
@@ -47,7 +46,7 @@ Result = TypeVar("Result")
 
 _WORK: Final[Mapping[Effort, Work]] = {
     Effort.QUESTION: Work.COLD,
-    Effort.LARGE: Work.BATCH,
+    Effort.LARGE: Work.LARGE,
     Effort.UPLOAD: Work.UPLOAD,
     Effort.FETCH: Work.FETCH,
 }
@@ -171,18 +170,13 @@ class _DaemonLane:
         self, visitor: Visitor, effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
     ) -> Result:
         """Raises Busy, and Unavailable when the daemon ends."""
-        call = Call("symd.http", visitor.share, None)
         asked = partial(self._without_waiting, work) if repeatable else work
-        job = partial(self._as_large_answer, call, asked) if effort is Effort.LARGE else asked
         lane = self._daemon.lanes[_WORK[effort]]
         try:
-            waited = self._daemon.server.begin(lane.run(visitor.share, job))
+            waited = self._daemon.server.begin(lane.run(visitor.share, asked))
         except RuntimeError:
             raise Unavailable("the daemon is stopping", hint="ask again when it is back") from None
-        try:
-            return await asyncio.wrap_future(waited)
-        finally:
-            call.end()
+        return await asyncio.wrap_future(waited)
 
     def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:
         """As gRPC's large messages are counted. Raises Busy."""
@@ -191,10 +185,6 @@ class _DaemonLane:
 
     def _without_waiting(self, work: Callable[[], Result]) -> Result:
         with self._daemon.engine.without_waiting():
-            return work()
-
-    def _as_large_answer(self, call: Call, work: Callable[[], Result]) -> Result:
-        with acquired(self._daemon.large_answers, call):
             return work()
 
 

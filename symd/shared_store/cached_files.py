@@ -18,19 +18,20 @@ import mmap
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from symd.config import Limits
+from symd.config import MIB, Limits
 from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
 from symd.shared_store.cache_eviction import CacheEviction
 from symd.shared_store.cache_folder import check_no_others
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
-from symd.shared_store.object_storage import ObjectStorage
+from symd.shared_store.object_storage import ObjectStorage, sizes
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
 from symd.store.ownership import check_private, keep_from_others
 from symd.system_reason import system_reason
@@ -41,7 +42,7 @@ _LOOKS: Final = 8
 """How often a file is looked for that others remove as soon as it is here."""
 _FULL: Final = frozenset({errno.errorcode[errno.ENOSPC], errno.errorcode[errno.EDQUOT]})
 _SEEN: Final = 100_000
-"""Files of which this process remembers that it has compared their bytes."""
+"""Files of which this process remembers that it has compared their bytes, or when the storage had them."""
 
 
 class _Identity(NamedTuple):
@@ -49,6 +50,13 @@ class _Identity(NamedTuple):
 
     inode: int
     size: int
+
+
+class _Seen(NamedTuple):
+    """An object that the storage had: its bytes, and when, on the monotonic clock."""
+
+    size: int
+    time: float
 
 
 class _Fetched(NamedTuple):
@@ -90,6 +98,7 @@ class CachedFiles:
         self._lock = Lock()
         self._fetches: dict[str, Future[bool]] = {}
         self._compared: dict[str, _Identity] = {}
+        self._seen: dict[str, _Seen] = {}
 
     def _make_folders(self) -> None:
         """Those that are not there: who empties a cache is not asked whether a daemon uses it. Raises OSError."""
@@ -129,7 +138,8 @@ class CachedFiles:
                 self._make_folders()
                 file = IncomingFile(self._incoming, durable=False)
                 try:
-                    shutil.copyfile(path, file.path)
+                    with os.fdopen(open_file(path), "rb") as source:
+                        shutil.copyfileobj(source, file, MIB)
                     self._eviction.make_room(file.size)
                     self._publish(file, name)
                 finally:
@@ -137,9 +147,22 @@ class CachedFiles:
         except StoreUnavailable as error:
             log.warning("%s is in the object storage and not kept here: %s", name, error)
 
+    def sizes(self, names: Sequence[str], seconds: float = 0.0) -> Mapping[str, int]:
+        """``FileCache.sizes``."""
+        now = time.monotonic()
+        with self._lock:
+            seen = {name: each for name in names if (each := self._seen.get(name)) and now - each.time < seconds}
+        found = sizes(self._storage, [name for name in names if name not in seen])
+        with self._lock:
+            if len(self._seen) + len(found) > _SEEN:
+                self._seen.clear()
+            self._seen |= {name: _Seen(size, now) for name, size in found.items()}
+        return found | {name: each.size for name, each in seen.items()}
+
     def drop(self, name: str) -> None:
         """``FileCache.drop``."""
         self._compared.pop(name, None)
+        self._seen.pop(name, None)
         path = self._path(name)
         with disk(path):
             remove(path)

@@ -16,9 +16,9 @@ from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
-from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
+from symd.store.catalogue_queries import COLUMNS, CatalogueQueries, size_of_row
+from symd.store.connection import DIGEST, NUMBER, TEXT, digest_of_row, typed
 from symd.store.connection import Connection as AnyConnection
-from symd.store.connection import digest_of_row, typed
 from symd.store.rows import index_size
 
 WRITING: Final = 0x73796D64_00000001
@@ -30,7 +30,7 @@ _OLDEST_SERVER: Final = 130000
 _LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
 _LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
 """Milliseconds; 0 are for ever."""
-_SIZES: Final = "SELECT sha256, size FROM modules WHERE sha256 = ANY(?)"
+_SIZES: Final = f"SELECT {COLUMNS} FROM modules WHERE sha256 = ANY(?)"  # noqa: S608 - constants
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
 _IS_NAMED: Final = """
@@ -105,12 +105,13 @@ class PostgresCatalogue(CatalogueQueries):
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         with self.reading() as connection:
-            return sizes_of_rows(connection.execute(_SIZES, (list(digests),)))
+            return dict(self.readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
 
     def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """The same of those whose bytes are not known to be damaged."""
         with self.reading() as connection:
-            return sizes_of_rows(connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),)))
+            found = connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),))
+            return dict(self.readable(found, size_of_row))
 
     def has_index(self, digest: Digest, version: int) -> bool:
         """Whether there is an index of that format version."""
@@ -125,7 +126,7 @@ class PostgresCatalogue(CatalogueQueries):
     def noted_damaged(self) -> list[Digest]:
         """Which they are."""
         with self.reading() as connection:
-            return [digest_of_row(value) for (value,) in connection.execute(_DAMAGED)]
+            return list(self.readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
 
     def is_noted_damaged(self, digest: Digest) -> bool:
         """Whether a module is one of them."""
@@ -135,8 +136,13 @@ class PostgresCatalogue(CatalogueQueries):
     def unwanted_objects(self, limit: int, after: str = "") -> list[tuple[str, Digest]]:
         """Names of objects that no row has any more, each with its module: those after a name, in their order."""
         with self.reading() as connection:
-            found = connection.execute(_UNWANTED, (after, limit))
-            return [(typed((name,), str)[0], digest_of_row(digest)) for name, digest in found]
+            return self.page(
+                lambda after, limit: connection.execute(_UNWANTED, (after, limit)).fetchall(),
+                after,
+                lambda row: row[0],
+                _unwanted,
+                limit,
+            )
 
     def note_coming(self, name: str, digest: Digest, version: int | None = None) -> None:
         """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted until its row comes,
@@ -216,7 +222,7 @@ class PostgresCatalogue(CatalogueQueries):
     def _schema(self, connection: Connection) -> int:
         """The number of the catalogue's schema, 0 where it has none yet."""
         row = connection.execute("SELECT max(version) FROM symd_schema").fetchone()
-        (schema,) = typed([row[0] or 0], int)
+        (schema,) = typed([row[0] or 0], NUMBER)
         if schema > len(MIGRATIONS):
             raise FailedPrecondition(
                 f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
@@ -224,3 +230,8 @@ class PostgresCatalogue(CatalogueQueries):
                 hint="use a newer symd or another database",
             )
         return int(schema)
+
+
+def _unwanted(row: Sequence[Any]) -> tuple[str, Digest]:
+    name, digest = typed(row, TEXT, DIGEST)
+    return name, digest

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from symd.errors import InvalidInput
+from symd.errors import InvalidInput, StoreUnavailable
+from symd.private_files import written
 from symd.shared_store.object_names import checked_name
 from symd.shared_store.object_storage import check_size
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
@@ -34,6 +35,7 @@ class FolderStorage:
                 with disk(root, NOT_MADE):
                     make_folder(self._incoming)
                 sweep(self._incoming)
+            self._is_known = self._incoming.is_dir()
 
     def put(self, name: str, path: Path) -> None:
         """``ObjectStorage.put``; on return the file survives a power cut."""
@@ -56,10 +58,11 @@ class FolderStorage:
             try:
                 handle = open_file(source)
             except (FileNotFoundError, NotADirectoryError):
+                self._check_in_place()
                 return False
             with os.fdopen(handle, "rb") as found:
                 check_size(name, os.fstat(handle).st_size, most)
-                with disk(path), path.open("wb") as target:
+                with disk(path), written(path) as target:
                     shutil.copyfileobj(found, target, PIECE)
         return True
 
@@ -68,9 +71,12 @@ class FolderStorage:
         path = self._path(name)
         with disk(path):
             try:
-                return size_of(path)
+                size = size_of(path)
             except NotADirectoryError:
-                return None
+                size = None
+            if size is None:
+                self._check_in_place()
+            return size
 
     def remove(self, name: str) -> None:
         """``ObjectStorage.remove``."""
@@ -81,7 +87,18 @@ class FolderStorage:
     def names(self, prefix: str) -> Iterator[tuple[str, int]]:
         """``ObjectStorage.names``."""
         with disk(self._root):
+            self._check_in_place()
             yield from _files(self._root, "", prefix)
+
+    def _check_in_place(self) -> None:
+        """Raises ``StoreUnavailable`` where the folder, which was opened, is not there any more: nothing in it is lost."""
+        if self._is_known and not self._incoming.is_dir():
+            raise StoreUnavailable(
+                "the folder of the object storage is not what it was: it has no .incoming any more",
+                where=str(self._root),
+                hint="mount it again, or put it back",
+                metadata={"storage": str(self._root)},
+            )
 
     def _path(self, name: str) -> Path:
         return self._root / checked_name(name)

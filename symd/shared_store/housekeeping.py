@@ -17,8 +17,7 @@ from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import CHANNEL
 from symd.shared_store.shared_writability import SharedWritability
 from symd.store.complaints import Complaints
-from symd.store.connection import digest_of_row
-from symd.store.module_log import REMOVED, ModuleLog
+from symd.store.module_log import REMOVED, ModuleLog, digests_of_rows
 from symd.store.removals import Removals
 from symd.store.usage import Usage
 
@@ -128,7 +127,7 @@ class Housekeeping:
         with self._catalogue.reading_at_once() as connection:
             first, last = connection.execute(_ENDS).fetchone()
             since = last if self._last is None else self._last
-            removed = [digest_of_row(value) for (value,) in connection.execute(_REMOVED, (since,)).fetchall()]
+            removed = digests_of_rows(connection.execute(_REMOVED, (since,)).fetchall())
         forgotten = first > since + 1
         self._last = last
         self._removals.notify_logged(self._catalogue, removed, lost=lost or forgotten)

@@ -6,7 +6,7 @@ written or removed stands with the unwanted."""
 from __future__ import annotations
 
 import re
-import tempfile
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ from typing import Final, NamedTuple
 from symd.errors import LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
+from symd.private_files import temporary_folder
 from symd.shared_store.catalogue import PostgresCatalogue
 from symd.shared_store.object_storage import ObjectStorage
 from symd.shared_store.store import index_object, module_object
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import Finding, Inspection, Kind, Progress, index_fault
-from symd.temporary_place import temporary_place
+from symd.store.soundness import newest_columns, problem_of
 
 AT_A_TIME: Final = 4
 """Objects that are read at a time: most of it is waiting for the storage."""
@@ -33,8 +34,11 @@ _NAME: Final = re.compile(
     r"|index/(?P<version>[1-9][0-9]{0,8})/([0-9a-f]{2})/(?P<indexed>\4[0-9a-f]{62})\.idx"
 )
 """A module, or an index, by the format version and the module's digest."""
+_PIECE: Final = 1000
+"""Rows that are read together."""
 _STRAY: Final = "nobody reads it; it can be removed with the storage's own tools"
 ADVICE: Final[Mapping[Kind, str]] = {
+    Kind.CATALOGUE: "nothing reads the row; adding its module again mends a row of modules or indexes, others can be corrected in the database",
     Kind.MODULE: "adding the module again mends it",
     Kind.SET_ASIDE: "add the module again, or delete it",
     Kind.NO_FILE: "add the module again, or delete it",
@@ -83,8 +87,8 @@ def inspect_shared(
     found = Inspection()
     with catalogue.reading() as connection:
         found.aliases, found.contexts = connection.execute("SELECT aliases, contexts FROM totals").fetchone()
-    with tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as folder:
-        inspector = _Inspector(catalogue, storage, rows, Path(folder))
+    with temporary_folder() as folder:
+        inspector = _Inspector(catalogue, storage, rows, folder)
         objects = list(_objects(rows))
         done, whole = 0, sum(each.size for each in objects)
         with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -95,7 +99,21 @@ def inspect_shared(
                 if progress is not None:
                     progress(done, whole)
     found.findings += inspector.strays(listed.keys() - {each.name for each in objects})
+    found.findings += _wrong_rows(catalogue)
     return found
+
+
+def _wrong_rows(catalogue: PostgresCatalogue) -> Iterator[SharedFinding]:
+    """Rows with values that symd did not write."""
+    for table, described in newest_columns().items():
+        names = ", ".join(f'"{column.name}"' for column in described)
+        with catalogue.reading_at_once() as connection:
+            connection.execute(f"DECLARE looked_through NO SCROLL CURSOR FOR SELECT {names} FROM {table}")  # noqa: S608 - our own names
+            while piece := connection.execute(f"FETCH {_PIECE} FROM looked_through").fetchall():
+                for row in piece:
+                    problem = problem_of(table, described, row)
+                    if problem:
+                        yield SharedFinding(Kind.CATALOGUE, f"{table}: {ascii(row[0])[:80]}", problem)
 
 
 def _objects(rows: _Catalogued) -> Iterator[_Object]:
@@ -162,14 +180,15 @@ class _Inspector:
         """What is wrong with an object's bytes, "" where they are right."""
         problem = ""
         for _ in range(_READS):
-            with tempfile.NamedTemporaryFile(dir=self._folder) as file:
-                path = Path(file.name)
-                try:
-                    if not self._storage.fetch(each.name, path, each.size):
-                        return "is not in the storage"
-                except LimitExceeded as error:
-                    return error.message
+            path = self._folder / secrets.token_hex(8)
+            try:
+                if not self._storage.fetch(each.name, path, each.size):
+                    return "is not in the storage"
                 problem = _fault_of_file(path, each)
+            except LimitExceeded as error:
+                return error.message
+            finally:
+                path.unlink(missing_ok=True)
             if not problem:
                 break
         return problem

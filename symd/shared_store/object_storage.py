@@ -5,12 +5,19 @@ A name is a relative path of lower-case letters, digits, dots, dashes and slashe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from symd.errors import LimitExceeded
+from symd.errors import LimitExceeded, StoreUnavailable
+
+ASKED_AT_A_TIME: Final = 16
+"""Requests for sizes that are made at a time: nearly all of it is waiting for the storage."""
+LISTED_FROM: Final = 12
+"""So many names of one folder are listed and not asked one by one: a list costs as much as so many questions, and names a thousand objects."""
 
 
 def check_size(name: str, size: int, most: int) -> None:
@@ -44,6 +51,32 @@ class ObjectStorage(Protocol):
         """Every name that begins with ``prefix``, and the bytes of each, in the order of the names."""
 
 
+def sizes(storage: ObjectStorage, names: Sequence[str]) -> dict[str, int]:
+    """Bytes of those of ``names`` that the storage has now. Many are asked for at a time: single names, or lists of the folders of which
+    there are many. Raises ``StoreUnavailable``, whose metadata then has ``storage``."""
+
+    def of_folder(folder: str, wanted: Sequence[str]) -> dict[str, int]:
+        if len(wanted) < LISTED_FROM:
+            return {name: size for name in wanted if (size := storage.size(name)) is not None}
+        among = frozenset(wanted)
+        return {name: size for name, size in storage.names(f"{folder}/") if name in among}
+
+    asked: list[tuple[str, Sequence[str]]] = []
+    for folder, each in groupby(sorted(set(names)), lambda name: name.rpartition("/")[0]):
+        wanted = list(each)
+        asked += [(folder, wanted)] if len(wanted) >= LISTED_FROM else [(folder, [name]) for name in wanted]
+    try:
+        if len(asked) <= 1:
+            found = [of_folder(*each) for each in asked]
+        else:
+            with ThreadPoolExecutor(min(ASKED_AT_A_TIME, len(asked))) as pool:
+                found = list(pool.map(lambda each: of_folder(*each), asked))
+    except StoreUnavailable as error:
+        error.metadata.setdefault("storage", error.where)
+        raise
+    return {name: size for part in found for name, size in part.items()}
+
+
 class FileCache(Protocol):
     """Whole files of an ``ObjectStorage`` in a folder of this machine, of bounded size: those used longest ago go first. Safe to use
     from several threads, and by several processes that share the folder. Raises as ``ObjectStorage`` does, and where the disk refuses.
@@ -60,6 +93,10 @@ class FileCache(Protocol):
     def add(self, name: str, path: Path) -> None:
         """Keep the file ``path``, whose bytes are right, in the storage and then here. It is not moved, and may be linked to: nobody
         writes to it any more."""
+
+    def sizes(self, names: Sequence[str], seconds: float = 0.0) -> Mapping[str, int]:
+        """Bytes of those of ``names`` that the storage has, whatever is here. Of what was there when it was asked within the last ``seconds``
+        it is not asked again."""
 
     def drop(self, name: str) -> None:
         """Forget the file here alone: its bytes are wrong, and the next who asks fetches it anew. Harmless where it is not here."""

@@ -254,7 +254,8 @@ class Server:
         return DataLoss(
             f"the catalogue is damaged: {fault}",
             where=self.where,
-            hint="its tables are not as symd made them: have them from a backup, or name the database that has symd's",
+            hint="add the module again where a row of it is named; else its tables are not as symd made them: have them from a backup, or name the"
+            " database that has symd's",
             metadata={"sqlstate": code, "fault": fault},
         )
 

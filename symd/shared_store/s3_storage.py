@@ -22,6 +22,7 @@ from obstore.store import S3Store
 
 from symd.config import MIB, Limits
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.private_files import written
 from symd.shared_store.object_names import checked_name
 from symd.shared_store.object_storage import check_size
 from symd.shared_store.outage import Outage, Unanswered
@@ -141,7 +142,7 @@ class S3Storage:
         size, got = found.meta["size"], 0
         check_size(self._of(name), size, most)
         with disk(path):
-            target = path.open("wb", buffering=0)
+            target = written(path, buffering=0)
         with target:
             for piece in found.stream(min_chunk_size=1):
                 with disk(path):

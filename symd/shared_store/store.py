@@ -35,6 +35,8 @@ from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_o
 
 log = logging.getLogger("symd.store")
 
+SEEN_SECONDS: Final = 2.0
+"""So long an object that was in the storage counts as there for who asks what is missing; who adds one has it looked for anew."""
 _LOST: Final = "UPDATE modules SET damaged = TRUE WHERE sha256 = ?"
 
 
@@ -97,49 +99,75 @@ class SharedStore(CataloguedModules):
         remove_unwanted(self._catalogue, self._files, self._locks, stop)
 
     def missing(self, digests: Sequence[str]) -> list[str]:
+        """A module is there where the catalogue has it and the storage has an object of its size: what a machine has in its cache does not
+        count, for others cannot have it."""
+        return self._missing(digests, SEEN_SECONDS)
+
+    def is_stored(self, digest: str) -> bool:
+        return not self._missing([digest], 0.0)
+
+    def _missing(self, digests: Sequence[str], seconds: float) -> list[str]:
         checked = [checked_digest(digest) for digest in digests]
-        there = self._catalogue.whole_sizes(sorted(set(checked)))
+        catalogued = self._catalogue.whole_sizes(sorted(set(checked)))
+        stored = self._files.sizes(list(map(module_object, catalogued)), seconds)
+        there = {digest for digest, size in catalogued.items() if stored.get(module_object(digest)) == size}
         for digest in there:
             self.usage.note(digest)  # who asks will count on it
         return [digest for digest in checked if digest not in there]
 
     def data(self, digest: str) -> memoryview:
         size = self._size(digest)
-        view = self._files.mapped(module_object(digest))
-        if view is None:
-            raise self._lost(digest, "the object is not in the storage")
-        if view.nbytes != size:
-            raise self._lost(digest, f"the object has {view.nbytes} bytes, the module had {size}")
+        with self._noting_loss(digest):
+            view = self._files.mapped(module_object(digest))
+            _check_whole(digest, None if view is None else view.nbytes, size)
+        assert view is not None  # noqa: S101 - it was checked
         self.usage.note(digest)
         return view
 
     @contextmanager
     def file(self, digest: str) -> Iterator[Path]:
         size = self._size(digest)
-        with self.usage.held(digest), self._files.file(module_object(digest)) as path:
-            if path is None:
-                raise self._lost(digest, "the object is not in the storage")
-            with disk(path):
-                actual = path.stat().st_size
-            if actual != size:
-                raise self._lost(digest, f"the object has {actual} bytes, the module had {size}")
+        with self.usage.held(digest), ExitStack() as stack:
+            with self._noting_loss(digest):
+                path = stack.enter_context(self._files.file(module_object(digest)))
+                with disk(self._incoming_folder):
+                    _check_whole(digest, None if path is None else path.stat().st_size, size)
+            assert path is not None  # noqa: S101 - it was checked
             yield path
 
-    def set_aside(self, digest: str) -> bool:
-        """Note that a module's bytes are not those of its digest, after they were fetched anew; it is missing until they are added
-        again. False where they are right, or there are none."""
-        name = module_object(digest)
-        if not self._catalogue.sizes([checked_digest(digest)]):
-            return False
-        self._files.drop(name)
+    @contextmanager
+    def _noting_loss(self, digest: str) -> Iterator[None]:
+        """A module that is found lost inside is missing from now on, for all daemons, until it is added again."""
         try:
-            with self._files.file(name) as path:
-                if path is not None and sha256_of(path) == digest:
-                    return False
+            yield
+        except DataLoss:
+            self.set_aside(digest)
+            raise
+
+    def set_aside(self, digest: str) -> bool:
+        """Note that a module's object is gone, or has other bytes than those of its digest when it is fetched anew; it is missing until they are
+        added again. False where they are right, which another daemon may have seen to meanwhile, or there is no such module."""
+        checked = checked_digest(digest)
+        with self._locks.held(STORING, checked):
+            if not self._catalogue.sizes([checked]):
+                return False
+            if self._catalogue.is_noted_damaged(checked):
+                return True
+            self._files.drop(module_object(checked))
+            if self._is_right(checked):
+                return False
+            with self._catalogue.writing() as connection:
+                connection.execute(_LOST, (checked,))
+        return True
+
+    def _is_right(self, digest: Digest) -> bool:
+        """Whether the storage has the bytes of a module, which is not here any more."""
+        try:
+            with self._files.file(module_object(digest)) as path:
+                return path is not None and sha256_of(path) == digest
         except DataLoss:
             log.warning("the storage has other bytes than those of module %s", digest)
-        self._note_lost(digest)
-        return True
+            return False
 
     def index(self, digest: str, version: int) -> memoryview | None:
         if not self._catalogue.has_index(checked_digest(digest), version):
@@ -161,7 +189,7 @@ class SharedStore(CataloguedModules):
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version``, what is beyond ``Limits.store_size``, and unwanted objects; what went."""
         with self._catalogue.writing() as connection:
-            older = [key for key in rows.indexes(connection) if key[1] < version]
+            older = [key for key in self._catalogue.indexes_within(connection) if key[1] < version]
             rows.forget_indexes(connection, older)
             evicted = self._make_room(connection, 0)
         self._report(evicted)
@@ -196,21 +224,6 @@ class SharedStore(CataloguedModules):
         with disk(self._incoming_folder):
             return Figures(*self._catalogue.sums(), self.writability.free(), self._catalogue.damaged())
 
-    def _lost(self, digest: str, what: str) -> DataLoss:
-        """The error for a module whose object is gone or has other bytes; from now on it is missing until it is added again."""
-        self._note_lost(digest)
-        self._files.drop(module_object(digest))
-        return DataLoss(
-            what,
-            where=module_object(digest),
-            hint="add the module again",
-            metadata={"module": f"modules/{digest}"},
-        )
-
-    def _note_lost(self, digest: str) -> None:
-        with self._catalogue.writing() as connection:
-            connection.execute(_LOST, (digest,))
-
     def _take_out(self, connection: Connection, digest: Digest, _remove_file: RemoveFile) -> None:
         rows.delete(connection, [digest])
 
@@ -232,7 +245,9 @@ class SharedStore(CataloguedModules):
             held.check()
             with self._adding(digest, lambda connection: bytes_of_module(connection, digest, size)) as connection:
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
-                connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
+                connection.execute(
+                    "UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged IS NOT FALSE", (digest,)
+                )
         self.usage.note(digest)
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
@@ -280,3 +295,15 @@ class SharedStore(CataloguedModules):
         rows.delete(connection, evicted.modules)
         note_evictions(connection, evicted)
         return evicted
+
+
+def _check_whole(digest: str, actual: int | None, size: int) -> None:
+    """Raises ``DataLoss`` for a module whose object is gone (None), or has other bytes than the ``size`` that the module had."""
+    if actual != size:
+        what = "is not in the storage" if actual is None else f"has {actual} bytes, the module had {size}"
+        raise DataLoss(
+            f"the object {what}",
+            where=module_object(digest),
+            hint="add the module again",
+            metadata={"module": f"modules/{digest}"},
+        )

@@ -18,6 +18,7 @@ from enum import IntEnum
 class Debug(IntEnum):
     """Instructions, without their "Debug"."""
 
+    InfoNone = 0
     TypeTemplate = 14
     Function = 20
     LexicalBlock = 21
@@ -31,6 +32,7 @@ class Debug(IntEnum):
     SourceContinued = 102
     Line = 103
     NoLine = 104
+    BuildIdentifier = 105
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ class Op(IntEnum):
     SourceContinued = 2
     Source = 3
     Name = 5
+    MemberName = 6
     String = 7
     Line = 8
     Extension = 10
@@ -73,6 +74,7 @@ class Op(IntEnum):
     GroupAsyncCopy = 259
     GroupWaitEvents = 260
     NoLine = 317
+    ModuleProcessed = 330
     AtomicFlagTestAndSet = 318
     AtomicFlagClear = 319
     MemoryNamedBarrier = 329
@@ -110,10 +112,22 @@ class ExecutionModel(IntEnum):
     """3.3."""
 
     Vertex = 0
+    TessellationControl = 1
+    TessellationEvaluation = 2
     Geometry = 3
     Fragment = 4
     GLCompute = 5
     Kernel = 6
+    TaskNV = 5267
+    MeshNV = 5268
+    RayGenerationKHR = 5313
+    IntersectionKHR = 5314
+    AnyHitKHR = 5315
+    ClosestHitKHR = 5316
+    MissKHR = 5317
+    CallableKHR = 5318
+    TaskEXT = 5364
+    MeshEXT = 5365
 
 
 class AddressingModel(IntEnum):

@@ -4,17 +4,23 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from operator import getitem
 from typing import Any
 
+import numpy as np
+
 from symd.budget import Budget
 from symd.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
-from symd.errors import Malformed, SymdError
+from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.columns import I64, U32
 from symd.model.identities import ObjectPath
 from symd.model.plurals import counted, plural
+from symd.spirv.debug_sets import Debug
 from symd.spirv.functions import Body, EntryPoint, SpirvModule
 from symd.spirv.grammar import Op
 from symd.spirv.kernels import KernelFacts
@@ -36,11 +42,23 @@ _LANGUAGES = (
     "Rust",
 )  # fmt: skip
 
+_WORD_BYTES = 4
+"""Each word is a step: an instruction that says nothing has one."""
+_FUNCTION_STEPS = 8
+"""What a function takes besides."""
+_SEPARATE = ".debug.spv"
+"""The section in which a code object has that module."""
+_IDENTIFIER = re.compile(r"([0-9a-fA-F]{2}){1,64}")
+_SAY_NOTHING = (Debug.InfoNone, Debug.BuildIdentifier)
+_DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String, Op.Line, Op.NoLine, Op.ModuleProcessed)
+
 
 def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
     """Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
+    budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
     try:
         parsed = SpirvModule(parse(data))
+        budget.spend(_FUNCTION_STEPS * len(parsed.words.where(Op.Function)), name or "SPIR-V")
     except SymdError as error:
         raise error.prefix_where(name) if name else error from None
     words, functions, points = parsed.words, parsed.functions, parsed.entries
@@ -68,6 +86,67 @@ def parsed_module(code: CodeObject) -> SpirvModule:
     return code.parsed if isinstance(code.parsed, SpirvModule) else SpirvModule(parse(code.data))
 
 
+def own_and_described(code: CodeObject) -> tuple[SpirvModule, SpirvModule]:
+    """The module behind a code object, and that which has its debug data: itself, or the one that it was joined with. Raises
+    Malformed."""
+    own, section = parsed_module(code), code.section(_SEPARATE)
+    return own, own if section is None else SpirvModule(parse(section.data))
+
+
+def with_debug(code: CodeObject, data: bytes) -> CodeObject:
+    """The code object joined with the module ``data``, which has the same code and its debug data. Raises HashMismatch where it has
+    other code, NoDebugData, Malformed."""
+    check_same_code(code.data, data)
+    section = Section(1, _SEPARATE, SHT_PROGBITS, 0, 0, len(data), data)
+    return replace(code, sections=(*code.sections, section), debug=DebugScheme.SPIRV)
+
+
+def check_same_code(data: bytes, debug: bytes) -> None:
+    """Raises HashMismatch where the module ``debug`` has other code than ``data``, NoDebugData where it has no debug data, Malformed."""
+    words, other = parse(data), parse(debug)
+    if not _has_lines(other):
+        raise NoDebugData("the SPIR-V module has no debug data")
+    count = words.count[code_numbers(words)]
+    same = np.array_equal(count, other.count[code_numbers(other)]) and np.array_equal(_code(words), _code(other))
+    if not same or not _declarations(words) <= _declarations(other):
+        hint = "give the file that was written with this module"
+        raise HashMismatch("the debug data belongs to another SPIR-V module: the code differs", hint=hint)
+
+
+def code_numbers(words: Words) -> I64:
+    """The instructions of all functions but those that describe."""
+    begin = min(words.where(Op.Function), default=len(words))
+    numbers = np.arange(begin, len(words))
+    describing = [*words.where(Op.Line, Op.NoLine), *(item.number for item in words.debug_instructions())]
+    return numbers[~np.isin(numbers, describing)]
+
+
+def _code(words: Words) -> U32:
+    """Their words, end to end."""
+    numbers = code_numbers(words)
+    count = words.count[numbers].astype(np.int64)
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    found: U32 = words.words[np.repeat(words.start[numbers], count) + within]
+    return found
+
+
+def _declarations(words: Words) -> set[tuple[int, ...]]:
+    """What stands in front of the functions and does not describe."""
+    debug = {item.number for item in words.debug_instructions()}
+    numbers = range(min(words.where(Op.Function), default=len(words)))
+    kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)
+    return {(int(words.opcode[number]), *words.operands(number)) for number in kept}
+
+
+def _build_identifier(words: Words) -> str | None:
+    """The identifier that a module shares with the one that has its debug data, where it is hexadecimal."""
+    for item in words.debug_instructions(Debug.BuildIdentifier):
+        text = words.strings.get(item.operands[0], "") if item.operands else ""
+        if item.layout.numbers_are_ids and _IDENTIFIER.fullmatch(text):
+            return text.lower()
+    return None
+
+
 def _warnings(words: Words) -> tuple[str, ...]:
     return tuple(
         f"the debug instructions of {name} are left out: this version is not known, and is not read as another"
@@ -92,7 +171,7 @@ def _functions(functions: dict[int, Body], points: list[EntryPoint]) -> tuple[Fu
 
 
 def _has_lines(words: Words) -> bool:
-    return bool(words.where(Op.Line)) or any(True for _ in words.debug_instructions())
+    return bool(words.where(Op.Line)) or any(item.opcode not in _SAY_NOTHING for item in words.debug_instructions())
 
 
 def _facts(words: Words) -> dict[str, Any]:
@@ -102,6 +181,9 @@ def _facts(words: Words) -> dict[str, Any]:
         "byte_order": "foreign" if words.swapped else "host",
         "instruction_sets": list(words.imports.values()),
     }
+    build_id = _build_identifier(words)
+    if build_id is not None:
+        facts["build_id"] = build_id
     sources = [ops[0] for _, ops in words.each(Op.Source) if ops]
     if sources:
         facts["source_language"] = _LANGUAGES[sources[0]] if sources[0] < len(_LANGUAGES) else str(sources[0])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd import elf
-from symd.budget import Budget
+from symd.budget import Budget, DebugBudget
 from symd.dwarf import DebugSections, Unit, read_units
 from symd.dwarf.split_units import DWO_NAMES, UNIT_INDEX, split_contents, with_split
 from symd.dwarf.units import split_units
@@ -23,14 +23,15 @@ def skeletons(data: bytes, budget: Budget) -> tuple[Unit, ...]:
     """The units of a code object whose debug data is elsewhere, not in sections of its own either. Raises Malformed,
     LimitExceeded."""
     image = elf.parse(data, budget)
-    return () if split_contents(image.sections) else _split_off(image)
+    return () if split_contents(image.sections) else _split_off(image, budget)
 
 
-def _split_off(image: elf.Elf) -> tuple[Unit, ...]:
+def _split_off(image: elf.Elf, budget: Budget) -> tuple[Unit, ...]:
     abbreviations = image.by_name.get(".debug_abbrev")
     if abbreviations is None or not any(name in abbreviations.data for name in _DWO_NAME_ATTRIBUTES):
         return ()
-    sections = DebugSections.of({each.name: each.data for each in image.sections if each.name.startswith(".debug_")})
+    contents = {each.name: each.data for each in image.sections if each.name.startswith(".debug_")}
+    sections = DebugSections.of(contents, DebugBudget(budget.limits, len(image.data)))
     return tuple(unit for unit in read_units(sections).units if unit.dwo_name)
 
 
@@ -41,8 +42,9 @@ def has_units(data: bytes, budget: Budget) -> bool:
 
 def check_same_build(data: bytes, file: bytes, budget: Budget) -> None:
     """Raises HashMismatch where no unit of the ``.dwo`` file or package belongs to the code object ``data``."""
-    wanted = {unit.dwo_id for unit in _split_off(elf.parse(data, budget))}
-    sections = with_split(DebugSections.of({}), split_contents(elf.parse(file, budget).sections))
+    wanted = {unit.dwo_id for unit in _split_off(elf.parse(data, budget), budget)}
+    none = DebugSections.of({}, DebugBudget(budget.limits, len(file)))
+    sections = with_split(none, split_contents(elf.parse(file, budget).sections))
     if wanted.isdisjoint(unit.dwo_id for unit in split_units(sections)):
         hint = "give the file that was written with this object"
         raise HashMismatch("the .dwo file or package belongs to another code object", hint=hint)

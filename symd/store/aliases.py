@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import NoneType
 from typing import Any
 
 from symd.config import Limits
@@ -12,7 +11,7 @@ from symd.model.contexts import Alias
 from symd.model.identities import checked_digest
 from symd.store import budgets, rows
 from symd.store.catalogue_queries import CatalogueQueries
-from symd.store.connection import Connection, digest_of_row, typed
+from symd.store.connection import DIGEST, TEXT, Connection, optional, typed
 from symd.store.paths import not_found
 from symd.store.write_patience import patience
 
@@ -64,12 +63,18 @@ class Aliases:
         """One page of a module's other names, by context, kind and key: those after ``after``."""
         last = (after.context, after.kind, after.key) if after else ("", "", "")
         with self._catalogue.reading() as connection:
-            return [_alias(row) for row in connection.execute(_PAGE, (checked_digest(digest), *last, limit))]
+            return self._catalogue.page(
+                lambda after, limit: connection.execute(_PAGE, (checked_digest(digest), *after, limit)).fetchall(),
+                last,
+                lambda row: (row[4], row[0], row[1]),
+                _alias,
+                limit,
+            )
 
 
 def _alias(row: Sequence[Any]) -> Alias:
-    kind, key, digest, path, context = typed(row, str, str, str, (str, NoneType), str)
-    return Alias(kind, key, digest_of_row(digest), path, context)
+    kind, key, digest, path, context = typed(row, TEXT, TEXT, DIGEST, optional(TEXT), TEXT)
+    return Alias(kind, key, digest, path, context)
 
 
 def _add(connection: Connection, alias: Alias) -> None:

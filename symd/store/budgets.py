@@ -9,7 +9,7 @@ from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import rows
-from symd.store.connection import Connection, typed
+from symd.store.connection import ANY_NUMBER, Connection, typed
 from symd.store.paths import not_found
 
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
@@ -26,7 +26,7 @@ class Totals(NamedTuple):
 def totals(connection: Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
     row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
-    return Totals._make(typed(row or (None,) * len(Totals._fields), int, int, int))
+    return Totals._make(typed(row or (None,) * len(Totals._fields), *[ANY_NUMBER] * len(Totals._fields)))
 
 
 def bytes_of_module(connection: Connection, digest: Digest, size: int) -> int:

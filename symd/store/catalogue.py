@@ -20,10 +20,11 @@ from typing import Any
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
+from symd.private_files import open_private
 from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
-from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
-from symd.store.connection import Connection
-from symd.store.files import FILE_MODE, disk, hint_where_nothing_opens, locked, may_write, size_of
+from symd.store.catalogue_queries import COLUMNS, CatalogueQueries, size_of_row
+from symd.store.connection import Connection, WrongValue
+from symd.store.files import disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.opened_path import OpenedPath
 from symd.store.paths import CATALOGUE_NAME
 
@@ -207,7 +208,7 @@ _WRITER_BYTE = 120
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
 """How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that were made."""
 NO_TEXT = "Could not decode to UTF-8"
-_SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"
+_SIZES = f"SELECT {COLUMNS} FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 
 
 LOCK = "catalogue.lock"
@@ -318,7 +319,7 @@ class Catalogue(CatalogueQueries):
         try:
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
                 self.renew()
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+                os.close(open_private(self.path, os.O_RDWR))
                 self._pool.opened = OpenedPath(self.path)
                 with closing(self.connect()) as connection:
                     migrate(connection, self.path)
@@ -606,9 +607,13 @@ class Catalogue(CatalogueQueries):
         """As SQLite does in any case."""
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """Catalogued size of each of ``digests`` that has a row."""
         with self.reading() as connection:
-            return sizes_of_rows(connection.execute(_SIZES, (json.dumps(list(digests)),)))
+            return dict(self.readable(connection.execute(_SIZES, (json.dumps(list(digests)),)), size_of_row))
+
+    def note_wrong(self, error: WrongValue) -> None:
+        """The catalogue is made anew soon, with what the row has that is right."""
+        super().note_wrong(error)
+        self.damaged = self.path
 
 
 def _misplaced(root: Path, what: str) -> StoreUnavailable:
@@ -727,7 +732,8 @@ def older_schema(path: Path) -> int:
 
 def copy_of_catalogue(path: Path, to: Path) -> None:
     """Copy a catalogue as it is at one moment, with what its log of writes has. Raises ``DataLoss`` and ``StoreUnavailable``."""
-    with translated(path), closing(existing(path)) as source, closing(sqlite3.connect(to)) as target:
+    os.close(open_private(to, os.O_RDWR))
+    with translated(path), closing(existing(path)) as source, closing(existing(to)) as target:
         source.backup(target)
 
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from symd.errors import StoreUnavailable
-from symd.store.files import FILE_MODE, disk
+from symd.private_files import temporary_place, written
+from symd.store.files import disk
 from symd.store.temporary_folder import make_temporary_folder
-from symd.temporary_place import temporary_place
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
 _PREFIX = "symd-catalogue-"
@@ -56,8 +56,9 @@ def copy_with_log(original: Path, to: Path) -> None:
     """Copy a catalogue's file and its log of writes, byte by byte, for this user alone: right as long as nobody writes. The log comes first:
     whoever closes the catalogue meanwhile brings it into the file, where it does no harm again. Raises OSError."""
     for suffix in ("-wal", ""):
-        with suppress(FileNotFoundError), Path(f"{original}{suffix}").open("rb") as file:
-            copied = Path(f"{to}{suffix}")
-            copied.touch(FILE_MODE)
-            with copied.open("wb") as target:
-                shutil.copyfileobj(file, target, _PIECE)
+        with (
+            suppress(FileNotFoundError),
+            Path(f"{original}{suffix}").open("rb") as file,
+            written(Path(f"{to}{suffix}")) as target,
+        ):
+            shutil.copyfileobj(file, target, _PIECE)

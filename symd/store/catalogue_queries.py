@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows
-from symd.store.connection import Connection, digest_of_row, typed
+from symd.store.connection import (
+    DOCUMENT,
+    FILE_SIZE,
+    LARGEST_FILE,
+    MOMENT,
+    NUMBER,
+    TEXT,
+    Connection,
+    WrongValue,
+    digest_of_row,
+    log_wrong,
+    of_module,
+    readable,
+    typed,
+)
 from symd.store.rows import Eviction
 
 _RECORD = """
@@ -21,6 +35,8 @@ _RECORD = """
 """
 _ONE = _RECORD + "WHERE sha256 = ?"
 _PAGE = _RECORD + "WHERE (added, sha256) > (?, ?) ORDER BY added, sha256 LIMIT ?"
+_ADDED = 4
+"""The place of that column in a record."""
 _OUTDATED = """
     SELECT sha256 FROM modules AS m
     WHERE EXISTS (SELECT 1 FROM indexes AS i WHERE i.sha256 = m.sha256 AND i.version < :version)
@@ -28,10 +44,11 @@ _OUTDATED = """
       AND NOT EXISTS (SELECT 1 FROM failures AS f WHERE f.sha256 = m.sha256 AND f.version = :version)
     ORDER BY used
 """
-_SUMS = (
-    "SELECT (SELECT count(*) FROM modules), (SELECT coalesce(sum(size), 0) FROM modules),"
-    " (SELECT coalesce(sum(size), 0) FROM indexes)"
-)
+_COUNTED = f"coalesce(sum(CASE WHEN size BETWEEN 0 AND {LARGEST_FILE} THEN size END), 0)"
+_SUMS = f"SELECT (SELECT count(*) FROM modules), (SELECT {_COUNTED} FROM modules), (SELECT {_COUNTED} FROM indexes)"  # noqa: S608 - constants
+COLUMNS = "sha256, size, format, label, added, used"
+"""Of a row of ``modules``, as ``size_of_row`` takes it."""
+T = TypeVar("T")
 
 
 class CatalogueQueries(ABC):
@@ -79,6 +96,33 @@ class CatalogueQueries(ABC):
             returned += connection.execute(with_rows, [*values, *parameters]).fetchall()
         return returned
 
+    def note_wrong(self, error: WrongValue) -> None:
+        """A row that symd did not write was left out."""
+        log_wrong(error)
+
+    def readable(self, found: Iterable[Sequence[Any]], value: Callable[[Sequence[Any]], T]) -> Iterator[T]:
+        """What ``value`` makes of each row that symd may have written."""
+        return readable(found, value, self.note_wrong)
+
+    def page(
+        self,
+        read: Callable[[Any, int], Sequence[Sequence[Any]]],
+        after: Any,
+        place: Callable[[Sequence[Any]], Any],
+        value: Callable[[Sequence[Any]], T],
+        limit: int,
+    ) -> list[T]:
+        """Up to ``limit`` values of what ``read`` finds after a place, so many rows at a time; ``place`` says that of a row. It is shorter only where
+        there are no more rows."""
+        page: list[T] = []
+        while wanted := limit - len(page):
+            found = read(after, wanted)
+            page += self.readable(found, value)
+            if len(found) < wanted:
+                break
+            after = place(found[-1])
+        return page
+
     @abstractmethod
     def expect_lookups(self, connection: Connection) -> None:
         """For the rest of the transaction rows are found one by one, by an index."""
@@ -89,32 +133,39 @@ class CatalogueQueries(ABC):
 
     @abstractmethod
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """Catalogued size of each of ``digests`` that has a row."""
+        """Catalogued size of each of ``digests`` that has a row which is right."""
 
     def all_sizes(self) -> dict[Digest, int]:
-        """Catalogued size of every module."""
+        """Catalogued size of every module whose row is right."""
         with self.reading() as connection:
-            return sizes_of_rows(connection.execute("SELECT sha256, size FROM modules"))
+            return dict(self.readable(connection.execute(f"SELECT {COLUMNS} FROM modules"), size_of_row))  # noqa: S608 - constants
 
     def digests(self) -> set[Digest]:
         with self.reading() as connection:
-            return {digest_of_row(value) for (value,) in connection.execute("SELECT sha256 FROM modules")}
+            found = connection.execute("SELECT sha256 FROM modules")
+            return set(self.readable(found, lambda row: digest_of_row(row[0])))
 
     def indexes(self) -> set[tuple[Digest, int]]:
         """Digest and format version of every index."""
         with self.reading() as connection:
-            return rows.indexes(connection)
+            return self.indexes_within(connection)
+
+    def indexes_within(self, connection: Connection) -> set[tuple[Digest, int]]:
+        """The same within a transaction."""
+        found = connection.execute("SELECT sha256, version, size FROM indexes")
+        return {index for index, _ in self.readable(found, _index_size)}
 
     def index_sizes(self) -> dict[tuple[Digest, int], int]:
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            return dict(map(_index_size, found))
+            return dict(self.readable(found, _index_size))
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
         with self.reading() as connection:
-            return [digest_of_row(value) for (value,) in connection.execute(_OUTDATED, {"version": version})]
+            found = connection.execute(_OUTDATED, {"version": version})
+            return list(self.readable(found, lambda row: digest_of_row(row[0])))
 
     def has(self, digest: Digest) -> bool:
         with self.reading() as connection:
@@ -128,7 +179,13 @@ class CatalogueQueries(ABC):
     def records(self, after: tuple[float, str], limit: int) -> list[ModuleRecord]:
         """Up to ``limit`` records whose (added, sha256) comes after ``after``, in that order."""
         with self.reading() as connection:
-            return [_record(row) for row in connection.execute(_PAGE, (*after, limit))]
+            return self.page(
+                lambda after, limit: connection.execute(_PAGE, (*after, limit)).fetchall(),
+                after,
+                lambda row: (row[_ADDED], row[0]),
+                _record,
+                limit,
+            )
 
     def eviction(self, digest: str) -> Eviction | None:
         """How the module was evicted, where that is remembered."""
@@ -138,26 +195,33 @@ class CatalogueQueries(ABC):
     def sums(self) -> tuple[int, int, int]:
         """How many modules there are, their bytes, and those of all indexes."""
         with self.reading() as connection:
-            modules, module_bytes, index_bytes = typed(connection.execute(_SUMS).fetchone(), int, int, int)
+            modules, module_bytes, index_bytes = typed(connection.execute(_SUMS).fetchone(), NUMBER, NUMBER, NUMBER)
             return modules, module_bytes, index_bytes
 
     def failure(self, digest: Digest, version: int) -> str | None:
         query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
-            return str(typed(row, str)[0]) if row else None
+            return str(typed(row, DOCUMENT)[0]) if row else None
 
 
-def sizes_of_rows(found: Iterable[Sequence[Any]]) -> dict[Digest, int]:
-    """Of rows of a digest and a size. Raises ``WrongValue``."""
-    return {digest_of_row(value): typed((size,), int)[0] for value, size in found}
+def bytes_of_rows(connection: Connection) -> int:
+    """Bytes of all modules and indexes, but for those of rows with sizes that no file has."""
+    _, *found = typed(connection.execute(_SUMS).fetchone(), NUMBER, NUMBER, NUMBER)
+    return int(sum(found))
+
+
+def size_of_row(row: Sequence[Any]) -> tuple[Digest, int]:
+    """Digest and size of a module, of its ``COLUMNS``. Raises ``WrongValue``."""
+    digest, size, *_ = of_module(row, FILE_SIZE, TEXT, TEXT, MOMENT, MOMENT)
+    return digest, size
 
 
 def _index_size(row: Sequence[Any]) -> tuple[tuple[Digest, int], int]:
     """Digest and version of an index, and its bytes. Raises ``WrongValue``."""
-    version, size = typed(row[1:], int, int)
-    return (digest_of_row(row[0]), version), size
+    digest, version, size = of_module(row, NUMBER, FILE_SIZE)
+    return (digest, version), size
 
 
 def _record(row: Sequence[Any]) -> ModuleRecord:
-    return ModuleRecord(digest_of_row(row[0]), *typed(row[1:], int, str, str, (float, int), str))
+    return ModuleRecord(*of_module(row, FILE_SIZE, TEXT, TEXT, MOMENT, TEXT))

@@ -108,6 +108,10 @@ class CataloguedModules(ABC):
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that are not in the store, in the order given."""
 
+    def is_stored(self, digest: str) -> bool:
+        """Whether the module is in the store at this moment: what is added again need not be written then."""
+        return not self.missing([digest])
+
     def writer(self) -> Upload:
         """Begin a streamed upload."""
         with self.writability.noticing(), disk(self._incoming_folder):
@@ -137,7 +141,7 @@ class CataloguedModules(ABC):
         """Store a module and return its digest. One that is there already keeps its label and format."""
         check_size(memoryview(data).nbytes, self._limits)
         digest = digest_of(data)
-        if not self.missing([digest]):
+        if self.is_stored(digest):
             return digest
         with self.writer() as upload:
             upload.write(data)
@@ -176,7 +180,7 @@ class CataloguedModules(ABC):
 
     def state(self, digest: str, version: int) -> ModuleState:
         """Whether the module is in the store, and how indexing it under ``version`` failed."""
-        return ModuleState(not self.missing([digest]), self.failure(digest, version))
+        return ModuleState(self.is_stored(digest), self.failure(digest, version))
 
     def outdated(self, version: int) -> list[Digest]:
         """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the order
@@ -280,6 +284,7 @@ class CataloguedModules(ABC):
         checked = checked_digest(digest)
         size = self._catalogue.sizes([checked]).get(checked)
         if size is None:
+            self._catalogue.record(checked)  # says what is wrong with its row, where there is one
             raise self._not_found(digest)
         return size
 

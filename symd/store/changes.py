@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from symd.model.identities import Digest
 from symd.store.catalogue import Catalogue
-from symd.store.connection import digest_of_row
-from symd.store.module_log import REMOVED
+from symd.store.module_log import REMOVED, digests_of_rows
 
 _ENDS = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), coalesce((SELECT max(sequence) FROM changes), 0)"
 _REMOVED = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
@@ -78,7 +77,7 @@ class ChangeReader:
         if version == self._version:
             return UNCHANGED
         first, last = map(int, self._connection.execute(_ENDS).fetchone())
-        removed = [digest_of_row(value) for (value,) in self._connection.execute(_REMOVED, (self._last,))]
+        removed = digests_of_rows(self._connection.execute(_REMOVED, (self._last,)))
         lost = first > self._last + 1
         self._version = version
         self._last = max(last, self._last)

@@ -1,12 +1,17 @@
-"""A connection to a catalogue, SQLite's or PostgreSQL's, and the values that come from it."""
+"""A connection to a catalogue, SQLite's or PostgreSQL's, and the values that come from it: which each column may have, and what becomes of a
+row that has others. A question that names such a row hears of it; questions about many rows go on without it."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from symd.model.identities import Digest, is_digest
+
+log = logging.getLogger("symd.store")
+T = TypeVar("T")
 
 
 class StatementResult(Protocol):
@@ -37,16 +42,89 @@ class WrongValue(sqlite3.DatabaseError):
     sqlite_errorname = "SQLITE_CORRUPT_VALUE"
 
 
-def typed(row: Sequence[Any], *types: type | tuple[type, ...]) -> Sequence[Any]:
-    """The row, where its values have these types. Raises ``WrongValue``: SQLite keeps any value in any column."""
-    for value, allowed in zip(row, types, strict=True):
-        if not isinstance(value, allowed):
-            raise WrongValue(f"a value {ascii(value)[:40]} is where another belongs")
+class Kind(NamedTuple):
+    """What a column has: which values symd may have written there. SQLite keeps any value in any column, and PostgreSQL any number."""
+
+    name: str
+    takes: Callable[[object], bool]
+
+
+_LARGEST: Final = 1 << 61
+"""No count or number of symd's own comes near: one that does would overflow where it is added to."""
+LARGEST_FILE: Final = 1 << 50
+"""Bytes: file systems and object storages take no larger one."""
+LAST_SECOND: Final = 253402300799.0
+"""The end of the year 9999: the last that a timestamp of protobuf can say."""
+_LONGEST: Final = 1 << 20
+_LONGEST_DOCUMENT: Final = 1 << 26
+"""Characters."""
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < most
+
+
+NUMBER: Final = Kind("a count or a number", lambda value: _is_whole(value, 0, _LARGEST))
+FILE_SIZE: Final = Kind("a file's size", lambda value: _is_whole(value, 0, LARGEST_FILE + 1))
+ANY_NUMBER: Final = Kind("a number of 64 bits", lambda value: _is_whole(value, -(1 << 63), 1 << 63))
+MOMENT: Final = Kind("a time", lambda value: isinstance(value, int | float) and 0 <= value <= LAST_SECOND)
+TEXT: Final = Kind("a text", lambda value: isinstance(value, str) and len(value) <= _LONGEST)
+DOCUMENT: Final = Kind("a document", lambda value: isinstance(value, str) and len(value) <= _LONGEST_DOCUMENT)
+DIGEST: Final = Kind("a module's digest", lambda value: isinstance(value, str) and is_digest(value))
+BYTES: Final = Kind("a piece of bytes", lambda value: isinstance(value, bytes))
+ANYTHING: Final = Kind("a value", lambda _: True)
+
+
+def optional(kind: Kind) -> Kind:
+    """The same, or NULL."""
+    return Kind(kind.name, lambda value: value is None or kind.takes(value))
+
+
+def typed(row: Sequence[Any], *kinds: Kind) -> Sequence[Any]:
+    """The row, where its values are of these kinds. Raises ``WrongValue``."""
+    for value, kind in zip(row, kinds, strict=True):
+        if not kind.takes(value):
+            raise WrongValue(f"a value {ascii(value)[:40]} is where {kind.name} belongs")
     return row
 
 
 def digest_of_row(value: object) -> Digest:
     """The digest in a row. Raises ``WrongValue``."""
-    if isinstance(value, str) and is_digest(value):
-        return value
-    raise WrongValue(f"{ascii(value)[:40]} is no module's digest")
+    (digest,) = typed((value,), DIGEST)
+    return Digest(digest)
+
+
+def of_module(row: Sequence[Any], *kinds: Kind) -> Sequence[Any]:
+    """A row that begins with a module's digest, which its error names."""
+    digest = digest_of_row(row[0])
+    try:
+        typed(row[1:], *kinds)
+    except WrongValue as error:
+        raise WrongValue(f"in a row of module {digest} {error}") from error
+    return row
+
+
+_told: set[str] = set()
+_TOLD: Final = 1000
+
+
+def log_wrong(error: WrongValue) -> None:
+    """Log once that a row is left out."""
+    if str(error) not in _told:
+        if len(_told) >= _TOLD:
+            _told.clear()
+        _told.add(str(error))
+        log.error("a row of the catalogue is left out: %s (symd store check names all such rows)", error)
+
+
+def readable(
+    found: Iterable[Sequence[Any]],
+    value: Callable[[Sequence[Any]], T],
+    wrong: Callable[[WrongValue], None] = log_wrong,
+) -> Iterator[T]:
+    """What ``value`` makes of each row; those of which it raises ``WrongValue`` are left out, and ``wrong`` is told."""
+    for row in found:
+        try:
+            yield value(row)
+        except WrongValue as error:
+            wrong(error)

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from types import NoneType
 from typing import Any, NamedTuple
 
 from symd.config import Limits
@@ -30,7 +29,19 @@ from symd.model.contexts import Context, ContextRecord, Load, LoadInContext, Seg
 from symd.model.identities import Digest, ObjectPath
 from symd.store import budgets
 from symd.store.catalogue_queries import CatalogueQueries
-from symd.store.connection import Connection, WrongValue, typed
+from symd.store.connection import (
+    ANY_NUMBER,
+    DIGEST,
+    DOCUMENT,
+    MOMENT,
+    NUMBER,
+    TEXT,
+    Connection,
+    Kind,
+    WrongValue,
+    optional,
+    typed,
+)
 from symd.store.event_batch import BatchChanges, EventBatch
 from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
@@ -42,7 +53,7 @@ ROWS = 5000
 """Segments that are read together, beyond those of one load: a context may have millions."""
 LARGE_BATCH = 100
 """Events of a batch from which on what it changes is worked out before the lock is taken, and not under it."""
-_RECORDS = "SELECT id, description, added FROM contexts "
+_RECORDS = "SELECT id, description, added, number FROM contexts "
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
 ORDER BY sequence LIMIT ?) AS page"
 _BEYOND = "SELECT sequence FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence > ? \
@@ -56,7 +67,9 @@ FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence 
 ORDER BY sequence, segments.rowid'
 _LOAD = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
 FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY segments.rowid'
-_OF_LOAD = "SELECT id, description, added FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
+_OF_LOAD = (
+    "SELECT id, description, added, number FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
+)
 _ACTIVE = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
 _ACTIVE_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL AND sequence NOT IN \
@@ -99,13 +112,13 @@ class ContextChanges:
 
 
 NO_CHANGES = ContextChanges()
-_INT: set[type] = {int}
-_TEXT: set[type] = {str}
-_NONE: set[type] = {NoneType}
-_ROW_TYPES: tuple[set[type], ...] = (
-    _INT, _TEXT, _TEXT, _INT, _INT | _NONE, _INT, _INT, _TEXT | _NONE, _TEXT | _NONE, _TEXT | _INT | _NONE, _INT
+_SECTION = Kind("a section", lambda value: value is None or TEXT.takes(value) or NUMBER.takes(value))
+_KINDS: tuple[Kind, ...] = (
+    NUMBER, TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER), ANY_NUMBER, NUMBER, optional(TEXT), optional(TEXT), _SECTION, ANY_NUMBER
 )  # fmt: skip
 """Of a ``Row``'s values."""
+_SHARED = frozenset({"module", "object", "path", "kernel", "section"})
+"""Those that many rows share: each value is looked at once."""
 _ADDRESS = Row._fields.index("address")
 
 
@@ -124,7 +137,7 @@ class ContextLog:
         """Make a context known and return its id; one that is known already stays as it is. Raises ``LimitExceeded`` when
         there are too many."""
         description = describe(context)
-        name = hashlib.sha256(description.encode()).hexdigest()[:32]
+        name = _id_of(description)
         with self._catalogue.writing(seconds=patience()) as connection:
             connection.execute(
                 "INSERT INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)"
@@ -154,7 +167,13 @@ class ContextLog:
         query = _RECORDS + "WHERE number > ? ORDER BY number LIMIT ?"
         with self._catalogue.reading_at_once() as connection:
             number = _number(connection, after)[0] if after else 0
-            return [_record(row) for row in connection.execute(query, (number, limit))]
+            return self._catalogue.page(
+                lambda after, limit: connection.execute(query, (after, limit)).fetchall(),
+                number,
+                lambda row: row[-1],
+                _record,
+                limit,
+            )
 
     def remove(self, name: str) -> None:
         """Forget a context with everything that was told of it."""
@@ -229,11 +248,12 @@ class ContextLog:
             return list(_loads(connection.execute(_LOADS, (number, after, until)).fetchall()))
 
     def load(self, number: int) -> LoadInContext | None:
-        """The load with that number; None when its context was forgotten."""
+        """The load with that number; None when its context was forgotten, or cannot be what was told."""
         with self._catalogue.reading_at_once() as connection:
             context = connection.execute(_OF_LOAD, (number,)).fetchone()
-            found = list(_loads(connection.execute(_LOAD, (number,)).fetchall()))
-            return LoadInContext(_record(context), *found[0]) if context is not None and found else None
+            found = connection.execute(_LOAD, (number,)).fetchall()
+            whole = [(context, found)] if context is not None and found else []
+            return next(self._catalogue.readable(whole, _load_in_context), None)
 
     def active_loads(self, after: int, before: int, limit: int = 1000) -> list[int]:
         """One page of the numbers of loads that have not ended and were told before entry ``before`` of the log of modules: those
@@ -264,12 +284,26 @@ def _check_id(name: str) -> None:
         raise BadQuery(f"{name[:80]!r} is not a context's id", hint="give the one that it got when it was made known")
 
 
-def _record(row: tuple[str, str, float]) -> ContextRecord:
-    name, description, added = typed(row, str, str, (float, int))
+def _record(row: Sequence[Any]) -> ContextRecord:
+    """Its id follows from its description, so that this is what was told. Raises ``WrongValue``."""
+    name, description, added, _ = typed(row, TEXT, DOCUMENT, MOMENT, NUMBER)
+    if name != _id_of(description):
+        raise WrongValue(f"context {ascii(name)[1:33]} does not say of itself what it was told")
     try:
         return ContextRecord(name, Context(**json.loads(description)), added)
     except (ValueError, TypeError) as error:
         raise WrongValue(f"what context {name[:32]} was told of itself: {error}") from error
+
+
+def _load_in_context(found: Sequence[Any]) -> LoadInContext:
+    """Of the row of a context and those of a load in it. Raises ``WrongValue``."""
+    context, rows = found
+    return LoadInContext(_record(context), *next(_loads(rows)))
+
+
+def _id_of(description: str) -> str:
+    """The id of a context that is described so."""
+    return hashlib.sha256(description.encode()).hexdigest()[:32]
 
 
 def _number(connection: Connection, name: str) -> tuple[int, int, int, int]:
@@ -279,7 +313,7 @@ def _number(connection: Connection, name: str) -> tuple[int, int, int, int]:
     row = connection.execute(query, (name,)).fetchone()
     if row is None:
         raise unknown(name)
-    number, revision, segments, events = typed(row, int, int, int, int)
+    number, revision, segments, events = typed(row, NUMBER, NUMBER, NUMBER, NUMBER)
     return number, revision, segments, events
 
 
@@ -294,8 +328,8 @@ def _place(row: Row) -> Query:
 
 def _checked(found: Sequence[tuple[Any, ...]]) -> list[Row]:
     """Rows whose values have the types of a ``Row``'s; looked at by column, for there may be many. Raises ``WrongValue``."""
-    for name, allowed, values in zip(Row._fields, _ROW_TYPES, zip(*found, strict=True), strict=False):
-        if not allowed.issuperset(map(type, values)):
+    for name, kind, values in zip(Row._fields, _KINDS, zip(*found, strict=True), strict=False):
+        if not all(map(kind.takes, set(values) if name in _SHARED else values)):
             raise WrongValue(f"a load or segment has another {name} than could be told")
     return list(map(Row._make, found))
 
@@ -312,7 +346,7 @@ def _end_of_page(connection: Connection, context: int, after: int, limit: int) -
 
 def _numbers(found: Sequence[tuple[Any, ...]]) -> list[int]:
     """Rows of one number each. Raises ``WrongValue``."""
-    return [int(typed(row, int)[0]) for row in found]
+    return [int(typed(row, NUMBER)[0]) for row in found]
 
 
 def _loads(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Load]]:
@@ -321,7 +355,7 @@ def _loads(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Load]]:
     for row in found:
         grouped.setdefault(row[0], []).append(row)
     for sequence, parts in grouped.items():
-        key, module, loaded, unloaded = typed(parts[0][1:5], str, str, int, (int, NoneType))
+        key, module, loaded, unloaded = typed(parts[0][1:5], TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER))
         rows = _checked(parts) if parts[0][_ADDRESS] is not None else []
         segments = tuple(
             Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in rows

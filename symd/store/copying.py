@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput, SymdError
 from symd.model.identities import Digest
+from symd.private_files import new_file
 from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
 from symd.store.files import disk, disk_error, make_folder, open_file, sync_folder
 from symd.store.ownership import check_owner
@@ -27,7 +28,6 @@ from symd.store.store import Store
 from symd.store.temporary_folder import make_temporary_folder
 
 PIECE: Final = 1 << 20
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says to who writes, and never to who reads."""
 _OF_WRITING: Final = (
@@ -100,7 +100,7 @@ def _is_empty(folder: Path) -> bool:
 
 def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
     """The digests of the modules in the snapshot."""
-    os.close(os.open(target, _NEW, 0o600))
+    os.close(new_file(target))
     if path.exists() and not opens_in_place(path):
         try:
             copy_in_any_case(path, target)
@@ -109,12 +109,12 @@ def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
     else:
         with (
             translated(target),
-            closing(sqlite3.connect(target)) as after,
+            closing(existing(target)) as after,
             translated(path),
             closing(existing(path)) as before,
         ):
             _back_up(before, after, target)
-    with translated(target), closing(sqlite3.connect(target)) as after:
+    with translated(target), closing(existing(target)) as after:
         return [Digest(digest) for (digest,) in after.execute("SELECT sha256 FROM modules ORDER BY sha256")]
 
 
@@ -135,7 +135,7 @@ def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None
         return
     make_folder(target.parent)
     digester, size = hashlib.sha256(), 0
-    with source, os.fdopen(os.open(target, _NEW, 0o600), "wb") as into:
+    with source, os.fdopen(new_file(target), "wb") as into:
         for piece in _pieces(source, path):
             digester.update(piece)
             size += into.write(piece)

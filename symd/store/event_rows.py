@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from types import NoneType
 from typing import Any
 
 from symd.store.catalogue_queries import CatalogueQueries
-from symd.store.connection import Connection, typed
+from symd.store.connection import ANY_NUMBER, DIGEST, NUMBER, TEXT, Connection, optional, typed
 from symd.store.event_batch import BatchChanges, EventBatch, KeptLoad, Moment, Surroundings
 
-_TIME = (int, NoneType)
+_TIME = optional(ANY_NUMBER)
 _EVENT = {"event": "BYTEA"}
 _MOMENT = {"key": "TEXT", "time": "BIGINT"}
 _END = {"number": "BIGINT", "time": "BIGINT"}
@@ -50,12 +49,12 @@ class EventRows:
         moments: set[Moment] = set()
         begins: set[Moment] = set()
         for row in self._for_each(_MOMENT, batch.moments, _AROUND, *[self._context] * 3):
-            key, before, *after = typed(row, str, *[_TIME] * 3)
+            key, before, *after = typed(row, TEXT, *[_TIME] * 3)
             moments.update(Moment(key, time) for time in after if time is not None)
             if before is not None:
                 begins.add(Moment(key, before))
         loads = self._found("loads.key, module, loaded, unloaded, sequence", _MOMENT, sorted(begins), _BEGUN)
-        kept = [KeptLoad(*typed(row, str, str, int, _TIME, int)) for row in loads]
+        kept = [KeptLoad(*typed(row, TEXT, DIGEST, ANY_NUMBER, _TIME, NUMBER)) for row in loads]
         return Surroundings(frozenset(event for (event,) in told), list(moments), sorted(kept, key=_number))
 
     def add_unloads(self, batch: EventBatch) -> int:

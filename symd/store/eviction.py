@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from symd.config import Limits
 from symd.model.identities import Digest
 from symd.store import rows
 from symd.store.budgets import exceeded, totals
-from symd.store.connection import Connection, digest_of_row, typed
+from symd.store.catalogue_queries import bytes_of_rows
+from symd.store.connection import FILE_SIZE, LARGEST_FILE, MOMENT, NUMBER, Connection, of_module, readable
 from symd.store.files import sync_folder
 from symd.store.paths import StorePaths
 from symd.store.rows import Eviction
@@ -28,13 +30,14 @@ from symd.store.usage import Usage
 _REPLACED = """
     SELECT sha256, version, size FROM indexes WHERE version < (SELECT max(version) FROM indexes) ORDER BY version, sha256
 """
-_BY_USE = """
+_BY_USE = f"""
     SELECT sha256, size + (SELECT coalesce(sum(size), 0) FROM indexes WHERE indexes.sha256 = modules.sha256), used
     FROM modules
-    WHERE :named = (EXISTS (SELECT 1 FROM aliases WHERE aliases.sha256 = modules.sha256)
+    WHERE size BETWEEN 0 AND {LARGEST_FILE}
+      AND :named = (EXISTS (SELECT 1 FROM aliases WHERE aliases.sha256 = modules.sha256)
                     OR EXISTS (SELECT 1 FROM loads WHERE loads.module = modules.sha256))
     ORDER BY used, sha256
-"""
+"""  # noqa: S608 - a constant
 
 
 RemoveFile = Callable[[Path], None]
@@ -91,7 +94,10 @@ def chosen(connection: Connection, usage: Usage, limits: Limits, needed: int, ke
 
     Raises ``LimitExceeded`` where that many bytes cannot be had.
     """
-    excess = totals(connection).bytes + needed - limits.store_size
+    held = totals(connection).bytes
+    if held < 0 or held + needed > limits.store_size:
+        held = bytes_of_rows(connection)  # nothing goes for a row whose size is none
+    excess = held + needed - limits.store_size
     if excess <= 0:
         return NOTHING
     rows.touch(connection, usage.recent())  # kept: what is refused is rolled back
@@ -147,8 +153,7 @@ def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evi
     """What makes ``excess`` bytes free; None where all that may go does not."""
     indexes: list[tuple[Digest, int]] = []
     freed: Counter[str] = Counter()
-    for row in connection.execute(_REPLACED):
-        digest, version, size = digest_of_row(row[0]), *typed(row[1:], int, int)
+    for digest, version, size in readable(connection.execute(_REPLACED), _replaced):
         if excess <= 0:
             break
         indexes.append((digest, version))
@@ -168,8 +173,7 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
     """Modules that may go, in the order in which they go."""
     closed_last: list[Eviction] = []
     now = time.time()
-    for row in connection.execute(_BY_USE, {"named": named}):
-        digest, (size, used) = digest_of_row(row[0]), typed(row[1:], int, (float, int))
+    for digest, size, used in readable(connection.execute(_BY_USE, {"named": named}), _used):
         if digest == kept or usage.is_held(digest):
             continue
         if usage.is_open(digest):
@@ -177,3 +181,13 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
         else:
             yield Eviction(digest, size, used, now)
     yield from closed_last
+
+
+def _replaced(row: Sequence[Any]) -> tuple[Digest, int, int]:
+    digest, version, size = of_module(row, NUMBER, FILE_SIZE)
+    return digest, version, size
+
+
+def _used(row: Sequence[Any]) -> tuple[Digest, int, float]:
+    digest, size, used = of_module(row, NUMBER, MOMENT)
+    return digest, size, used

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from symd.config import Limits
+from symd.store.connection import LAST_SECOND
 from symd.store.eviction import Evicted
 from symd.store.rows import Eviction
-from symd.store.soundness import LAST_SECOND
 
 log = logging.getLogger("symd.store")
 

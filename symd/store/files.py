@@ -19,14 +19,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from symd import private_files
 from symd.errors import StoreUnavailable, SymdError
 from symd.leftovers import if_unlocked
 from symd.system_reason import refusal, system_reason
 
 log = logging.getLogger("symd.store")
 
-FOLDER_MODE = 0o700
-FILE_MODE = 0o600
 _PREFIX = "incoming-"
 _SPACE = "free some space or choose another store folder"
 _USER = "do this as the user to whom it belongs, or choose another store folder"
@@ -93,7 +92,7 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
         return
     make_folder(path.parent, durable=durable)
     with suppress(FileExistsError):
-        path.mkdir(mode=FOLDER_MODE)
+        private_files.make_folder(path)
     if durable:
         sync_folder(path.parent)
 
@@ -173,7 +172,7 @@ def _create_locked(folder: Path) -> tuple[Path, int]:
     """A new file that this process holds the lock of; made again when a sweep came between creation and lock."""
     while True:
         path = folder / incoming_name()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        handle = private_files.new_file(path)
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return path, handle
@@ -206,7 +205,7 @@ def turn(
     path, waited = folder / f"{_PREFIX}{name}", False
     until = None if seconds is None else time.monotonic() + seconds
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        handle = private_files.open_private(path, os.O_RDWR)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -273,7 +272,7 @@ def locked(path: Path, *, shared: bool = False, seconds: float | None = None) ->
 
     Waits for as long as it takes, or so many seconds (the limit ``lock_seconds``), and then says in the log what for; raises
     StoreUnavailable when they are over."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    handle = private_files.open_private(path, os.O_RDWR)
     try:
         how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         if seconds is None:
@@ -390,7 +389,7 @@ def set_aside(path: Path, folder: Path, name: str) -> Path:
     make_folder(folder)
     status = path.lstat()
     if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
-        path.chmod(FOLDER_MODE)  # a folder that cannot be written cannot be moved
+        path.chmod(private_files.FOLDER_MODE)  # a folder that cannot be written cannot be moved
     target = folder / name
     if stat.S_ISDIR(status.st_mode) or (target.is_dir() and not target.is_symlink()):
         target = folder / f"{name}-{secrets.token_hex(8)}"
@@ -407,5 +406,5 @@ def remove(path: Path) -> None:
             for name in names:
                 below = Path(folder, name)
                 if not below.is_symlink():
-                    below.chmod(FOLDER_MODE)
+                    below.chmod(private_files.FOLDER_MODE)
         shutil.rmtree(path)

@@ -6,7 +6,6 @@ while nobody writes."""
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
+from symd.private_files import temporary_folder
 from symd.store.catalogue import (
     copy_in_any_case,
     copy_of_catalogue,
@@ -36,7 +36,6 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import faults
 from symd.store.removed_files import all_in_place
 from symd.store.tree import look
-from symd.temporary_place import temporary_place
 
 
 class Kind(StrEnum):
@@ -144,8 +143,8 @@ def _readable(path: Path) -> Iterator[_Readable]:
     if not path.exists() or (writable and not schema):
         yield _Readable(path)
         return
-    with tempfile.TemporaryDirectory(prefix="symd-", dir=temporary_place()) as folder:
-        copied = Path(folder, path.name)
+    with temporary_folder() as folder:
+        copied = folder / path.name
         if schema:
             copy_of_catalogue(path, copied)
         else:

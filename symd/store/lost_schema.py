@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from symd.errors import DataLoss
+from symd.private_files import new_file
 from symd.store.catalogue import existing, translated
 
 _MAGIC: Final = b"SQLite format 3\0"
@@ -48,9 +49,10 @@ def restore_schema(copied: Path, fresh: Path, tables: Sequence[str]) -> bool:
     """Give ``copied``, the copy of a damaged catalogue with what its log of writes had, the schema of ``fresh``, a catalogue without rows that
     nobody writes to. False where not all ``tables`` begin where they would: nothing is written. Raises ``sqlite3.Error`` and OSError."""
     compact = copied.with_name(f"{copied.name}.schema")
-    compact.unlink(missing_ok=True)  # of a rebuild that was killed: VACUUM INTO takes no file that is there
+    compact.unlink(missing_ok=True)  # of a rebuild that was killed: VACUUM INTO takes an empty file alone
+    os.close(new_file(compact))
     try:
-        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+        with closing(existing(fresh)) as connection:
             connection.execute("VACUUM INTO ?", (str(compact),))
         return any(_write_schema(copied, layout, tables) for layout in (fresh, compact))
     finally:
@@ -103,7 +105,7 @@ def _page_size(data: bytes) -> int:
 
 def _roots(path: Path, tables: Sequence[str]) -> list[int]:
     """The pages, from 1, on which the tables of a catalogue begin."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(existing(path)) as connection:
         pages = dict(connection.execute("SELECT name, rootpage FROM sqlite_master").fetchall())
     return [pages[table] for table in tables]
 

@@ -10,15 +10,25 @@ import re
 import secrets
 import threading
 import weakref
-from collections.abc import Sequence
-from types import NoneType
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from symd.config import Limits
 from symd.errors import BadQuery, PositionLost
 from symd.model.identities import Digest
 from symd.store.catalogue_queries import CatalogueQueries
-from symd.store.connection import Connection, WrongValue, digest_of_row, typed
+from symd.store.connection import (
+    ANY_NUMBER,
+    DIGEST,
+    NUMBER,
+    TEXT,
+    Connection,
+    WrongValue,
+    digest_of_row,
+    optional,
+    readable,
+    typed,
+)
 
 ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
 KINDS = (ADDED, REMOVED, LOADED, UNLOADED)
@@ -82,12 +92,18 @@ class ModuleLog:
         """Up to ``limit`` entries that come after ``position``. Raises ``PositionLost`` where some of them are forgotten."""
         with self._catalogue.reading_at_once() as connection:
             self._check(connection, position)
-            return [_entry(row) for row in connection.execute(_AFTER, (position.sequence, limit)).fetchall()]
+            return self._catalogue.page(
+                lambda after, limit: connection.execute(_AFTER, (after, limit)).fetchall(),
+                position.sequence,
+                lambda row: row[0],
+                _entry,
+                limit,
+            )
 
     def added_after(self, position: Position) -> set[Digest]:
         """The modules that were added after ``position``, as far as that is remembered."""
         with self._catalogue.reading() as connection:
-            return {digest_of_row(value) for (value,) in connection.execute(_ADDED, (position.sequence,))}
+            return set(digests_of_rows(connection.execute(_ADDED, (position.sequence,))))
 
     def is_added_after(self, digest: Digest, position: Position) -> bool:
         """Whether a module was added after ``position``, as far as that is remembered."""
@@ -173,7 +189,7 @@ def append_to_log(
 ) -> None:
     """Append kind, digest, load and time of each entry, and forget all but the last ``kept``. A removal is appended by the trigger of the module's
     row."""
-    (newest,) = typed(connection.execute(_NEWEST).fetchone(), (int, NoneType))
+    (newest,) = typed(connection.execute(_NEWEST).fetchone(), optional(NUMBER))
     last = max(_last(catalogue, connection), newest or 0)
     numbered = ((number, *entry) for number, entry in enumerate(entries, last + 1))
     catalogue.execute_given(connection, _ENTRY, numbered, _APPEND)
@@ -181,15 +197,20 @@ def append_to_log(
 
 
 def _last(catalogue: CatalogueQueries, connection: Connection) -> int:
-    return int(typed(connection.execute(catalogue.LAST_ENTRY).fetchone() or (None,), int)[0])
+    return int(typed(connection.execute(catalogue.LAST_ENTRY).fetchone() or (None,), NUMBER)[0])
 
 
 def _id(connection: Connection) -> str:
-    return str(typed(connection.execute(_ID).fetchone() or (None,), str)[0])
+    return str(typed(connection.execute(_ID).fetchone() or (None,), TEXT)[0])
 
 
-def _entry(row: tuple[Any, ...]) -> LogEntry:
-    sequence, kind, digest, load, time = row
-    if kind not in KINDS or not all(each is None or isinstance(each, int) for each in (load, time)):
+def digests_of_rows(found: Iterable[Sequence[Any]]) -> list[Digest]:
+    """The modules of entries that name one."""
+    return list(readable(found, lambda row: digest_of_row(row[0])))
+
+
+def _entry(row: Sequence[Any]) -> LogEntry:
+    sequence, kind, digest, load, time = typed(row, NUMBER, TEXT, DIGEST, optional(NUMBER), optional(ANY_NUMBER))
+    if kind not in KINDS:
         raise WrongValue(f"an entry of the log of modules is of the kind {ascii(kind)[:40]}")
-    return LogEntry(sequence, kind, digest_of_row(digest), load, time)
+    return LogEntry(sequence, kind, digest, load, time)

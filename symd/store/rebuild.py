@@ -18,10 +18,11 @@ from itertools import chain, count
 from pathlib import Path
 
 from symd.errors import DataLoss, StoreUnavailable
+from symd.private_files import new_file
 from symd.store import soundness
 from symd.store.catalogue import LOCK, copy_in_any_case, existing, migrate, newest, replaced, successor, translated
 from symd.store.catalogue_copy import copy_with_log
-from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
+from symd.store.files import disk, locked, make_folder, sync_folder
 from symd.store.lost_schema import fold_log, is_schema_lost, restore_schema
 from symd.store.paths import StorePaths
 from symd.store.salvage import TABLES, Salvage, salvage
@@ -104,9 +105,9 @@ def _unfinished(paths: StorePaths) -> list[Path]:
 def _filled(fresh: Path, damaged: Path) -> Salvage:
     """Make the file ``fresh``, with what can be read of ``damaged``."""
     fresh.unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+    os.close(new_file(fresh))
     try:
-        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+        with closing(existing(fresh)) as connection:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
             migrate(connection, fresh)
@@ -131,7 +132,7 @@ def _with_a_schema(damaged: Path, connection: sqlite3.Connection, fresh: Path) -
     copied = fresh.with_name(f"{fresh.name}.readable")
     _remove(copied)  # a log of writes of a rebuild that was killed would be taken for this copy's
     try:
-        copied.touch(FILE_MODE)
+        os.close(new_file(copied))
         copy_in_any_case(damaged, copied)
         fold_log(copied)
         restore_schema(copied, fresh, TABLES)

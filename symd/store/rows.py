@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.store.connection import Connection, digest_of_row, typed
+from symd.store.connection import FILE_SIZE, LAST_SECOND, MOMENT, NUMBER, TEXT, Connection, of_module, typed
 
 MAX_FAILURES = 100_000
 """So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
@@ -25,6 +25,19 @@ _OLDER = """
 """
 
 
+_MENDED = ", ".join(
+    [f"{column} = coalesce(modules.{column}, excluded.{column})" for column in ("format", "label")]
+    + [
+        f"{column} = CASE WHEN modules.{column} BETWEEN 0 AND {LAST_SECOND} THEN modules.{column} ELSE excluded.{column} END"
+        for column in ("added", "used")
+    ]
+)
+_INSERT = f"""
+    INSERT INTO modules (sha256, size, format, label, added, used) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (sha256) DO UPDATE SET size = excluded.size, {_MENDED}
+"""  # noqa: S608 - constants
+
+
 class Eviction(NamedTuple):
     """A module that was removed to make room: the bytes of its file and its indexes, when it was used last and when it went, in
     seconds since the epoch."""
@@ -36,10 +49,9 @@ class Eviction(NamedTuple):
 
 
 def insert(connection: Connection, record: ModuleRecord) -> None:
-    """Add a module's row; one that is there already stays as it is, but for a size that was wrong."""
+    """Add a module's row; one that is there already stays as it is, but for values that symd did not write."""
     connection.execute(
-        "INSERT INTO modules (sha256, size, format, label, added, used) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (sha256) DO UPDATE SET size = excluded.size",
+        _INSERT,
         (record.sha256, record.size, record.format, record.label, record.create_time, record.create_time),
     )
 
@@ -78,17 +90,11 @@ def older_indexes(connection: Connection, digest: Digest, version: int) -> list[
     return connection.execute(_OLDER, {"sha256": digest, "version": version}).fetchall()
 
 
-def indexes(connection: Connection) -> set[tuple[Digest, int]]:
-    """Digest and format version of every index."""
-    found = connection.execute("SELECT sha256, version FROM indexes")
-    return {(digest_of_row(value), typed(rest, int)[0]) for value, *rest in found}
-
-
 def index_size(connection: Connection, digest: Digest, version: int) -> int:
-    """Bytes of an index file, 0 where there is none."""
+    """Bytes of an index file, 0 where there is none, or its row says what no file has: it is made again, with its row."""
     query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
     row = connection.execute(query, (digest, version)).fetchone()
-    return int(typed(row, int)[0]) if row else 0
+    return int(row[0]) if row and FILE_SIZE.takes(row[0]) else 0
 
 
 def note_eviction(connection: Connection, eviction: Eviction) -> None:
@@ -96,7 +102,7 @@ def note_eviction(connection: Connection, eviction: Eviction) -> None:
     connection.execute("DELETE FROM evictions WHERE sha256 = ?", (eviction.digest,))
     query = "INSERT INTO evictions (sha256, size, used, evicted) VALUES (?, ?, ?, ?) RETURNING sequence"
     values = (eviction.digest, eviction.size, eviction.used, eviction.time)
-    (newest,) = typed(connection.execute(query, values).fetchone(), int)
+    (newest,) = typed(connection.execute(query, values).fetchone(), NUMBER)
     connection.execute("DELETE FROM evictions WHERE sequence <= ?", (newest - MAX_EVICTIONS,))
 
 
@@ -104,7 +110,7 @@ def eviction(connection: Connection, digest: str) -> Eviction | None:
     """How a module was evicted, where that is remembered."""
     query = "SELECT sha256, size, used, evicted FROM evictions WHERE sha256 = ?"
     row = connection.execute(query, (digest,)).fetchone()
-    return Eviction(*typed(row, str, int, (float, int), (float, int))) if row else None
+    return Eviction(*of_module(row, NUMBER, MOMENT, MOMENT)) if row else None
 
 
 def touch(connection: Connection, times: Mapping[str, float]) -> None:
@@ -117,7 +123,7 @@ def remember(connection: Connection, digest: Digest, version: int, reason: str, 
     """Keep one failure a digest and version; the oldest beyond ``MAX_FAILURES`` go."""
     connection.execute("DELETE FROM failures WHERE sha256 = ? AND version = ?", (digest, version))
     query = "INSERT INTO failures (sha256, version, reason, error) VALUES (?, ?, ?, ?) RETURNING sequence"
-    (newest,) = typed(connection.execute(query, (digest, version, reason, error)).fetchone(), int)
+    (newest,) = typed(connection.execute(query, (digest, version, reason, error)).fetchone(), NUMBER)
     connection.execute("DELETE FROM failures WHERE sequence <= ?", (newest - MAX_FAILURES,))
 
 
@@ -139,7 +145,7 @@ def count_attempt(connection: Connection, digest: Digest, version: int) -> tuple
 def attempts(connection: Connection, digest: Digest, version: int) -> tuple[int, str]:
     """How many attempts at a digest and version there were, and how the last one ended."""
     query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
-    count, ending = typed(connection.execute(query, (digest, version)).fetchone() or (0, ""), int, str)
+    count, ending = typed(connection.execute(query, (digest, version)).fetchone() or (0, ""), NUMBER, TEXT)
     return count, ending
 
 

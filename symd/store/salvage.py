@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from symd.model.plurals import counted
+from symd.store.catalogue import existing
 from symd.store.soundness import OF_A_PARTIAL_CONTEXT, Column, columns, consistent, text
 
 TABLES = ("modules", "failures", "attempts", "aliases", "contexts", "loads", "segments", "unloads")
@@ -55,7 +56,7 @@ def salvage(damaged: Path, fresh: sqlite3.Connection) -> Salvage:
     """Copy what can be read of the catalogue ``damaged`` to ``fresh``, which has the newest schema and no rows, within
     one transaction of the caller's."""
     found = Salvage()
-    with closing(sqlite3.connect(damaged, isolation_level=None)) as connection:
+    with closing(existing(damaged)) as connection:
         connection.text_factory = text
         connection.row_factory = sqlite3.Row
         for table in TABLES:

@@ -9,10 +9,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
-from symd.model.identities import is_digest
 from symd.model.plurals import counted
 from symd.store import failures
 from symd.store.catalogue import MIGRATIONS
+from symd.store.connection import (
+    ANY_NUMBER,
+    ANYTHING,
+    BYTES,
+    DIGEST,
+    DOCUMENT,
+    FILE_SIZE,
+    MOMENT,
+    NUMBER,
+    TEXT,
+    Kind,
+)
 
 START: Final = ("modules", "indexes", "attempts")
 """The tables of which a start believes every value."""
@@ -28,15 +39,18 @@ ALL: Final = (
     "segments",
     "unloads",
 )
-_TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,), "BLOB": (bytes,)}
-_LARGEST: Final = 1 << 61
-"""No count, size or number of symd's own comes near: one that does would overflow where it is added to."""
+_KINDS: Mapping[str, Kind] = {"INTEGER": NUMBER, "REAL": MOMENT, "TEXT": TEXT, "BLOB": BYTES}
+_OF_COLUMNS: Mapping[str, Kind] = {
+    "sha256": DIGEST,
+    "module": DIGEST,
+    **dict.fromkeys(("address", "offset", "loaded", "unloaded", "time"), ANY_NUMBER),
+    **dict.fromkeys(("description", "error"), DOCUMENT),
+}
+"""Columns of which their type says less."""
+_OF_FILES: Final = ("modules", "indexes")
+"""Tables whose sizes are those of files."""
 _LAST: Final = 1 << 62
 """The same for the last number that was given: a fresh catalogue goes on from there (``salvage``)."""
-_ANY_NUMBER: Final = frozenset({"address", "offset", "loaded", "unloaded", "time"})
-"""Columns of 64 bits that clients give."""
-LAST_SECOND: Final = 253402300799.0
-"""The end of the year 9999: the last that a timestamp of protobuf can say."""
 _TOLD: Final = 5
 """So many contexts are named."""
 OF_A_PARTIAL_CONTEXT: Final = """
@@ -58,18 +72,12 @@ class Column(NamedTuple):
     """A column as the newest schema has it."""
 
     name: str
-    types: tuple[type, ...]
+    kind: Kind
     required: bool
 
     def takes(self, value: object) -> bool:
         """Whether symd may have written the value."""
-        if value is None:
-            return not self.required
-        if not isinstance(value, self.types):
-            return False
-        if isinstance(value, float):
-            return 0 <= value <= LAST_SECOND
-        return not isinstance(value, int) or self.name in _ANY_NUMBER or _is_number(value)
+        return not self.required if value is None else self.kind.takes(value)
 
 
 UNREADABLE: Final = object()
@@ -84,21 +92,32 @@ def text(data: bytes) -> Any:
         return UNREADABLE
 
 
+def newest_columns() -> dict[str, list[Column]]:
+    """The columns of each table of ``ALL`` as the newest schema has them, in whatever catalogue."""
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for step in MIGRATIONS:
+            fresh.executescript(step)
+        return {table: columns(fresh, table) for table in ALL}
+
+
 def columns(connection: sqlite3.Connection, table: str) -> list[Column]:
     """The columns of a table; none where it is not there."""
     described = connection.execute(f"PRAGMA table_info({table})").fetchall()
-    return [Column(name, _TYPES.get(kind, (object,)), bool(required)) for _, name, kind, required, *_ in described]
+    return [Column(name, _kind(table, name, declared), bool(required)) for _, name, declared, required, *_ in described]
+
+
+def _kind(table: str, name: str, declared: str) -> Kind:
+    if name == "size" and table in _OF_FILES:
+        return FILE_SIZE
+    return _OF_COLUMNS.get(name) or _KINDS.get(declared, ANYTHING)
 
 
 def consistent(table: str, row: Mapping[str, Any]) -> bool:
-    """Whether what names a row's subject is a name, a context's id follows from what it says, and an error can be read again. The
-    types are right."""
+    """Whether a context's id follows from what it says, and an error can be read again. The types are right."""
     if table == "contexts":
         named: bool = hashlib.sha256(row["description"].encode()).hexdigest()[:32] == row["id"]
         return named
-    if table == "failures" and not failures.is_error(row["error"]):
-        return False
-    return all(is_digest(row[name]) for name in ("sha256", "module") if name in row)
+    return table != "failures" or failures.is_error(row["error"])
 
 
 def faults(
@@ -159,7 +178,7 @@ def _wrong_values(connection: sqlite3.Connection, table: str, pause: Callable[[]
     while piece := rows.fetchmany(_PIECE):
         pause()
         for row in piece:
-            problem = _problem(table, described, names, row)
+            problem = problem_of(table, described, row)
             if problem:
                 wrong += 1
                 example = example or problem
@@ -167,11 +186,13 @@ def _wrong_values(connection: sqlite3.Connection, table: str, pause: Callable[[]
         yield f"{table}: {wrong} rows cannot be what was written ({example})"
 
 
-def _problem(table: str, described: Sequence[Column], names: Sequence[str], row: Sequence[object]) -> str:
+def problem_of(table: str, described: Sequence[Column], row: Sequence[object]) -> str:
+    """What is wrong with the values of a row, "" where nothing is."""
     for column, value in zip(described, row, strict=True):
         if not column.takes(value):
             return f"{column.name} is {_shown(value)}"
-    return "" if consistent(table, dict(zip(names, row, strict=True))) else "what one column says contradicts another"
+    named = dict(zip((column.name for column in described), row, strict=True))
+    return "" if consistent(table, named) else "what one column says contradicts another"
 
 
 def _shown(value: object) -> str:
@@ -198,5 +219,5 @@ def _wrong_sums(connection: sqlite3.Connection) -> list[str]:
     return wrong if kept == [actual] else [*wrong, f"totals are {ascii(kept[:2])[:80]}, and should be {actual}"]
 
 
-def _is_number(value: object, largest: int = _LARGEST) -> bool:
+def _is_number(value: object, largest: int) -> bool:
     return isinstance(value, int) and 0 <= value < largest

@@ -1,14 +1,15 @@
-"""Source files on disk, read only below the folders that somebody allowed, whatever links and names say."""
+"""Files on disk, opened only below the folders that somebody allowed, whatever links and names say."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import ExitStack
 from pathlib import Path
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def read_below(root: str, path: str, largest: int) -> bytes | None:
@@ -19,24 +20,32 @@ def read_below(root: str, path: str, largest: int) -> bytes | None:
     meanwhile leads nowhere.
     """
     try:
-        top, real = Path(root).resolve(strict=True), Path(path).resolve(strict=True)
-        parts = real.relative_to(top).parts
-        return _walked(top, parts, largest) if parts else None
+        file = opened_below(Path(root).resolve(strict=True), Path(path).resolve(strict=True))
     except (OSError, ValueError, RuntimeError):  # RuntimeError: links in a circle
         return None
+    with os.fdopen(file, "rb") as stream:
+        try:
+            data = stream.read(largest + 1) if os.fstat(file).st_size <= largest else None
+        except OSError:
+            return None
+    return data if data is not None and len(data) <= largest else None
 
 
-def _walked(top: Path, parts: tuple[str, ...], largest: int) -> bytes | None:
+def opened_below(root: Path, path: Path) -> int:
+    """A descriptor of the regular file ``path`` below ``root``; neither has links, and none that is put on the way meanwhile is followed. Raises
+    ValueError for a path that is not below ``root``, and OSError."""
+    *folders, name = path.relative_to(root).parts or (".",)
     with ExitStack() as stack:
-        folder = os.open(top, _FOLDER)
+        folder = os.open(root, _FOLDER)
         stack.callback(os.close, folder)
-        for part in parts[:-1]:
+        for part in folders:
             folder = os.open(part, _FOLDER, dir_fd=folder)
             stack.callback(os.close, folder)
-        file = os.open(parts[-1], _FILE, dir_fd=folder)
-        with os.fdopen(file, "rb") as stream:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > largest:
-                return None
-            data = stream.read(largest + 1)
-            return data if len(data) <= largest else None
+        file = os.open(name, _FILE, dir_fd=folder)
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode):
+        return file
+    os.close(file)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is no file but a pipe or a device", str(path))

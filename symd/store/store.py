@@ -20,6 +20,7 @@ from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFoun
 from symd.model.identities import Digest, checked_digest
 from symd.model.plurals import counted
 from symd.model.summaries import ModuleRecord
+from symd.private_files import temporary_place
 from symd.store import rows, soundness
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, Rescue, damage, is_locked, newest
@@ -45,7 +46,6 @@ from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
 from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
-from symd.temporary_place import temporary_place
 
 log = logging.getLogger("symd.store")
 
@@ -325,7 +325,7 @@ class Store(CataloguedModules):
         """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went. The error of a disk that refuses some of
         it says what went before."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
-            older = [key for key in rows.indexes(connection) if key[1] < version]
+            older = [key for key in self._catalogue.indexes_within(connection) if key[1] < version]
             remove_indexes(connection, self._paths, older)
         parts = [Evicted(indexes=older)]
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.leftovers import remove_leftovers
-from symd.store.files import FOLDER_MODE
+from symd.private_files import make_folder
 
 log = logging.getLogger("symd.store")
 
@@ -43,7 +43,7 @@ def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
     while True:
         path = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}"
         try:
-            path.mkdir(mode=FOLDER_MODE)
+            make_folder(path)
             with suppress(FileNotFoundError):  # it was taken for an abandoned one before it was locked
                 lock = _locked(path)
                 if path.is_dir():

@@ -63,7 +63,8 @@ class ListingServiceServicer:
         comes from: for each code object a header, then its instructions in the order of the code.
 
         FAILED_PRECONDITION with TOOL_MISSING: the daemon's machine lacks the disassembler; the message says what to
-        install. NOT_FOUND with UNKNOWN_KERNEL. DEADLINE_EXCEEDED: the disassembler takes longer than it may.
+        install; with TOOL_CRASHED or TOOL_FAILED: it died of this code, or refused it (metadata "tool", "module", and "signal"
+        or "exit_status"). NOT_FOUND with UNKNOWN_KERNEL. DEADLINE_EXCEEDED: the disassembler takes longer than it may.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

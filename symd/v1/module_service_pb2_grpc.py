@@ -151,8 +151,10 @@ class ModuleServiceServicer:
     """
 
     def FindMissingModules(self, request, context):
-        """Says which of these modules are not in the store. While the daemon's catalogue or disk cannot be asked, none is
-        where the index of each is open, because questions about these are answered; else UNAVAILABLE.
+        """Says which of these modules are not in the store: those that it does not know, and those whose bytes it has lost, as
+        far as their number tells. A loss of the last two seconds may not be seen yet. While the daemon's catalogue or disk
+        cannot be asked, none is where the index of each is open, because questions about these are answered; else
+        UNAVAILABLE, as while an object storage that it uses cannot be asked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,8 +177,9 @@ class ModuleServiceServicer:
         with the build log in pieces, then the result, then the bytes if they were asked for.
 
         INVALID_ARGUMENT: reason BUILD_FAILED (the driver's compiler refused; the log came before). FAILED_PRECONDITION:
-        DRIVER_MISSING (a library or a device is not there), NO_DEBUG_DATA (the driver has none for this module).
-        DEADLINE_EXCEEDED: DRIVER_TIMEOUT (the driver was ended). INTERNAL: DRIVER_FAILED, DRIVER_CRASHED.
+        DRIVER_MISSING (a library or a device is not there), NO_DEBUG_DATA (the driver has none for this module), DRIVER_FAILED
+        (a call returned an error), DRIVER_CRASHED (the driver died; metadata "signal" and "call").
+        DEADLINE_EXCEEDED: DRIVER_TIMEOUT (the driver was ended).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

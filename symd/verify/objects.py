@@ -11,12 +11,13 @@ from elftools.common.exceptions import DWARFError, ELFError
 from elftools.construct import ConstructError
 
 from symd import dwarf
+from symd.budget import DebugBudget
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import DieReader
 from symd.dwarf import DebugSections, Units
-from symd.errors import SymdError
+from symd.errors import LimitExceeded, SymdError
 from symd.model.code import CodeObject, DebugScheme
 from symd.verify import comparison, own_reading, second_opinion, split_units
 from symd.verify.comparison import Mismatch
@@ -39,18 +40,19 @@ foresee (a division by a line_range of 0, say)."""
 
 def verify(codes: Iterable[CodeObject]) -> Report:
     """What symd and pyelftools read of each code object, compared."""
-    report = Report()
+    report, budget = Report(), None
     for code in codes:
-        report.add(_verify(code))
+        budget = budget or DebugBudget.of(code)
+        report.add(_verify(code, budget))
     return report
 
 
-def _verify(code: CodeObject) -> Report:
+def _verify(code: CodeObject, budget: DebugBudget) -> Report:
     reason = _WHY_NOT.get(code.debug)
     if reason is not None:
         return Report(not_compared=[NotCompared(code.path, reason)])
     try:
-        sections = relocated(code, layout.assign(code))
+        sections = relocated(code, layout.assign(code), budget)
         units = dwarf.read_units(sections)
     except SymdError as error:
         return Report(not_compared=[NotCompared(code.path, f"symd refuses the debug data: {error}")])
@@ -68,8 +70,9 @@ class _Object:
         self.sections = sections
         self.units = units
         self.report = Report()
-        contents = {section.name: section.data for section in sections if section.data}
-        self.contents = split_units.contents_of(contents, units)
+        contents = {section.name: section.data for section in sections.every() if section.data}
+        self.contents = second_opinion.Contents(split_units.contents_of(contents, units))
+        self.contents.budget = sections.budget
         self.split = split_units.of_units(units)
         self.met: Met = Counter()
         self.address_size = units.units[0].widths.address if units.units else code.address_bits // 8
@@ -129,6 +132,9 @@ class _Object:
         """What pyelftools reads; None where it cannot, which is noted."""
         try:
             return reader()
+        except LimitExceeded as error:
+            self.report.not_compared.append(NotCompared(self.path, f"pyelftools does not read the {what}: {error}"))
+            return None
         except THEIR_FAILURES as error:
             reason = f"pyelftools cannot read the {what}: {type(error).__name__}: {error}"
             self.report.not_compared.append(NotCompared(self.path, reason))

@@ -17,6 +17,7 @@ from elftools.dwarf.locationlists import LocationExpr, LocationParser
 from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.dwarf.structs import DWARFStructs
 
+from symd.budget import DebugBudget
 from symd.model.debug_info import RowFlag
 from symd.verify.deviations import BLOCK_LOCATION, PROGRAM_START, Met
 from symd.verify.records import Line, LocationEntry, Scope, Variable
@@ -39,16 +40,40 @@ VARIABLES = ("DW_TAG_variable", "DW_TAG_formal_parameter")
 NONE_SPLIT = SplitUnits()
 NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
+_READ_STEPS = 2
+"""What pyelftools takes to read one value."""
 TYPE_STEPS = 16
 """Types that are followed from a variable's."""
 
 
+class CountedStream(io.BytesIO):
+    """The content of a section, of which every single value that is read, also one of no bytes, counts in ``budget``."""
+
+    def __init__(self, data: bytes, name: str, budget: DebugBudget | None) -> None:
+        super().__init__(data)
+        self._name, self._budget = name, budget
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self._budget is not None:
+            self._budget.spend(_READ_STEPS, self._name)
+        return super().read(size)
+
+
+class Contents(dict[str, bytes]):
+    """Sections by their ELF names, and the ``budget`` within which pyelftools may read them."""
+
+    budget: DebugBudget | None = None
+
+
 def open_dwarf(sections: Mapping[str, bytes], address_size: int = 8) -> DWARFInfo:
     """The sections as pyelftools takes them."""
+    budget = sections.budget if isinstance(sections, Contents) else None
 
     def descriptor(name: str) -> DebugSectionDescriptor | None:
-        data = sections.get(f".debug_{name}")
-        return None if data is None else DebugSectionDescriptor(io.BytesIO(data), f".debug_{name}", 0, len(data), 0)
+        data, name = sections.get(f".debug_{name}"), f".debug_{name}"
+        if data is None:
+            return None
+        return DebugSectionDescriptor(CountedStream(data, name, budget), name, 0, len(data), 0)
 
     known = {f"debug_{name}_sec": descriptor(name) for name in SECTIONS}
     return DWARFInfo(DwarfConfig(True, "x64", address_size), eh_frame_sec=None, gnu_debugaltlink_sec=None, **known)

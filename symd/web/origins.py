@@ -12,6 +12,8 @@ from symd.web.site import WebRoute
 
 _SAFE: Final = frozenset(("GET", "HEAD"))
 _OF_OTHERS: Final = frozenset(("cross-site", "same-site"))
+_LINKED: Final = ("document", "")
+"""What a link that is followed brings (w3.org/TR/fetch-metadata, Sec-Fetch-Dest), and browsers that do not say it; a frame is none."""
 
 
 async def preflight(route: WebRoute, request: Request) -> Response:
@@ -39,14 +41,17 @@ def headers_for(route: WebRoute, request: Request) -> dict[str, str]:
 
 
 def check_origin(route: WebRoute, request: Request) -> None:
-    """Raises PermissionDenied where a page of another origin wants something changed, or brought here, with what its visitor's browser shows by itself:
-    told by Origin, or by Fetch Metadata (w3.org/TR/fetch-metadata) where a browser leaves that out. A link that is followed is no such thing."""
-    origin = request.headers.get("origin", "")
+    """Raises PermissionDenied where a page of another origin wants something changed, or brought here, with what its visitor's browser shows by itself
+    (a kept password): told by Origin, or by Fetch Metadata where a browser leaves that out. A link that is followed is no such thing."""
+    told = request.headers
+    origin = told.get("origin", "")
     if {"*", origin} & set(route.origins):
         return
-    of_others = bool(origin) and origin.partition("://")[2] != request.headers.get("host")
-    if request.method in _SAFE:
-        fetched = request.headers.get("sec-fetch-mode") != "navigate"
-        of_others = fetched and request.headers.get("sec-fetch-site") in _OF_OTHERS
-    if of_others:
+    linked = (
+        request.method in _SAFE
+        and told.get("sec-fetch-mode") == "navigate"
+        and told.get("sec-fetch-dest", "") in _LINKED
+    )
+    fetched = told.get("sec-fetch-site") in _OF_OTHERS and not linked
+    if fetched or (origin and origin.partition("://")[2] != told.get("host")):
         raise PermissionDenied("a page of another origin may not do that", where=origin[:200])

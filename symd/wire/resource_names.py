@@ -20,6 +20,10 @@ NAME_TAG: Final = 0x0A
 """The byte that stands before field 1 of a message where it has a length, such as a text (protobuf.dev/programming-guides/encoding). Most
 requests begin with it and a module's name."""
 _MODULES: Final = "modules/"
+_BATCH: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\x00-\x7f]")
+"""What stands before a batch in a request of SymbolizeStream: field 1, a number, if it has one, then the tag and the length of field 2."""
+_NAME_BYTES: Final = 2 + len(_MODULES) + 64
+"""Of a module's name, with its tag and length."""
 
 
 def module_name(digest: str) -> str:
@@ -32,6 +36,12 @@ def leading_digest(request: bytes) -> str | None:
     if not request.startswith(b"modules/", 2) or request[0] != NAME_TAG:
         return None
     return request[2 + len(_MODULES) : 2 + request[1]].decode(errors="replace")
+
+
+def leading_digest_of_batch(request: bytes) -> str | None:
+    """The same of a request of SymbolizeStream, in which a number may stand before the batch."""
+    begins = _BATCH.match(request)
+    return leading_digest(request[begins.end() : begins.end() + _NAME_BYTES]) if begins else None
 
 
 def checked_module_name(digest: ModuleName) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 LOADED, UNLOADED, FAILED, FOUND = 1, 2, 3, 4
-COMMAND, DEVICE, KERNEL, BUILD_LOG, DATA, SOURCE = 1, 2, 3, 4, 5, 6
+COMMAND, DEVICE, KERNEL, BUILD_LOG, DATA, SOURCE, KEY = 1, 2, 3, 4, 5, 6, 7
 DEBUG_DATA, NATIVE_BINARY = 1, 2
 
 
@@ -37,7 +37,7 @@ def record(
     return head + fields
 
 
-def loaded(data: bytes = b"bytes", kernel: bytes = b"vadd", **more: int) -> bytes:
-    return record(
-        LOADED, field(KERNEL, kernel) + field(DATA, data, NATIVE_BINARY) + field(COMMAND, b"./a\0-b\0"), **more
-    )  # type: ignore[arg-type]
+def loaded(data: bytes = b"bytes", kernel: bytes = b"vadd", *, more: bytes = b"", **head: int) -> bytes:
+    """A module that was loaded; ``more`` are further fields."""
+    fields = field(KERNEL, kernel) + field(DATA, data, NATIVE_BINARY) + field(COMMAND, b"./a\0-b\0")
+    return record(LOADED, fields + more, **head)  # type: ignore[arg-type]

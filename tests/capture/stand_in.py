@@ -13,7 +13,7 @@ from pathlib import Path
 HEADER = struct.Struct("<4sHHBBHIQQQQiIQ")
 FIELD = struct.Struct("<IIQQ")
 LOADED, UNLOADED, FAILED, FOUND = 1, 2, 3, 4
-COMMAND, DEVICE, KERNEL, BUILD_LOG, DATA, SOURCE = 1, 2, 3, 4, 5, 6
+COMMAND, DEVICE, KERNEL, BUILD_LOG, DATA, SOURCE, KEY = 1, 2, 3, 4, 5, 6, 7
 
 
 @dataclass

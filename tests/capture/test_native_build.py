@@ -92,7 +92,7 @@ def test_others_may_not_write_in_a_cache_that_is_made(cache: Path) -> None:
     finally:
         os.umask(before)
     made = [each for each in built.parents if each.is_relative_to(cache) and each != cache]
-    assert [each.stat().st_mode & 0o022 for each in made] == [0, 0, 0]
+    assert [each.stat().st_mode & 0o077 for each in made] == [0, 0, 0]
 
 
 def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

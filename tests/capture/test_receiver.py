@@ -278,8 +278,7 @@ def test_two_runs_have_nothing_in_common(folder: RunFolder) -> None:
     assert other.outer != folder.outer
     other.remove()
     assert folder.inner.exists()
-    assert folder.outer.stat().st_mode & 0o777 == 0o711
-    assert folder.inner.stat().st_mode & 0o777 == 0o711
+    assert other.key != folder.key
 
 
 ZEBIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
@@ -337,11 +336,12 @@ def test_a_file_that_is_too_large_is_refused_by_the_limits_name(folder: RunFolde
 
 SENDER = """
 import os, socket, sys
-from tests.capture.records_made import FOUND, SOURCE, field, record
-when, folder, source = sys.argv[1:]
+from tests.capture.records_made import FOUND, KEY, SOURCE, field, record
+when, folder, key, source = sys.argv[1:]
 def drop():
     os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
-sent = record(FOUND, field(SOURCE, source.encode()), api=3, way=1, process=os.getpid())
+fields = field(SOURCE, source.encode()) + field(KEY, key.encode())
+sent = record(FOUND, fields, api=3, way=1, process=os.getpid())
 if when == "in a file":
     drop()
     with open(folder + "/spool/1.partial", "xb") as file:
@@ -360,7 +360,7 @@ else:
 
 
 def send_as_another_user(folder: RunFolder, when: str, path: Path) -> None:
-    command = [sys.executable, "-c", SENDER, when, str(folder.inner), f"file://{path}"]
+    command = [sys.executable, "-c", SENDER, when, str(folder.inner), folder.key, f"file://{path}"]
     subprocess.run(command, check=True, env={"PYTHONPATH": os.pathsep.join(sys.path)})
 
 
@@ -408,6 +408,31 @@ def test_a_file_that_a_programs_user_may_read_is_read(folder: RunFolder, kept: K
     finally:
         shutil.rmtree(place)
     assert (counts.brought, counts.refusals) == (1, 0)
+
+
+@by_root
+def test_what_a_privileged_program_writes_to_a_strangers_connection_is_refused(
+    folder: RunFolder, receiver: Receiver, kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger may start a setuid program whose output is that connection: the kernel says that root sent it."""
+    ours, its = socket.socketpair()
+    with ours, its:
+        script = (
+            "import os, socket, sys; os.setresuid(65534, 65534, 65534)\n"
+            "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect(sys.argv[1])\n"
+            "socket.send_fds(socket.socket(fileno=int(sys.argv[2])), [b'x'], [s.fileno()])\n"
+        )
+        command = [sys.executable, "-c", script, str(folder.socket), str(its.fileno())]
+        subprocess.run(command, check=True, pass_fds=(its.fileno(),))
+        _, (descriptor,), _, _ = socket.recv_fds(ours, 1, 1)
+    with socket.socket(fileno=descriptor) as connected:
+        connected.send(own())
+        connected.settimeout(30)
+        assert connected.recv(1) == b""
+    counts = receiver.finish()
+    assert [error.message for error in counts.refused] == ["user 65534 does not have the run's key"]
+    assert not kept.events
+    assert "user 65534 does not have the run's key" in caplog.text
 
 
 @by_root

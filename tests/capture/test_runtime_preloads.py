@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.capture.stand_in import (
     DEVICE,
     FAILED,
     FOUND,
+    KEY,
     LOADED,
     SOURCE,
     UNLOADED,
@@ -117,6 +119,22 @@ def test_whatever_is_loaded_arrives_and_nothing_is_noticed(built: Path, run: Run
     assert [record.handle for record in records[:2]] == [records[0].handle] * 2
     assert records[9].code == 200
     assert b"not an image" in records[9].fields[BUILD_LOG]
+
+
+@pytest.mark.parametrize("owner", [os.geteuid(), *([65534] if os.geteuid() == 0 else [])])
+def test_what_the_socket_does_not_take_is_a_file_that_its_reader_alone_opens(built: Path, run: Run, owner: int) -> None:
+    """The folder's owner, also where the program became root: sudo(8) may leave it the run's variables."""
+    run.listener.close()
+    os.chown(run.folder / "spool", owner, -1)
+    before = os.umask(0)
+    try:
+        settings = {"SYMD_CAPTURE": str(run.folder), "SYMD_CAPTURE_KEY": "0123abcd"}
+        executed(built, CUDA, "dlsym", CUBIN, **settings, **preloaded(CUDA_PRELOAD))
+    finally:
+        os.umask(before)
+    statuses = [path.stat() for path in (run.folder / "spool").glob("*.record")]
+    assert {(stat.S_IMODE(status.st_mode), status.st_uid) for status in statuses} == {(0o600, owner)}
+    assert {record.fields[KEY] for record in run.spooled()} == {b"0123abcd"}
 
 
 @pytest.mark.parametrize(

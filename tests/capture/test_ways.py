@@ -80,7 +80,14 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RunFolde
     for name in ("opencl_layer", "level_zero_preload"):
         (tmp_path / f"{name}.so").write_bytes(b"")
     monkeypatch.setattr(ways, "library", lambda name, *_: tmp_path / f"{name}.so")
-    monkeypatch.setattr(ways, "wrapper_driver", lambda driver, *_: Path(f"/wrapped/{Path(driver).name}"))
+
+    def wrapper_driver(driver: str, *_: object) -> Path:
+        made = tmp_path / driver.strip("/").replace("/", "-") / "wrapper.so"
+        made.parent.mkdir(exist_ok=True)
+        made.write_text(f"of {driver}")
+        return made
+
+    monkeypatch.setattr(ways, "wrapper_driver", wrapper_driver)
     monkeypatch.setattr(ways, "_is_installed", lambda *_: False)
     made = make_run_folder()
     yield made
@@ -98,7 +105,7 @@ def test_what_the_user_set_stays_in_front(folder: RunFolder) -> None:
     assert made["OPENCL_LAYERS"].startswith("/l.so:")
     assert made["SYMD_CAPTURE"] == str(folder.inner)
     assert not Path(made["cl_cache_dir"]).exists()
-    assert set(made) - set(base) == {"SYMD_CAPTURE", "cl_cache_dir", "l0_cache_dir"}
+    assert set(made) - set(base) == {"SYMD_CAPTURE", "SYMD_CAPTURE_KEY", "cl_cache_dir", "l0_cache_dir"}
     again = environment_for((LAYER, PRELOAD), made, folder, None, Limits())
     assert again == made  # a run inside a run
 
@@ -106,14 +113,15 @@ def test_what_the_user_set_stays_in_front(folder: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("told", "wrapped", "by_table"),
     [
-        ("", "/wrapped/libze_intel_gpu.so.1", False),
-        ("/opt/libze_intel_gpu.so.1", "/wrapped/libze_intel_gpu.so.1", False),
-        ("/opt/libze_intel_gpu.so.1,/x/libze_other.so", "/wrapped/libze_intel_gpu.so.1,/x/libze_other.so", True),
+        ("", "of libze_intel_gpu.so.1", False),
+        ("/opt/libze_intel_gpu.so.1", "of /opt/libze_intel_gpu.so.1", False),
+        ("/opt/libze_intel_gpu.so.1,/x/libze_other.so", "of /opt/libze_intel_gpu.so.1,/x/libze_other.so", True),
         ("/x/libze_other.so", "/x/libze_other.so", False),
     ],
 )
 def test_the_drivers_that_the_loader_is_told(folder: RunFolder, told: str, wrapped: str, by_table: bool) -> None:
     base = {"ZE_ENABLE_ALT_DRIVERS": told} if told else {}
     made = environment_for((WRAPPER,), base, folder, None, Limits())
-    assert made["ZE_ENABLE_ALT_DRIVERS"] == wrapped
+    drivers = made["ZE_ENABLE_ALT_DRIVERS"].split(",")
+    assert [Path(each).read_text() if Path(each).exists() else each for each in drivers] == wrapped.split(",")
     assert ("ZE_ENABLE_LOADER_DRIVER_DDI_PATH" in made) is by_table

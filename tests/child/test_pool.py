@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -104,6 +105,36 @@ def test_it_has_the_files_that_come_with_a_call_for_that_call(confined: Pool, tm
 @needs_landlock
 def test_it_imports_what_it_needs_late(confined: Pool) -> None:
     assert ask(confined, b"import") == b"wave"
+
+
+FROM_THE_START = """
+import os, resource
+from pathlib import Path
+Path({mark!r} + "~").write_text(repr(resource.getrlimit(resource.RLIMIT_AS)))
+os.rename({mark!r} + "~", {mark!r})
+def work(data, limits, descriptors): return data
+"""
+
+
+def test_a_process_has_its_limits_before_it_imports_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where whoever would set them from outside comes late."""
+    mark = tmp_path / "limits"
+    (tmp_path / "from_the_start.py").write_text(FROM_THE_START.format(mark=str(mark)))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    prlimit = resource.prlimit
+
+    def set_late(*arguments):
+        while not mark.exists():
+            time.sleep(0.01)
+        return prlimit(*arguments)
+
+    monkeypatch.setattr(resource, "prlimit", set_late)
+    pool = Pool("from_the_start:work", 1)
+    try:
+        assert ask(pool, b"echo") == b"echo"
+    finally:
+        pool.close()
+    assert mark.read_text() == repr((PROCESS_LIMITS.memory, PROCESS_LIMITS.memory))
 
 
 def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
@@ -313,10 +344,19 @@ def test_memory_that_is_refused_is_named(pool: Pool) -> None:
     assert ask(pool, b"again") == b"again"
 
 
-def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path) -> None:
+def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = ask(pool, b"pid")
     assert isinstance(first, bytes)
     mark = tmp_path / "reached"
+
+    class WhenReached(threading.Timer):
+        def run(self) -> None:
+            while not mark.exists() and not self.finished.wait(0.01):
+                pass
+            self.interval = 0
+            super().run()
+
+    monkeypatch.setattr(threading, "Timer", WhenReached)
     assert ask(pool, b"hang " + bytes(mark), ProcessLimits(1.0, 1 << 30, 1)) == Ending(-signal.SIGKILL, Limit.SECONDS)
     assert mark.exists()
     assert gone(int(first))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,9 +16,12 @@ from pathlib import Path
 import pytest
 
 from symd.child.ending import Ending, Limit, signal_name
-from symd.child.process import ProcessLimits
+from symd.child.process import _LAUNCHER, ProcessLimits
 from symd.child.run import Ended, run
+from tests.child import early_limits
+from tests.daemon.processes import children
 from tests.open_files import open_files
+from tests.tools import require
 
 MIB = 1 << 20
 PROCESS_LIMITS = ProcessLimits(seconds=60.0, memory=1024 * MIB, answer=MIB)
@@ -87,9 +94,12 @@ def test_a_signal_without_a_name_has_its_number() -> None:
     assert signal_name(40) == "signal 40"
 
 
-def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path: Path) -> None:
-    program = f"import os\nif pid := os.fork(): open('pid', 'w').write(str(pid)); os.write(1, b'so far')\n{FOREVER}"
-    ended = python(program, ProcessLimits(2.0, PROCESS_LIMITS.memory, MIB))
+def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path: Path, time_is_up_with) -> None:
+    hangs = "open('pid', 'w').write(str(pid)); os.write(1, b'so far'); open('hangs', 'w')"
+    time_is_up_with(tmp_path / "hangs")
+    ended = python(
+        f"import os\nif pid := os.fork(): {hangs}\n{FOREVER}", ProcessLimits(0.1, PROCESS_LIMITS.memory, MIB)
+    )
     assert ended.ending == Ending(-signal.SIGKILL, Limit.SECONDS)
     assert ended.ending.signal == "", "that it died of our signal is no news"
     assert ended.answer == b"so far"
@@ -122,10 +132,7 @@ def test_of_endless_printing_the_end_is_kept_and_the_answer_arrives(python) -> N
 
 
 def test_memory_beyond_the_limit_is_refused(python) -> None:
-    program = (
-        "from resource import *\nwhile getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY: pass\n"  # it runs before it is limited
-    )
-    program += "try: bytes(300 << 20)\nexcept MemoryError: print('refused')\nelse: print('had')"
+    program = "try: bytes(300 << 20)\nexcept MemoryError: print('refused')\nelse: print('had')"
     assert python(program, ProcessLimits(60.0, 200 * MIB, MIB)).answer == b"refused\n"
     assert python(program).answer == b"had\n"
 
@@ -142,20 +149,135 @@ def test_a_file_beyond_the_limit_is_named(python) -> None:
     assert ended.ending == Ending(-signal.SIGXFSZ, Limit.FILE_SIZE)
 
 
-def test_a_limit_that_this_process_already_has_is_not_raised(python) -> None:
-    """The limits are set a moment after its start, that of core dumps as the last one."""
-    program = (
-        "import resource\n"
-        "while resource.getrlimit(resource.RLIMIT_CORE)[1]: pass\n"
-        "print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_AS))"
-    )
-    assert python(program).answer == b"(0, 0) (1073741824, 1073741824)\n"
+ALL_LIMITS = ProcessLimits(60.0, 1 << 30, MIB, cpu_seconds=50, file_size=MIB, open_files=20)
+ITS_LIMITS = """
+import json, os
+from resource import *
+limits = [getrlimit(each) for each in (RLIMIT_AS, RLIMIT_CORE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE)]
+with open("partial", "w") as file: json.dump(limits, file)
+os.rename("partial", "limits")
+"""
+
+
+def test_limits_are_held_before_the_program_runs(python, tmp_path: Path, late: None) -> None:
+    python(ITS_LIMITS, ALL_LIMITS)
+    held = [[1 << 30, 1 << 30], [0, 0], [50, 51], [MIB, MIB], [20, 20]]
+    assert json.loads((tmp_path / "limits").read_text()) == held
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who would set limits of another process does so when that has told which it has, as where the machine is busy."""
+    prlimit = resource.prlimit
+
+    def set_late(*arguments):
+        while not (tmp_path / "limits").exists():
+            time.sleep(0.01)
+        return prlimit(*arguments)
+
+    monkeypatch.setattr(resource, "prlimit", set_late)
+
+
+def test_nothing_that_a_child_does_at_once_comes_before_its_limits(tmp_path: Path) -> None:
+    """More than a few starts: `python -m tests.child.early_limits`."""
+    command = early_limits.built(tmp_path, require("cc", "gcc"))
+    assert [early_limits.passed(command) for _ in range(20)] == [[]] * 20
+
+
+LOWERED = """
+import resource, sys
+from pathlib import Path
+from tests.child.test_run import ALL_LIMITS, ITS_LIMITS
+from symd.child.run import run
+resource.setrlimit(resource.RLIMIT_CPU, (7, 9))
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 8192))
+run([sys.executable, "-I", "-S", "-c", ITS_LIMITS], ALL_LIMITS, folder=Path(sys.argv[1]), environment={})
+"""
+
+
+def test_a_limit_that_this_process_already_has_is_not_raised(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", LOWERED, str(tmp_path)], check=True)
+    assert json.loads((tmp_path / "limits").read_text())[2:4] == [[9, 9], [8192, 8192]]
+
+
+def test_limits_that_cannot_be_set_are_an_error(python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.child.process.resource_limits", lambda _: [(resource.RLIMIT_CPU, 10, 5)])
+    with pytest.raises(OSError, match="limit") as caught:
+        python("open('begun', 'w')")
+    assert caught.value.filename == sys.executable
+    assert not (tmp_path / "begun").exists()
+
+
+def test_the_environment_is_as_given_to_the_byte(tmp_path: Path) -> None:
+    """Python adds a variable to its own where the locale is C."""
+    environment = {"A": "b=c\nd", "EMPTY": "", "ODD\udcff": "\udcfe", "LONG": "x" * 100_000}
+    answer = run([require("env"), "-0"], PROCESS_LIMITS, folder=tmp_path, environment=environment).answer
+    assert sorted(answer.split(b"\0")) == [
+        b"",
+        b"A=b=c\nd",
+        b"EMPTY=",
+        b"LONG=" + b"x" * 100_000,
+        b"ODD\xff=\xfe",
+    ]
+    with pytest.raises(ValueError, match="null byte"):
+        run([require("env")], PROCESS_LIMITS, folder=tmp_path, environment={"A": "b\0C=d"})
+
+
+def test_no_signal_is_ignored_that_python_ignores(tmp_path: Path) -> None:
+    command = [require("grep"), "SigIgn", "/proc/self/status"]
+    status = run(command, PROCESS_LIMITS, folder=tmp_path, environment={}).answer.decode()
+    assert not int(status.split()[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
+
+
+def test_a_program_is_looked_for_in_its_own_path(tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+    program = tmp_path / "second" / "program"
+    program.write_text("#!/bin/sh\necho found")
+    program.chmod(0o700)
+    path = {"PATH": f"{tmp_path / 'first'}:{tmp_path / 'second'}"}
+    assert run(["program"], PROCESS_LIMITS, folder=tmp_path, environment=path).answer == b"found\n"
+    with pytest.raises(FileNotFoundError):
+        run(["program"], PROCESS_LIMITS, folder=tmp_path, environment={"PATH": str(tmp_path / "first")})
+
+
+def test_what_cannot_be_run_is_an_os_error_that_names_it(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    for mode, number in ((0o600, errno.EACCES), (0o700, errno.ENOEXEC)):
+        text.write_text("no program")
+        text.chmod(mode)
+        before = children(os.getpid())
+        with pytest.raises(OSError, match=os.strerror(number)) as caught:
+            run([str(text)], PROCESS_LIMITS, folder=tmp_path, environment={})
+        assert (caught.value.errno, caught.value.filename) == (number, str(text))
+        assert children(os.getpid()) <= before
+
+
+def test_a_launcher_that_dies_is_an_os_error(python, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "launcher.py"
+    broken.write_text("import os; os.kill(os.getpid(), 9)")
+    monkeypatch.setattr("symd.child.process._LAUNCHER", broken)
+    with pytest.raises(OSError, match="died"):
+        python("pass")
+
+
+def test_a_program_is_not_begun_for_one_who_was_killed_meanwhile(tmp_path: Path) -> None:
+    """Before all of the environment came: nobody would watch it."""
+    ours, its = socket.socketpair()
+    command = [sys.executable, "-I", "-S", _LAUNCHER, str(its.fileno()), "10", "", "/usr/bin/touch", tmp_path / "begun"]
+    with subprocess.Popen(command, pass_fds=(its.fileno(),)) as process:
+        its.close()
+        ours.sendall(b"A=b\0")
+        ours.close()
+        assert process.wait() == 127
+    assert not (tmp_path / "begun").exists()
 
 
 def test_a_program_that_is_not_there_is_an_os_error_and_leaves_no_pipe_open(tmp_path: Path) -> None:
     before = open_files()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         run(["/nowhere/program"], PROCESS_LIMITS, folder=tmp_path, environment={})
+    assert caught.value.filename == "/nowhere/program"
     assert open_files() <= before
 
 

@@ -51,16 +51,16 @@ def test_a_signal_is_a_crash_that_names_it(tool) -> None:
     error = tool_error("tool", run_tool(tool("echo why >&2; kill -SEGV $$"), PROCESS_LIMITS))
     assert type(error) is errors.ToolCrashed
     assert str(error) == "tool: it died of SIGSEGV; its last words: why"
-    assert error.metadata == {"signal": "SIGSEGV"}
-    assert (error.status, error.exit_code) == ("INTERNAL", 3)
+    assert error.metadata == {"tool": "tool", "signal": "SIGSEGV"}
+    assert (error.status, error.exit_code) == ("FAILED_PRECONDITION", 3)
 
 
 def test_an_exit_status_is_a_failure_with_its_last_words(tool) -> None:
     error = tool_error("tool", run_tool(tool("echo no >&2; exit 7"), PROCESS_LIMITS), hint="h")
     assert type(error) is errors.ToolFailed
     assert str(error) == "tool: it ended with exit status 7; its last words: no (h)"
-    assert error.metadata == {"exit_status": "7"}
-    assert (error.status, error.exit_code) == ("INTERNAL", 3)
+    assert error.metadata == {"tool": "tool", "exit_status": "7"}
+    assert (error.status, error.exit_code) == ("FAILED_PRECONDITION", 3)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ NOT_TYPED = {
     "symd store check --store": "names a folder of the system",
     "symd doctor": "looks at the whole machine, for seconds; tests/cli/test_doctor.py",
     "symd view": "opens a browser; tests/web",
-    "symd mcp": "speaks a protocol; tests/mcp",
+    "symd mcp": "speaks a protocol; tests/cli/test_mcp.py",
     "claude mcp": "needs Claude",
     "gdb -x": "needs gdb and a program",
     "lldb -o": "needs LLDB and a program",

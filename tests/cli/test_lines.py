@@ -84,8 +84,9 @@ def test_no_line_table_is_a_no_that_says_what_there_is(
     without_rows(fake, *kinds)
     outcome = run("lines", module)
     assert (outcome.code, outcome.out) == (1, "")
-    said = f"no line table (debug data: {', '.join(kinds)}) (compile with -g; symd info shows why)"
-    assert outcome.err == f"symd: {module}: {said}\n"
+    said = f"no line table (debug data: {', '.join(kinds)}) (compile with -g "
+    assert outcome.err.startswith(f"symd: {module}: {said}")
+    assert outcome.err.endswith("; symd info shows why)\n")
 
 
 def test_debug_data_without_a_row_is_not_told_to_be_made(run: Run, fake: FakeSymbolizer, module: Path):

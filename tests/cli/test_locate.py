@@ -160,7 +160,8 @@ def test_a_server_answers_alike_and_a_watch_hears_of_what_it_is_given(run: Run, 
 def test_without_debug_data_there_is_no_source_file_to_look_for(run: Run) -> None:
     stripped = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900-nodebug.co"
     outcome = run("locate", stripped, "shade.cl:13")
-    assert outcome.err == f"symd: {stripped} has no debug data, and so no source files: compile with -g\n"
+    advice = "compile with -g, or with -gline-tables-only for lines alone (hipcc, clang)"
+    assert outcome.err == f"symd: {stripped} has no debug data, and so no source files: {advice}\n"
     assert outcome.code == 1
 
 

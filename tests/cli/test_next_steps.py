@@ -169,7 +169,10 @@ def test_a_store_below_a_file_is_told_by_its_path(symd: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("module", "says"),
     [
-        ("saxpy.sm_90.none.cubin", "compile with -lineinfo or -G; symd info shows why"),
+        (
+            "saxpy.sm_90.none.cubin",
+            "-G for lines and variables without optimization (nvcc, ptxas, NVRTC); symd info shows why",
+        ),
         ("saxpy.lto.fatbin", "there is no code object in it (LTO entry lto_90 at byte 16: skipped"),
     ],
 )
@@ -180,7 +183,9 @@ def test_lines_of_cubins_without_any_say_how_nvcc_writes_them(run: Run, module: 
 
 def test_locate_in_a_cubin_without_lines_says_how_nvcc_writes_them(run: Run) -> None:
     done = run("locate", ROOT / "samples" / "cuda" / "bin" / "saxpy.sm_90.none.cubin", "saxpy.cu:3")
-    assert done.err.endswith("compile with -lineinfo or -G\n"), done.err
+    assert done.err.endswith(
+        "compile with -lineinfo for lines, or -G for lines and variables without optimization (nvcc, ptxas, NVRTC)\n"
+    ), done.err
 
 
 def test_hints_name_the_file_that_was_asked(run: Run, tmp_path: Path) -> None:

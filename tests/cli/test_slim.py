@@ -108,7 +108,7 @@ def test_the_line_table_of_the_two_files_is_that_of_the_whole(run: Run, slim: Pa
         (AMD / "odd.bundle", SHADE, 2, "symd extract"),
         ("slim.co", ROOT / "samples/kernels/bin/vadd/dg2-opt.dbg", 2, "AMDGPU"),
         ("slim.co", "nowhere", 2, "nowhere"),
-        (ROOT / "samples/kernels/bin/vadd/opt.spv", SHADE, 2, "AMDGPU"),
+        (ROOT / "samples/kernels/bin/vadd/opt.spv", SHADE, 2, "is not a SPIR-V module"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(run: Run, slim: Path, file, debug, code: int, words: str):

@@ -180,7 +180,7 @@ def refusal(call, *arguments) -> str | None:
 
 
 def test_questions_whose_answers_expand_take_no_memory_of_the_daemons(tmp_path: Path) -> None:
-    with serving(tmp_path) as daemon, daemon.client() as client:
+    with serving(tmp_path, "--limit", "expansion_ratio=100000") as daemon, daemon.client() as client:
         bomb = expanding_strings()
         assert len(bomb) < 70_000
         digest = client.add(bomb).sha256
@@ -201,7 +201,7 @@ def test_a_large_code_object_is_read_past_the_daemons_memory(tmp_path: Path) -> 
     """Three clients read 200 MB each from a module of 200 KB at once."""
     object_bytes = CODE_OBJECT + noise(200_000) + bytes(200 * MIB)
     packed = WRAPPERS["ccob"](object_bytes)
-    with serving(tmp_path) as daemon, daemon.client() as client:
+    with serving(tmp_path, "--limit", "expansion_ratio=100000") as daemon, daemon.client() as client:
         summary = client.add(packed)
         [path] = [each.path for each in summary.objects]
 

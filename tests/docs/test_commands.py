@@ -182,6 +182,7 @@ OTHERS = {
     "--kills",
     "--interval",
     "--calm",
+    "--confined",
     "--icf",
     "--damaged",
     "--offline",

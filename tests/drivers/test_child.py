@@ -12,7 +12,7 @@ import pytest
 
 from symd import errors
 from symd.config import Limits
-from symd.drivers import grab, runner, survey
+from symd.drivers import Confinement, grab, runner, survey
 from symd.drivers.apis import APIS, Api
 from symd.drivers.loader import Loader
 from symd.drivers.request import DriverRequest
@@ -37,9 +37,15 @@ def test_a_segmentation_fault_names_the_call_that_it_happened_in(level_zero) -> 
         level_zero("int zeInit(int f) { return 0; } int zeDriverGet() { return *(volatile int *)0; }")
 
 
-def test_a_hang_names_the_call_that_did_not_return(level_zero) -> None:
+def test_a_hang_names_the_call_that_did_not_return(level_zero, tmp_path: Path, time_is_up_with) -> None:
+    time_is_up_with(tmp_path / "hangs")
+    hangs = f'fclose(fopen("{tmp_path / "hangs"}", "w")); for (;;) pause();'
     with pytest.raises(errors.DriverTimeout, match="in zeDriverGet"):
-        level_zero("int zeInit(int f) { return 0; } int zeDriverGet() { for (;;) pause(); }", timeout=2.0)
+        level_zero(
+            f"int zeInit(int f) {{ return 0; }} int zeDriverGet() {{ {hangs} }}",
+            timeout=0.5,
+            confinement=Confinement.NONE,
+        )
 
 
 def test_nothing_is_called_after_a_failed_init(level_zero) -> None:

@@ -129,12 +129,14 @@ def test_a_build_that_fails_without_a_word_may_have_lacked_memory(child) -> None
         grab(request(), LIMITS)
 
 
-def test_a_hang_is_ended_with_everything_it_started(child, tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
+def test_a_hang_is_ended_with_everything_it_started(child, tmp_path: Path, time_is_up_with) -> None:
+    pid, hangs = tmp_path / "pid", tmp_path / "hangs"
+    time_is_up_with(hangs)
     child(f"""
     frame(b"C", b"clGetDeviceIDs")
     if os.fork() == 0:
         open({str(pid)!r}, "w").write(str(os.getpid()))
+        open({str(hangs)!r}, "w")
         signal.pause()
     signal.pause()
     """)
@@ -195,7 +197,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_the_service_s_own_limit_bounds_the_time_that_was_asked_for(child) -> None:
-    child("time.sleep(60)")
+    child("signal.pause()")
     with pytest.raises(errors.DriverTimeout, match=r"0\.25 seconds"):
         grab(request(timeout=50.0), Limits(driver_seconds=0.25))
 
@@ -208,9 +210,10 @@ def test_a_longer_time_than_the_limit_is_refused_by_name_and_not_cut_in_silence(
     assert grab(request(timeout=240.0), Limits(driver_seconds=240.0)).debug_data == b"debug"
 
 
-def test_a_hang_after_the_answer_loses_nothing(child) -> None:
-    child(GOOD + "time.sleep(60)")
-    assert grab(request(timeout=1.0), LIMITS).debug_data == b"debug"
+def test_a_hang_after_the_answer_loses_nothing(child, tmp_path: Path, time_is_up_with) -> None:
+    time_is_up_with(tmp_path / "hangs")
+    child(GOOD + f"open({str(tmp_path / 'hangs')!r}, 'w'); signal.pause()")
+    assert grab(request(timeout=0.5), LIMITS).debug_data == b"debug"
 
 
 def test_a_crash_after_the_answer_loses_nothing(child) -> None:

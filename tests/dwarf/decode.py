@@ -32,4 +32,4 @@ def units_for_addresses(sections: Mapping[str, bytes], *addresses: int) -> UnitS
 
 def by_name(sections: DebugSections) -> dict[str, bytes]:
     """The content of every section that is there."""
-    return {section.name: section.data for section in sections if section.data}
+    return {section.name: section.data for section in sections.every() if section.data}

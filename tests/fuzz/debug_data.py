@@ -80,7 +80,7 @@ def _bundled(codes: Iterable[CodeObject]) -> tuple[bytes, ...]:
         contents = relocated(code, layout)
         text = np.array(list(zip(layout.base.tolist(), layout.size.tolist(), strict=True)), _TEXT)
         head = bytes([_VENDORS.index(code.vendor)]) + text.tobytes()
-        parts = {section.name: section.data for section in contents}
+        parts = {section.name: section.data for section in contents.every()}
         if sum(map(len, parts.values())) <= seeds.LARGEST:
             found.append(bundle.pack([head, *(parts[name] for name in NAMES)]))
     return tuple(found)

@@ -214,6 +214,21 @@ def test_inputs_are_counted_by_kind(tmp_path: Path) -> None:
     assert kept.with_suffix("").read_bytes() == b"a0"
 
 
+def test_an_input_has_its_kind_before_it_is_counted(tmp_path: Path) -> None:
+    """A run is ended by a kill, which may come between the two: an input without a kind would be one that killed the process."""
+    before: list[int] = []
+
+    def kind_of(_: bytes) -> str:
+        before.append(file.read().tried)
+        return "a"
+
+    file = StateFile(tmp_path / "state")
+    one = Trial(Target(lambda _: None, list, kind=kind_of), file, tmp_path / "finds")
+    one(b"a0")
+    one(b"a1")
+    assert before == [0, 1]
+
+
 def test_a_run_counts_kinds_apart(tmp_path: Path) -> None:
     def done(name: str, state: State) -> None:
         counts.added(tmp_path / "counts.json", {name: state})

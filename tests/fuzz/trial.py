@@ -120,10 +120,10 @@ class Trial:
             answered = refused = 0
             keep(self._folder, to_blame, why, self._alike)
         outcome = State(answered, refused, int(bool(why)), slowest=took)
+        if self._target.kind is not None:  # before the whole: who is killed in between leaves no input without a kind
+            self._count(self._target.kind(data), outcome)
         self._state = self._state.with_(outcome)
         self._file.write(self._state)
-        if self._target.kind is not None:
-            self._count(self._target.kind(data), outcome)
 
     def _count(self, kind: str, outcome: State) -> None:
         if kind not in self._kinds:

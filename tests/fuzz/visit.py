@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from symd.api import Symbolizer
-from symd.errors import DriverFailed, SymdError, ToolFailed
+from symd.errors import SymdError
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
@@ -53,7 +53,7 @@ class Visit:
         except SymdError as error:
             self.statuses[error.status] += 1
             self.refusal = error
-            if error.status not in CONTRACT and not isinstance(error, DriverFailed | ToolFailed):
+            if error.status not in CONTRACT:
                 self.wrong.append(f"{what}: {error.status}, {error.reason}: {error}")
             return None
         self.statuses["OK"] += 1

@@ -142,7 +142,7 @@ class Child:
         counted = State()
         for each in kinds.values():
             counted = counted.with_(each)
-        rest = State(*(whole - part for whole, part in zip(state[:3], counted[:3], strict=True)))
+        rest = State(*(max(0, whole - part) for whole, part in zip(state[:3], counted[:3], strict=True)))
         return found | ({name: rest} if rest.tried else {})
 
 

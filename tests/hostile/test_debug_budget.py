@@ -83,11 +83,11 @@ def test_what_passes_the_number_of_entries_is_refused_by_its_name(kind: str) -> 
 @pytest.mark.parametrize(
     ("kind", "count", "limit"),
     [
-        ("units without an entry", 1_000_000, "debug_units"),
-        ("units of one entry", 90_000, "debug_ratio"),
-        ("tables of two rows", 100_000, "debug_ratio"),
-        ("sequences", 1_000_000, "debug_ratio"),
-        ("entries", 1_200_000, "debug_ratio"),
+        ("units without an entry", 1_000_000, "work_ratio"),
+        ("units of one entry", 90_000, "work_ratio"),
+        ("tables of two rows", 100_000, "work_ratio"),
+        ("sequences", 1_000_000, "work_ratio"),
+        ("entries", 1_200_000, "work_ratio"),
     ],
 )
 def test_a_small_file_cannot_have_more_than_its_bytes_explain(kind: str, count: int, limit: str) -> None:

@@ -171,7 +171,7 @@ def test_sections_that_share_their_bytes_do_not_multiply() -> None:
         at = first.index(data)
         again = [Section(".llvm.offloading", offset=at, size=len(data)) for _ in range(6)]
         data = build_elf(machine=62, sections=[*sections, *again])
-    error = use(data, Limits(object_count=2000))
+    error = use(data, Limits(object_count=100))
     assert isinstance(error, LimitExceeded)
     assert error.metadata["limit"] == "object_count"
 

@@ -180,6 +180,15 @@ def test_names_that_lead_out_of_the_roots_are_nowhere(file: str) -> None:
     assert not [*places(file, Allowed(("/src",)))]
 
 
+@pytest.mark.parametrize("file", [".env", "/src/.env", "deep/.netrc", "/build/x"])
+def test_a_hidden_file_is_no_source(file: str) -> None:
+    assert not [*places(file, Allowed(("/src",), (PathRule("/build/x", "/src/.x"),)))]
+
+
+def test_a_source_may_lie_in_a_hidden_folder() -> None:
+    assert [*places(".venv/lib/kernel.py", Allowed(("/src",)))] == [("/src", "/src/.venv/lib/kernel.py")]
+
+
 def test_a_rule_does_not_make_a_root() -> None:
     assert not [*places("/build/k.cl", Allowed(("/src",), (PathRule("/build", "/etc"),)))]
     assert not [*places("/build/../../../etc/passwd", Allowed(("/src",), (PathRule("/build", "/src/.."),)))]

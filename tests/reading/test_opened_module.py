@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd import containers
+from symd.budget import DebugBudget
 from symd.config import Limits
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.variables import visible
@@ -74,9 +75,9 @@ def relocated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     relocate = visible.relocated
 
-    def counted(code: CodeObject, layout: LinearLayout) -> DebugSections:
+    def counted(code: CodeObject, layout: LinearLayout, budget: DebugBudget) -> DebugSections:
         paths.append(code.path)
-        return relocate(code, layout)
+        return relocate(code, layout, budget)
 
     monkeypatch.setattr(visible, "relocated", counted)
     return paths
@@ -115,7 +116,7 @@ def test_debug_data_of_a_large_module_does_not_stay_open(
 
 
 def test_debug_data_that_cannot_be_read_says_why_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_code: CodeObject, _layout: LinearLayout) -> DebugSections:
+    def refuse(_code: CodeObject, _layout: LinearLayout, _budget: DebugBudget) -> DebugSections:
         raise Malformed("the relocation has no symbol")
 
     monkeypatch.setattr(visible, "relocated", refuse)

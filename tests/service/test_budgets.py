@@ -48,11 +48,10 @@ ENOUGH = {"daemon_memory": 1 << 40}
 
 
 @contextmanager
-def served(tmp_path, **limits):
+def served(tmp_path, streams=3, **limits):
     """(address, daemon) over the fake engine."""
-    config = Config(
-        limits=Limits(**ENOUGH | limits), store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=3, grace=1.0
-    )
+    address, limits = f"unix:{tmp_path}/s", Limits(**ENOUGH | limits)
+    config = Config(limits=limits, store=tmp_path, address=address, workers=4, streams=streams, grace=1.0)
     engine = FakeEngine()
     engine.add(GOOD)
     daemon = build_daemon(engine, config)
@@ -175,6 +174,78 @@ def test_a_stream_is_not_idle_while_the_daemon_works(tmp_path):
         answers = SymbolServiceStub(channel).SymbolizeStream(batches())
         assert next(answers).id == 1  # whether the client then says in time that nothing more comes is another question
         answers.cancel()
+
+
+COLUMN = q.QueryColumn(values=np.full(10_000, 0x150, "<u8").tobytes(), count=10_000)
+LARGE = s.SymbolizeRequest(name=NAME, column=COLUMN)
+"""More than 64 KiB: a large batch."""
+STREAMS = 40
+
+
+@contextmanager
+def held_batches(daemon):
+    """Batches of columns wait until what is given here is set; it counts those that are at work."""
+    at_work, go_on, symbolize = [], threading.Event(), daemon.engine.symbolize_column
+
+    def held(*asked, **options):
+        at_work.append(1)
+        assert go_on.wait(ANSWERED_WITHIN)
+        return symbolize(*asked, **options)
+
+    daemon.engine.symbolize_column = held
+    try:
+        yield at_work, go_on
+    finally:
+        go_on.set()
+
+
+def test_batches_of_streams_take_their_turns_among_those_of_calls(tmp_path):
+    with served(tmp_path, streams=STREAMS + 1) as (address, daemon), grpc.insecure_channel(address) as channel:
+        symbols, lane = SymbolServiceStub(channel), daemon.lanes[Work.BATCH]
+        with held_batches(daemon) as (at_work, go_on):
+            streams = [
+                symbols.SymbolizeStream(iter([s.SymbolizeStreamRequest(id=number, batch=LARGE)]))
+                for number in range(STREAMS)
+            ]
+            assert eventually(lambda: (lane.running, lane.waiting) == (2, STREAMS - 2), 20)
+            call = symbols.Symbolize.future(LARGE)
+            assert eventually(lambda: lane.waiting == STREAMS - 1)
+            assert symbols.Symbolize(ONE, timeout=ANSWERED_WITHIN).answers[0].frames
+            lines = symbols.GetLineTable(s.GetLineTableRequest(name=NAME))
+            assert eventually(lambda: lane.waiting == STREAMS)
+            assert len(at_work) == 2
+            lines.cancel()
+            streams.pop().cancel()
+            assert eventually(lambda: lane.waiting == STREAMS - 2)  # whoever has left gives the place back
+            go_on.set()
+            answers = [next(stream) for stream in streams]
+        assert [each.id for each in answers] == list(range(STREAMS - 1))
+        assert all(each.HasField("answers") for each in answers)
+        assert call.result(ANSWERED_WITHIN).HasField("columns")
+        assert eventually(lambda: (lane.running, lane.waiting) == (0, 0))
+
+
+def test_a_batch_of_a_stream_that_finds_no_room_is_refused_and_the_stream_goes_on(tmp_path):
+    limits = {"batches": 1, "queued_calls": 1}
+    with served(tmp_path, **limits) as (address, daemon), grpc.insecure_channel(address) as channel:
+        symbols, lane, again = SymbolServiceStub(channel), daemon.lanes[Work.BATCH], threading.Event()
+
+        def twice():
+            yield s.SymbolizeStreamRequest(id=1, batch=LARGE)
+            assert again.wait(ANSWERED_WITHIN)
+            yield s.SymbolizeStreamRequest(id=2, batch=LARGE)
+
+        with held_batches(daemon) as (_, go_on):
+            calls = [symbols.Symbolize.future(LARGE) for _ in range(2)]
+            assert eventually(lambda: (lane.running, lane.waiting) == (1, 1))
+            stream = symbols.SymbolizeStream(twice())
+            refused = next(stream)
+            go_on.set()
+            assert [call.result(ANSWERED_WITHIN).HasField("columns") for call in calls] == [True, True]
+            again.set()
+            answered = next(stream)
+        assert (refused.id, refused.failure.code) == (1, grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])
+        assert (answered.id, answered.WhichOneof("outcome")) == (2, "answers")
 
 
 def test_an_upload_that_stops_half_way_is_ended_and_leaves_its_place(tmp_path):

@@ -422,7 +422,7 @@ def test_a_build_that_fails_sends_its_whole_log_first(modules):
     ("request_", "code", "reason"),
     [
         (grab(data=b"bad"), C.INVALID_ARGUMENT, "BUILD_FAILED"),
-        (grab(data=b"crash"), C.INTERNAL, "DRIVER_CRASHED"),
+        (grab(data=b"crash"), C.FAILED_PRECONDITION, "DRIVER_CRASHED"),
         (grab(data=b"bare"), C.FAILED_PRECONDITION, "NO_DEBUG_DATA"),
         (grab(timeout=Duration(seconds=-1)), C.INVALID_ARGUMENT, "INVALID_INPUT"),
         (grab(timeout=Duration(nanos=-1)), C.INVALID_ARGUMENT, "INVALID_INPUT"),

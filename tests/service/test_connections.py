@@ -98,6 +98,36 @@ def connected(stack, address, count, *, speak=True):
     return made
 
 
+def looks(monkeypatch):
+    """What waits until connections have been looked through once more, from the beginning to the end."""
+    looked, look = threading.Semaphore(0), Connections._attempt_look
+
+    def counted(self, now):
+        is_soon = look(self, now)
+        looked.release()
+        return is_soon
+
+    monkeypatch.setattr(Connections, "_attempt_look", counted)
+
+    def again():
+        while looked.acquire(blocking=False):
+            pass
+        for _ in range(2):
+            assert looked.acquire(timeout=ANSWERED_WITHIN)
+
+    return again
+
+
+def test_clients_that_all_come_back_at_once_are_not_taken_for_a_flood(tmp_path, monkeypatch):
+    """As they do when their daemon has been killed and started again: each is let in with its first call."""
+    again = looks(monkeypatch)
+    with served(tmp_path) as address, ExitStack() as stack:
+        clients = connected(stack, address, 250)
+        assert len(clients) == 250
+        again()
+        assert not any(map(is_closed, clients))
+
+
 def is_closed(connection):
     connection.settimeout(0.001)
     try:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from symd.async_client import AsyncClient
 from symd.channel import Credentials
 from symd.child import confinement
 from symd.client import Client
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.daemon_config import Config, Doors
 from symd.errors import (
     FailedPrecondition,
@@ -48,6 +48,8 @@ from symd.service.addresses import listening
 from symd.service.audit import STRANGERS, AuditLog
 from symd.service.call import Call
 from symd.service.doors import doorkeeper
+from symd.service.peer_names import new_prefix
+from symd.service.relay import relaying
 from symd.service.server import build_daemon
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
@@ -62,9 +64,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 
 
 @contextmanager
-def served(address: str, **doors):
+def served(address: str, limits: Limits = DEFAULT_LIMITS, **doors):
     """The address of a daemon with these doors; its engine knows ``GOOD``."""
-    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=Doors(**doors))
+    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=Doors(**doors), limits=limits)
     engine = FakeEngine()
     engine.add(GOOD)
     daemon = build_daemon(engine, config)
@@ -218,7 +220,7 @@ def test_much_goes_through_the_relay(sock: str) -> None:
 
 
 def test_one_user_does_not_take_all_the_relays_connections(sock: str, caplog: pytest.LogCaptureFixture) -> None:
-    with served(sock, users={NOBODY: ALL_RIGHTS}) as address:
+    with served(sock, Limits(client_connections=64), users={NOBODY: ALL_RIGHTS}) as address:
         held = [socket.socket(socket.AF_UNIX) for _ in range(70)]
         try:
             for each in held:
@@ -231,6 +233,25 @@ def test_one_user_does_not_take_all_the_relays_connections(sock: str, caplog: py
                 each.close()
         assert eventually(lambda: may(address)) == ALL_RIGHTS
     assert "64 connections already" in caplog.text
+
+
+def test_whoever_leaves_while_the_daemon_is_busy_takes_no_room_in_the_relay(tmp_path: Path) -> None:
+    """Clients that are killed, and those that try again while a daemon starts, must not be counted until it comes to close what they left."""
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    with ExitStack() as stack:
+        daemon, listener = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in "12")
+        for each, path in ((daemon, inner), (listener, outer)):
+            each.bind(str(path))
+            each.listen()
+        daemon.settimeout(20)
+        stack.enter_context(relaying(listener, inner, (), new_prefix(), most=2))
+        for _ in range(5):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(outer))
+                client.sendall(b"x")
+                left = stack.enter_context(daemon.accept()[0])
+                assert left.recv(1) == b"x"
+            assert left.recv(1) == b""
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,9 @@ from symd.wire import line_tables
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_listing_calls import SHADE
 
+LANE = SimpleNamespace(run_for=lambda _call, work: work(), each_for=lambda _call, items: iter(items))
+"""A lane that does what it is asked for where it is asked."""
+LANES: Any = defaultdict(lambda: LANE)
 CALL: Any = SimpleNamespace(client="one", is_active=lambda: True, add_callback=lambda _callback: True)
 
 
@@ -49,9 +52,10 @@ def test_rows_are_decoded_when_their_chunk_is_sent(tmp_path, monkeypatch):
         digest = engine.add(SHADE).sha256
         (expected,) = engine.lines(digest)
         watched = SimpleNamespace(
-            stored_lines=lambda *asked: [Watched(each, sizes) for each in engine.stored_lines(*asked)]
+            is_open=engine.is_open,
+            stored_lines=lambda *asked: [Watched(each, sizes) for each in engine.stored_lines(*asked)],
         )
-        service: Any = SimpleNamespace(engine=watched)
+        service: Any = SimpleNamespace(engine=watched, lanes=LANES)
         request, chunks, rows = GetLineTableRequest(name=f"modules/{digest}"), [], 0
         for chunk in get_line_table.handle(service, request, CALL):
             chunks.append(chunk)
@@ -70,8 +74,7 @@ def test_lines_of_ptx_are_counted_until_they_are_taken():
     """They are made in one piece."""
     engine, flight = FakeEngine(), BytesInFlight(Limits(client_bytes_in_flight=1 << 20))
     engine.add(GOOD)
-    service: Any = SimpleNamespace(engine=engine, flight=flight, large_answers=threading.Semaphore(1))
+    service: Any = SimpleNamespace(engine=engine, flight=flight, lanes=LANES)
     request = GetLineTableRequest(name=f"modules/{DIGEST}", level=t.LINE_LEVEL_PTX)
     with pytest.raises(Busy, match="this client"):
         list(get_line_table.handle(service, request, CALL))
-    assert service.large_answers.acquire(blocking=False)

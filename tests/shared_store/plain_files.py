@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,9 @@ class PlainFiles:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target.with_suffix(".new"))
         target.with_suffix(".new").replace(target)
+
+    def sizes(self, names: Sequence[str], seconds: float = 0.0) -> dict[str, int]:
+        return {name: path.stat().st_size for name in names if (path := self.folder / name).exists()}
 
     def drop(self, name: str) -> None:
         self.log.append(("drop", name))

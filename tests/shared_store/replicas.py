@@ -1,10 +1,13 @@
-"""Several daemons over one database and one S3 server, each at a loopback address of its own, killed and started again under load.
+"""Several daemons over one database and one S3 server, each at a loopback address of its own, under load: they are killed and started again,
+and then the bucket is wiped.
 
-``python -m tests.shared_store.replicas SECONDS`` is the long run: it says what was asked and answered, and ends with 1 where a request
-failed, an answer was wrong, an index was made twice or a watch missed a module."""
+``python -m tests.shared_store.replicas SECONDS`` is the long run, so long for each of the two: it says what was asked and answered, and ends with
+1 where a request failed, an answer was wrong, an index was made twice or a watch missed a module; where a daemon did not name each
+module that the bucket had lost, or one was said to be added that is not in it."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import socket
@@ -14,22 +17,30 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import psycopg
 
 import symd
 from symd import Client
+from symd.config import Limits
+from symd.errors import DataLoss
 from symd.model.module_events import ModuleAdded, ModuleWatch
-from tests.object_server import BUCKET, environment, s3_server
+from symd.shared_store.s3_storage import S3Storage
+from symd.shared_store.store import module_object
+from tests.object_server import BUCKET, WHOLE, environment, s3_server
 from tests.shared_store.postgresql_server import running
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 OBJECT = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
+PREFIX = "replicas"
+"""Of the names of the daemons' objects."""
 BETWEEN_KILLS = 1.0
 """Seconds from one kill to the next."""
 LONG = 60.0
@@ -48,6 +59,8 @@ class Replicas:
 
     def __init__(self, count: int, database: str, variables: Mapping[str, str], folder: Path) -> None:
         self._database, self._variables, self._folder = database, {**os.environ, **variables}, folder
+        self.storage = variables
+        """The variables with which clients find the S3 server."""
         self._port = free_port()
         self._processes: list[subprocess.Popen[str]] = [self._begun(number) for number in range(count)]
         for number in range(count):
@@ -86,7 +99,7 @@ class Replicas:
     def _begun(self, number: int) -> subprocess.Popen[str]:
         command = [
             *(sys.executable, "-m", "symd", "serve", "--address", f"127.0.0.{number + 1}:{self._port}", "--insecure"),
-            *("--store", f"s3://{BUCKET}/replicas", "--catalogue", self._database),
+            *("--store", f"s3://{BUCKET}/{PREFIX}", "--catalogue", self._database),
             *("--cache", str(self._folder / f"cache{number}")),
         ]
         log = (self._folder / f"log{number}").open("a")
@@ -140,11 +153,17 @@ class Seen:
 
 
 class Load:
-    """Clients that ask, add and watch until told to stop; what an answer should be is found in this process first."""
+    """Clients that ask, add and watch until told to stop; what an answer should be is found in this process first. ``expected`` are errors that are
+    no failures; they are counted."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *expected: type[Exception]) -> None:
         self.seen = Seen()
+        self.begun: dict[str, float] = {}
+        """When adding each module that was added began, on the monotonic clock, and by its digest."""
+        self.data: dict[str, bytes] = {}
+        """The bytes of each."""
         self._address = address
+        self._unfailing = expected
         self._stop = threading.Event()
         module = symd.open(OBJECT)
         low = 0x1900
@@ -188,6 +207,8 @@ class Load:
             while not self._stop.is_set():
                 try:
                     work(client)
+                except self._unfailing as error:
+                    self.seen.asked[type(error).__name__] += 1
                 except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
                     self.seen.failed.append(f"{work.__name__}: {type(error).__name__}: {error}")
                 else:
@@ -218,8 +239,11 @@ class Load:
 
     def _add(self, client: Client) -> None:
         with self._lock:
-            number = next(self._numbers)
-        self._added.append(client.add(variant(number)).sha256)
+            data = variant(next(self._numbers))
+        begun = time.monotonic()
+        digest = client.add(data).sha256
+        self.data[digest], self.begun[digest] = data, begun
+        self._added.append(digest)
 
     def _watch(self, watch: ModuleWatch, told: list[str]) -> None:
         try:
@@ -281,13 +305,107 @@ def kill_under_load(seconds: float, count: int = 3) -> Seen:
         return load.seen
 
 
+@dataclass
+class Losses:
+    """What was seen of modules that the bucket lost."""
+
+    wiped: int = 0
+    lost: int = 0
+    unnamed: list[str] = field(default_factory=list)
+    """What a daemon did not say of what is missing."""
+    not_there: list[str] = field(default_factory=list)
+    """Modules that were said to be added, and are not in the bucket."""
+    load: Seen = field(default_factory=Seen)
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.unnamed or self.not_there or self.load.failed or self.load.wrong)
+
+
+class Wiper:
+    """Wipes the bucket, hears from each daemon what is missing, and adds it again."""
+
+    def __init__(self, daemons: Replicas, load: Load) -> None:
+        self._load = load
+        self._clients = [Client(address) for address in daemons.addresses]
+        self._storage = S3Storage(BUCKET, PREFIX, Limits())
+        self.seen = Losses(load=load.seen)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def __call__(self) -> None:
+        added = set(self._load.begun)
+        for name, _ in list(self._storage.names("")):
+            self._storage.remove(name)
+        wiped = time.monotonic()
+        self.seen.wiped += 1
+        self.seen.lost += len(added)
+        self._check_named(added, added)
+        with ThreadPoolExecutor(len(self._clients)) as pool:
+            back = list(pool.map(self._added_again, sorted(added)))
+        since = {digest for digest, begun in list(self._load.begun.items()) if begun > wiped}
+        self.seen.not_there += [f"{digest}: other bytes" for digest in back if not self._is_there(digest)]
+        self.seen.not_there += sorted({*back, *since} - self._stored())
+
+    def check_end(self) -> None:
+        """When nothing is added any more: what is missing is what the bucket does not have."""
+        added = set(self._load.begun)
+        self._check_named(added, added - self._stored())
+
+    def _check_named(self, asked: set[str], lost: set[str]) -> None:
+        """Every daemon names what is lost of what it is asked, as soon as it does not remember any more what was there."""
+        for number, client in enumerate(self._clients):
+            deadline = time.monotonic() + LONG
+            while (named := set(client.missing(sorted(asked)))) != lost and time.monotonic() < deadline:
+                time.sleep(0.1)
+            if named != lost:
+                self.seen.unnamed.append(f"daemon {number} names {len(named)} of {len(lost)} modules that are lost")
+
+    def _added_again(self, digest: str) -> str:
+        return random.choice(self._clients).add(self._load.data[digest]).sha256
+
+    def _is_there(self, digest: str) -> bool:
+        with tempfile.NamedTemporaryFile() as file:
+            path = Path(file.name)
+            return (
+                self._storage.fetch(module_object(digest), path, WHOLE)
+                and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+            )
+
+    def _stored(self) -> set[str]:
+        return {name.rpartition("/")[2] for name, _ in self._storage.names("modules/")}
+
+
+def wipe_under_load(seconds: float, count: int = 3) -> Losses:
+    """Wipe the bucket again and again. Who asks about a module that is lost may hear that it is, and nothing wrong."""
+    with replicas(count) as (daemons, _), patch.dict(os.environ, daemons.storage):
+        load = Load(daemons.address, DataLoss)
+        wiper = Wiper(daemons, load)
+        try:
+            load.run(seconds, wiper)
+            wiper.check_end()
+        finally:
+            wiper.close()
+        return wiper.seen
+
+
 def main(seconds: str = "300") -> int:
     seen = kill_under_load(float(seconds))
     print(f"{seen.kills} daemons killed; answered: {dict(seen.asked)}")
-    for name in ("failed", "wrong", "made_twice", "missed", "told_twice"):
-        found = getattr(seen, name)
-        print(f"{name.replace('_', ' ')}: {len(found)}", *list(found)[:5], sep="\n  ")
-    return 0 if seen.is_good else 1
+    _tell(seen, "failed", "wrong", "made_twice", "missed", "told_twice")
+    losses = wipe_under_load(float(seconds))
+    print(f"bucket wiped {losses.wiped} times, of {losses.lost} modules; answered: {dict(losses.load.asked)}")
+    _tell(losses, "unnamed", "not_there")
+    _tell(losses.load, "failed", "wrong")
+    return 0 if seen.is_good and losses.is_good else 1
+
+
+def _tell(seen: Seen | Losses, *names: str) -> None:
+    for name in names:
+        found: Sequence[str] = list(getattr(seen, name))
+        print(f"{name.replace('_', ' ')}: {len(found)}", *found[:5], sep="\n  ")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ import asyncio
 
 from symd import AsyncClient, Client
 from symd.model.module_events import ModuleAdded
-from tests.shared_store.replicas import LONG, Replicas, kill_under_load, replicas, variant
+from tests.shared_store.replicas import LONG, Replicas, kill_under_load, replicas, variant, wipe_under_load
 
 SECONDS = 20.0
+WIPING_SECONDS = 8.0
 
 
 def test_daemons_that_are_killed_under_load_are_missed_by_nobody() -> None:
@@ -16,6 +17,12 @@ def test_daemons_that_are_killed_under_load_are_missed_by_nobody() -> None:
     assert seen.is_good, seen
     assert seen.kills >= 5
     assert all(seen.asked[work] > 5 for work in ("ask_one", "ask_many", "ask_column", "add")), seen.asked
+
+
+def test_what_a_bucket_loses_under_load_is_missing_until_it_is_added_again() -> None:
+    losses = wipe_under_load(WIPING_SECONDS)
+    assert losses.is_good, losses
+    assert losses.lost > 5
 
 
 def test_an_awaited_watch_goes_on_where_its_daemon_is_killed() -> None:

@@ -55,16 +55,16 @@ def test_links_do_not_lead_out(root: Path) -> None:
 
 def test_a_link_that_is_put_there_while_it_reads_leads_nowhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is swapped between resolving the name and walking it."""
-    walk = source_files._walked
+    opened = source_files.opened_below
 
-    def swapped(top: Path, parts: tuple[str, ...], largest: int) -> bytes | None:
+    def swapped(top: Path, path: Path) -> int:
         (root / "deep").rename(root / "was")
         (root / "deep").symlink_to(root.parent)
         (root.parent / "er").mkdir()
         (root.parent / "er" / "k.cl").write_bytes(b"secret")
-        return walk(top, parts, largest)
+        return opened(top, path)
 
-    monkeypatch.setattr(source_files, "_walked", swapped)
+    monkeypatch.setattr(source_files, "opened_below", swapped)
     assert read(root, "deep", "er", "k.cl") is None
 
 

@@ -321,22 +321,6 @@ def test_no_log_has_the_secret_part(tmp_path, caplog):
     assert not [each for each in caplog.records if secret in each.getMessage()]
 
 
-@pytest.mark.parametrize(
-    ("site", "mode", "status"),
-    [
-        ("cross-site", "no-cors", 403),
-        ("same-site", "cors", 403),
-        ("cross-site", "navigate", 200),
-        ("same-origin", "cors", 200),
-    ],
-)
-def test_a_page_of_another_origin_brings_nothing_about(tmp_path, site, mode, status):
-    with served(tmp_path) as page:
-        assert (
-            page.asked(f"api/modules/{DIGEST}", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode})[0] == status
-        )
-
-
 def test_a_refused_stranger_has_no_second_guess_on_a_connection(tmp_path):
     with served(tmp_path) as page, page.connected("GET /x/ HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5) as connection:
         assert everything(connection).count(b"HTTP/1.1 401") == 1

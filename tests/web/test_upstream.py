@@ -282,7 +282,18 @@ def test_a_small_file_that_expands_for_ever_is_read_within_limits(tmp_path: Path
     """By a process that is held to them, not by the command's own."""
     bomb, out = gzip.compress(bytes(300 << 20)), tmp_path / "out"
     with server(status(200, bomb)) as (url, _):
-        done = symd("fetch", "--debuginfod", url, "00" * 20, "-o", out, "--limit", "build_memory=256M")
+        done = symd(
+            "fetch",
+            "--debuginfod",
+            url,
+            "00" * 20,
+            "-o",
+            out,
+            "--limit",
+            "build_memory=256M",
+            "--limit",
+            "expansion_ratio=100000",
+        )
     assert (done.returncode, out.exists()) == (2, False), done.stderr
     assert b"more than 268435456 bytes of memory" in done.stderr
 

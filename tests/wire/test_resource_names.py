@@ -6,8 +6,9 @@ import pytest
 
 from symd.v1.listing_service_pb2 import GetListingRequest
 from symd.v1.module_service_pb2 import ListModulesRequest, ReadCodeObjectRequest
-from symd.v1.symbol_service_pb2 import SymbolizeRequest
-from symd.wire.resource_names import leading_digest, module_name
+from symd.v1.query_pb2 import Query
+from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeStreamRequest
+from symd.wire.resource_names import leading_digest, leading_digest_of_batch, module_name
 
 DIGEST = "ab" * 32
 
@@ -16,6 +17,18 @@ DIGEST = "ab" * 32
 def test_a_request_begins_with_its_module(kind) -> None:
     request = kind(name=module_name(DIGEST), path="kernel/0")
     assert leading_digest(request.SerializeToString()) == DIGEST
+
+
+@pytest.mark.parametrize("number", [0, 1, 10, 300, (1 << 64) - 1])
+@pytest.mark.parametrize("count", [0, 1, 100, 100_000])
+def test_a_request_of_a_stream_begins_with_its_batchs_module(number: int, count: int) -> None:
+    batch = SymbolizeRequest(name=module_name(DIGEST), queries=[Query(address=1)] * count)
+    assert leading_digest_of_batch(SymbolizeStreamRequest(id=number, batch=batch).SerializeToString()) == DIGEST
+
+
+def test_a_request_of_a_stream_without_a_name_begins_with_none() -> None:
+    requests = (SymbolizeStreamRequest(id=1), SymbolizeStreamRequest(batch=SymbolizeRequest()))
+    assert [leading_digest_of_batch(each.SerializeToString()) for each in requests] == [None, None]
 
 
 def test_a_name_that_is_no_digest_is_left_to_whoever_decodes_the_request() -> None:

@@ -23,7 +23,7 @@ LOADED, UNLOADED, FOUND = 1, 2, 4
 """Kinds of records."""
 TRITON, LISTENER, NATIVE_BINARY = 5, 4, 2
 """The interface, the way and the form that records name."""
-COMMAND, DEVICE, KERNEL, DATA, SOURCE = 1, 2, 3, 5, 6
+COMMAND, DEVICE, KERNEL, DATA, SOURCE, KEY = 1, 2, 3, 5, 6, 7
 """Tags of a record's fields."""
 _HEADER = struct.Struct("<4sHHBBHIQQQQiIQ")
 _FIELD = struct.Struct("<IIQQ")
@@ -137,14 +137,14 @@ class Handover:
     """Hands records to ``symd run`` by the socket in its folder, or by a file there where that fails. No descriptor is kept: the program may
     close all, or fork."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, key: str) -> None:
+        self._folder, self._key = folder, key
         self._lost = 0
         self._files = 0
 
     def tell(self, told: Told) -> None:
         """Hand over; when it returns, symd has it, or it is counted as lost."""
-        record = _record(told, self._lost)
+        record = _record(told, self._lost, self._key)
         if self._sent(record) or self._written(record, told.time):
             self._lost = 0
         else:
@@ -168,8 +168,11 @@ class Handover:
         name = "%d-%d-python-%d" % (when, os.getpid(), self._files)
         path = os.path.join(self._folder, "spool", name)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with open(descriptor, "wb") as stream:
+                os.fchmod(descriptor, 0o600)
+                if os.geteuid() == 0:  # as after sudo: symd may be another user
+                    os.fchown(descriptor, os.stat(os.path.dirname(path)).st_uid, -1)
                 stream.write(record)
             os.rename(path, path + ".record")
         except OSError:
@@ -190,8 +193,8 @@ def _send_in_memory(connection: socket.socket, record: bytes) -> None:
         os.close(memory)
 
 
-def _record(told: Told, lost: int) -> bytes:
-    fields: List[Tuple[int, int, bytes]] = []
+def _record(told: Told, lost: int, key: str) -> bytes:
+    fields: List[Tuple[int, int, bytes]] = [(KEY, 0, os.fsencode(key))]
     if told.kind != UNLOADED:
         with open("/proc/self/cmdline", "rb") as stream:
             fields.append((COMMAND, 0, stream.read(4096)))
@@ -243,4 +246,4 @@ def listen_for_symd(knobs: Any) -> None:
     libraries tell that are preloaded into the program."""
     folder = os.environ.get("SYMD_CAPTURE", "")
     if folder.startswith("/"):
-        TritonHooks(Handover(folder).tell, loads=False).attach(knobs)
+        TritonHooks(Handover(folder, os.environ.get("SYMD_CAPTURE_KEY", "")).tell, loads=False).attach(knobs)

@@ -38,7 +38,7 @@ enum { VERSION = 1 };
 enum kind { LOADED = 1, UNLOADED = 2, BUILD_FAILED = 3, FOUND = 4 };
 enum api { LEVEL_ZERO = 1, OPENCL = 2, CUDA = 3, HIP = 4, TRITON = 5 };
 enum way { PRELOAD = 1, WRAPPER_DRIVER = 2, OPENCL_LAYER = 3, LISTENER = 4 };
-enum tag { COMMAND = 1, DEVICE = 2, KERNEL = 3, BUILD_LOG = 4, DATA = 5, SOURCE = 6 };
+enum tag { COMMAND = 1, DEVICE = 2, KERNEL = 3, BUILD_LOG = 4, DATA = 5, SOURCE = 6, KEY = 7 };
 enum form { DEBUG_DATA = 1, NATIVE_BINARY = 2 };
 
 enum {
@@ -48,6 +48,7 @@ enum {
     COMMAND_BYTES = 4096,     /* as much of the command line is told */
     SOURCES_BYTES = 4000,     /* the path of the folder for source texts */
     PATH_BYTES = 96,          /* the folder's path; with the socket's name it must fit in sockaddr_un */
+    KEY_BYTES = 64,           /* more than the run's key has */
 };
 
 /* In front of each record; the fields follow. Little endian, like everything here. */
@@ -96,6 +97,7 @@ static struct {
     atomic_uint lost;
     atomic_uint files; /* written so far, which numbers them */
     char folder[PATH_BYTES];   /* the run's; "" where symd does not run this program */
+    char key[KEY_BYTES];       /* tells symd that this is a program of the run, whoever it became */
     char sources[SOURCES_BYTES]; /* where source texts are written so that lines can name them; "" where lines are not asked for */
 } handover = {.lock = PTHREAD_MUTEX_INITIALIZER, .descriptor = -1};
 
@@ -105,6 +107,9 @@ __attribute__((constructor)) static void read_settings(void)
     const char *folder = getenv("SYMD_CAPTURE");
     if (folder && folder[0] == '/' && strlen(folder) < PATH_BYTES)
         strcpy(handover.folder, folder);
+    const char *key = getenv("SYMD_CAPTURE_KEY");
+    if (key && strlen(key) < KEY_BYTES)
+        strcpy(handover.key, key);
     const char *sources = getenv("SYMD_CAPTURE_SOURCES");
     if (sources && sources[0] == '/' && strlen(sources) < SOURCES_BYTES && !strpbrk(sources, " \t\"'\\"))
         strcpy(handover.sources, sources);
@@ -356,6 +361,19 @@ static int send_large(int descriptor, const struct record *record)
     return sent;
 }
 
+/* Nobody else opens it, whatever the umask. After sudo the program is root, and the folder's owner, who shall read it, another user. */
+static void make_private(int file, const char *path)
+{
+    char folder[SOURCES_BYTES + 64];
+    struct stat status;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *name = strrchr(folder, '/');
+    if (name)
+        *name = 0;
+    if (fchmod(file, 0600) == 0 && geteuid() == 0 && stat(folder, &status) == 0 && status.st_uid)
+        (void)!fchown(file, status.st_uid, (gid_t)-1);
+}
+
 /* A file of its own, which symd reads under its second name only. A program with another user's rights writes no files for its
  * caller. */
 static int write_record(const char *folder, const struct record *record)
@@ -366,9 +384,10 @@ static int write_record(const char *folder, const struct record *record)
     unsigned number = atomic_fetch_add(&handover.files, 1);
     snprintf(path, sizeof path, "%s/spool/%llu-%ld-%u", folder, (unsigned long long)boot_time(), (long)getpid(), number);
     snprintf(whole, sizeof whole, "%s.record", path);
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return 0;
+    make_private(file, path);
     int done = write_whole(file, record->bytes, record->size);
     close(file);
     if (done && rename(path, whole) == 0)
@@ -418,6 +437,7 @@ static void hand_over(struct record *record)
         handover.process = getpid();
         if (((struct header *)record->bytes)->kind != UNLOADED)
             add_field(record, COMMAND, 0, 0, handover.command, handover.command_size);
+        add_text(record, KEY, handover.key);
         unsigned lost = atomic_exchange(&handover.lost, 0);
         if (!record->broken) {
             struct header *header = (struct header *)record->bytes;

@@ -405,9 +405,13 @@ static int write_source(const char *text, size_t size, char *path, size_t room)
     snprintf(partial, sizeof partial, "%s.%ld-%llu", path, (long)getpid(), (unsigned long long)boot_time());
     int file = getauxval(AT_SECURE) || !may_write(size)
                    ? -1
-                   : open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+                   : open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return 0;
+    struct stat folder;
+    make_private(file, partial);
+    if (stat(handover.sources, &folder) == 0 && folder.st_mode & 077) /* the user named it: who may open it may read what is in it */
+        (void)!fchmod(file, 0644);
     int done = write_whole(file, (const unsigned char *)text, size);
     close(file);
     if (done && rename(partial, path) == 0)

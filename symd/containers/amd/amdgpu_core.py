@@ -27,7 +27,7 @@ def _has_note(data: bytes) -> bool:
     from symd.containers.amd import core_state  # noqa: PLC0415 - few files are dumps
 
     try:
-        image = elf.parse(data, Budget(DEFAULT_LIMITS), section_table=False)
+        image = elf.parse(data, Budget(DEFAULT_LIMITS, len(data)), section_table=False)
         return core_state.state_note(data, image.segments) is not None
     except SymdError:
         return False

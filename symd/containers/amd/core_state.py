@@ -262,7 +262,7 @@ def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | No
     length = max([offset + size for offset, _, size in loads] + [header.phoff + len(table), len(head)])
     if stored > memory.size or length > 2 * stored + _SLACK:
         return None
-    budget.charge_expansion(stored, length, "an image in memory")
+    budget.charge_expansion(length, "an image in memory")
     image = bytearray(length)
     for offset, address, size in loads:
         content = memory.read(base + address, size)

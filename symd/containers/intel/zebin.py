@@ -14,7 +14,7 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
-from symd.containers.intel.targets import FUNCTIONS_ONLY, core_name, product_name
+from symd.containers.intel.targets import FUNCTIONS_ONLY, configured_product, core_name, product_name
 from symd.elf.constants import (
     EM_INTELGT,
     ET_EXEC,
@@ -194,7 +194,8 @@ def _compatibility(image: elf.Elf) -> dict[str, Any]:
 
 
 def _target(image: elf.Elf, facts: dict[str, Any]) -> str | None:
-    product = product_name(facts.get("product_family", 0)) or core_name(facts.get("core_family", 0))
+    product = product_name(facts.get("product_family", 0)) or configured_product(facts.get("product_config", 0))
+    product = product or core_name(facts.get("core_family", 0))
     if product or image.header.machine == EM_INTELGT:
         return product
     return core_name(image.header.machine) if image.header.flags >> 15 & 1 else product_name(image.header.machine)

@@ -220,7 +220,7 @@ def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
     import lz4.block  # noqa: PLC0415 - few modules have such an element
 
-    budget.charge_expansion(len(data), size, where)
+    budget.charge_expansion(size, where)
     try:
         result: bytes = lz4.block.decompress(data, uncompressed_size=size)
     except (lz4.block.LZ4BlockError, ValueError, OverflowError) as error:

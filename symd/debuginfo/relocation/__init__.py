@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 
+from symd.budget import DebugBudget
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.split_units import DWO_NAMES, split_contents, with_split
@@ -63,10 +64,10 @@ SCHEMES: Mapping[RelocationScheme, Scheme] = {
 """By ``CodeObject.relocation``."""
 
 
-def relocated(code: CodeObject, layout: LinearLayout) -> DebugSections:
-    """The debug sections of ``code``, ready to be decoded. Raises Malformed or Unsupported rather than pass on a
-    section whose relocations it could not apply."""
-    sections = DebugSections.of(SCHEMES[code.relocation](code, layout))
+def relocated(code: CodeObject, layout: LinearLayout, budget: DebugBudget | None = None) -> DebugSections:
+    """The debug sections of ``code``, ready to be decoded within ``budget``, which is that of its module; without, the code object has one
+    for itself. Raises Malformed or Unsupported rather than pass on a section whose relocations it could not apply."""
+    sections = DebugSections.of(SCHEMES[code.relocation](code, layout), budget or DebugBudget.of(code))
     if any(section.name == DWO_NAMES["info"] for section in code.sections):
         sections = with_split(sections, split_contents(code.sections))
     return sections

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from symd.budget import DebugBudget
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.dwarf import DebugSections, Unit, read_units
@@ -69,7 +70,7 @@ def _entries(code: CodeObject, section: Section) -> entries.Relocations:
 def _texts(
     code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, entries.Relocations]
 ) -> None:
-    sections = DebugSections.of({name: bytes(data) for name, data in content.items()})
+    sections = DebugSections.of({name: bytes(data) for name, data in content.items()}, DebugBudget.of(code))
     units = read_units(sections)
     if units.warnings:
         raise Malformed(f"the units cannot be read: {units.warnings[0]}", where=".debug_info")

@@ -4,6 +4,7 @@ Source: OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100, sections "Lex
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -109,6 +110,15 @@ class DebugData:
         line = self.words.value(ops, 0, item.layout.numbers_are_ids)
         column = self.words.value(ops, 1, item.layout.numbers_are_ids) if item.layout.inlined_at_column else 0
         return InlinedAt(line, column, ops[scope], ops[scope + 1] if len(ops) > scope + 1 else 0)
+
+    def stated_places(self) -> Iterator[tuple[int, str, int]]:
+        """(DebugFunction, file, line) of what is said to stand in functions apart from their code: where they are declared,
+        and the calls in them that were inlined."""
+        for number, item in self.by_id.items():
+            if item.opcode == Debug.Function:
+                yield number, self.scope_file(number), self.words.value(item.operands, 3, item.layout.numbers_are_ids)
+            elif (site := self.inlined_at(number)) is not None:
+                yield self.function_of(site.scope) or 0, self.scope_file(site.scope), site.line
 
     def inline_depth(self, inlined_at: int) -> int | None:
         """How many DebugInlinedAt stand from this one outwards, itself counted; None when they form a circle."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
+from symd.model.columns import I64
 from symd.model.debug_info import NO_PARENT, Scopes
 from symd.spirv.debug_sets import Debug
 from symd.spirv.functions import Body
@@ -30,6 +32,15 @@ Segment = tuple[int, int, tuple[int, int] | None]
 """Instruction numbers [first, end) and (scope id, inlined-at id) of the DebugScope in force."""
 
 
+class Segments(NamedTuple):
+    """All code, cut where the scope changes: the ``first`` instruction of each segment, ascending, the DebugFunction that the
+    scope there names (0: there is none), and that of the OpFunction around it (0: unknown)."""
+
+    first: I64
+    named: I64
+    own: I64
+
+
 class ScopeBuilder:
     def __init__(self, data: DebugData, files: StringNumbers, names: StringNumbers, places: InstructionOffsets) -> None:
         self.data, self.files, self.names, self.places = data, files, names, places
@@ -39,6 +50,7 @@ class ScopeBuilder:
         self._range_scope, self._range_start, self._range_end = array("I"), array("Q"), array("Q")
         self._last_range: dict[int, int] = {}
         self._pieces = 0
+        self._first, self._named, self._own = array("q", [-1]), array("q", [0]), array("q", [0])
 
     def build(self, functions: dict[int, Body]) -> Scopes:
         changes = self._changes()
@@ -48,6 +60,12 @@ class ScopeBuilder:
                 inside = changes[bisect_left(numbers, body.first) : bisect_left(numbers, body.last)]
                 self._function(body, list(_segments(body, inside)))
         return self._columns()
+
+    def segments(self) -> Segments:
+        """Those of all that was built."""
+        found = Segments(*(np.array(column, np.int64) for column in (self._first, self._named, self._own)))
+        order = np.argsort(found.first, kind="stable")
+        return Segments(*(column[order] for column in found))
 
     def _changes(self) -> list[tuple[int, tuple[int, int] | None]]:
         """(number of the first instruction it governs, scope) for scopes that begin, end, or end with their block."""
@@ -69,6 +87,7 @@ class ScopeBuilder:
         for first, end, scope in segments:
             if self._pieces >= MOST_RANGES:
                 self._warn(f"scopes after byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
+                self._note(first, 0, 0)
                 return
             if scope not in known:
                 if held > _REMEMBERED:
@@ -76,6 +95,12 @@ class ScopeBuilder:
                 known[scope] = self._numbers_of(body, own, scope)
                 held += len(known[scope])
             self._add(known[scope], first, end)
+            self._note(first, (self.data.function_of(scope[0]) or 0) if scope else 0, own or 0)
+
+    def _note(self, first: int, named: int, own: int) -> None:
+        self._first.append(first)
+        self._named.append(named)
+        self._own.append(own)
 
     def _numbers_of(self, body: Body, own: int | None, scope: tuple[int, int] | None) -> list[int]:
         """The numbers of the scopes around code of ``body`` in ``scope``, the outermost first; none where nobody knows."""

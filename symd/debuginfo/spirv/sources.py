@@ -4,37 +4,48 @@ Source: SPIR-V 1.6, 3.52.2 (OpSource, OpSourceContinued); NonSemantic.Shader.Deb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from symd.errors import Malformed
 from symd.model.code import CodeObject
 from symd.spirv.debug_sets import Debug
 from symd.spirv.grammar import Op
-from symd.spirv.module import parsed_module
+from symd.spirv.module import own_and_described
 from symd.spirv.words import Words, text
 
-__all__ = ("source_texts",)
+__all__ = ("MOST_REPEATED", "every_text", "source_texts")
 
-_REPEATED = 8
+MOST_REPEATED = 8
 """Times the module's bytes that the texts of all files may have characters: equal files may share a string."""
 _CHECKSUM = "//__CSK_"
 """llvm-spirv writes a checksum where the text would stand."""
+
+_Pieces = list[tuple[str, list[str]]]
+"""Files, each with the parts of one text of it."""
 
 
 def source_texts(code: CodeObject) -> Mapping[str, str]:
     """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``, and where
     texts are pieced together of the same strings again and again."""
-    words = parsed_module(code).words
-    pieces: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
+    for file, content in every_text(code):
+        found.setdefault(file, content)
+    return found
+
+
+def every_text(code: CodeObject) -> Sequence[tuple[str, str]]:
+    """The same, file by file, also where a module that was linked has several texts of one. Raises the same."""
+    words = own_and_described(code)[1].words
+    pieces: _Pieces = []
     _from_op_source(words, pieces)
     _from_debug_source(words, pieces)
-    if sum(len(part) for parts in pieces.values() for part in parts) > _REPEATED * len(code.data):
-        raise Malformed(f"its source texts are {_REPEATED} times as long as the module", where=code.path)
-    joined = ((file, "".join(parts)) for file, parts in pieces.items())
-    return {file: content for file, content in joined if content and not content.startswith(_CHECKSUM)}
+    if sum(len(part) for _, parts in pieces for part in parts) > MOST_REPEATED * 4 * len(words.words):
+        raise Malformed(f"its source texts are {MOST_REPEATED} times as long as the module", where=code.path)
+    joined = ((file, "".join(parts)) for file, parts in pieces)
+    return [(file, content) for file, content in joined if content and not content.startswith(_CHECKSUM)]
 
 
-def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
+def _from_op_source(words: Words, pieces: _Pieces) -> None:
     """OpSource: language, version, file, text; each OpSourceContinued after it goes on."""
     current: list[str] | None = None
     for number, ops in words.each(Op.Source, Op.SourceContinued):
@@ -48,22 +59,27 @@ def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
             current.append(text(ops[3:])[0])
 
 
-def _from_debug_source(words: Words, pieces: dict[str, list[str]]) -> None:
-    """DebugSource: file, text; each DebugSourceContinued after it goes on."""
+def _from_debug_source(words: Words, pieces: _Pieces) -> None:
+    """DebugSource: file, text; each DebugSourceContinued after it goes on. Where one names what another named, it is the same
+    text."""
     current: list[str] | None = None
+    seen: set[tuple[int, ...]] = set()
     for item in words.debug_instructions(Debug.Source, Debug.SourceContinued):
         ops = item.operands
         if item.opcode == Debug.SourceContinued:
             if current is not None and item.layout.numbers_are_ids and ops:
                 current.append(words.strings.get(ops[0], ""))
             continue
-        current = _begin(pieces, words.strings.get(ops[0], "")) if len(ops) > 1 else None
+        is_new = len(ops) > 1 and ops[:2] not in seen
+        current = _begin(pieces, words.strings.get(ops[0], "")) if is_new else None
+        seen.add(ops[:2])
         if current is not None:
             current.append(words.strings.get(ops[1], ""))
 
 
-def _begin(pieces: dict[str, list[str]], file: str) -> list[str] | None:
-    """The place for the text of ``file``; None where it has no name or its text is known already."""
-    if not file or file in pieces:
+def _begin(pieces: _Pieces, file: str) -> list[str] | None:
+    """The place for a text of ``file``; None where it has no name."""
+    if not file:
         return None
-    return pieces.setdefault(file, [])
+    pieces.append((file, []))
+    return pieces[-1][1]

@@ -51,6 +51,7 @@ def read(sections: DebugSections, units: Units) -> DieExtents:
     u8 = np.frombuffer(sections.info.data, np.uint8)
     parts: list[list[I64]] = []
     notes: list[str] = []
+    sections.spend(sum(unit.end - unit.dies for unit in units.units), sections.info.name)
     for unit in units.units:
         try:
             dies = die_split.split(sections.info, u8, unit, units.abbreviation_tables)

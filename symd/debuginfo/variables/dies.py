@@ -21,7 +21,11 @@ from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.dwarf.units import Unit, Units
 
 _LINK_STEPS = 16
-"""References that are followed from a DIE to the attribute it lacks; more are a cycle."""
+"""References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""
+_CHILD_STEPS = 4
+"""What a DIE takes that is passed over."""
+_ATTRIBUTE_STEPS = 2
+"""What an attribute takes, which may have no bytes."""
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 _MOST_COPIED = 256
 """Bytes of a value that are copied out of the section at once."""
@@ -65,6 +69,7 @@ class DieReader:
 
     def __init__(self, sections: DebugSections, units: Units, extents: DieExtents) -> None:
         self.sections = sections
+        self.budget = sections.budget
         self.units = units
         self.extents = extents
         self._data = sections.info.data
@@ -80,6 +85,11 @@ class DieReader:
             self._known[offset] = self._read(offset)
         return self._known[offset]
 
+    def spend(self, steps: int) -> None:
+        """So many steps are taken for one of these DIEs. Raises LimitExceeded."""
+        if self.budget is not None:
+            self.budget.spend(steps, self.sections.info.name)
+
     def top(self, unit: Unit) -> Die | None:
         return self.at(unit.dies)
 
@@ -91,6 +101,7 @@ class DieReader:
         cursor = Cursor(self._data, self.sections.info.name, die.end, die.unit.end)
         while cursor.at < cursor.end:
             start = cursor.at
+            self.spend(_CHILD_STEPS)
             abbreviation = self._abbreviation(cursor, die.unit)
             if abbreviation is None:
                 return
@@ -212,6 +223,7 @@ class DieReader:
         abbreviation = self._abbreviation(cursor, unit)
         if abbreviation is None:
             return None
+        self.spend(1 + _ATTRIBUTE_STEPS * len(abbreviation.attributes))
         values: dict[int, Value] = {}
         for name, form, _, constant in abbreviation.attributes:
             values.setdefault(name, _value(cursor, form, constant, unit))
@@ -219,7 +231,9 @@ class DieReader:
 
 
 def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
-    while form == Form.DW_FORM_indirect:
+    for _ in range(_LINK_STEPS):
+        if form != Form.DW_FORM_indirect:
+            break
         form = cursor.uleb()
     if form == Form.DW_FORM_flag_present:
         return Value(form, 1)

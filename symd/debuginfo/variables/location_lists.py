@@ -43,7 +43,7 @@ class ListUnit(NamedTuple):
 class ListEntryBudget:
     """Entries that all lists of one question may have together."""
 
-    entries: int = 300_000
+    entries: int = 150_000
 
 
 def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntryBudget) -> list[ListEntry]:

@@ -39,6 +39,8 @@ FIRST_WITH_STACK_VALUE = 4
 were an address (LLVM's DwarfExpression::addStackValue)."""
 _FEW_BYTES = 4096
 """Bytes of a DIE that are not counted."""
+_EXPRESSION_STEPS = 64
+"""What an expression takes, however short, until it is told in words."""
 _BYTES_A_STEP = 64
 """Bytes of a larger one that count as one operation of an expression."""
 _SASS = ".nv_debug_info_reg_sass"
@@ -118,6 +120,7 @@ class Locator:
         return here or [entry for entry in entries if entry.default]
 
     def _described(self, unit: Unit, expression: bytes, names: OperandNames) -> Description | None:
+        self._dies.spend(_EXPRESSION_STEPS)
         if unit.version < FIRST_WITH_STACK_VALUE and names.memory is None and is_one_constant(expression):
             expression += bytes([Op.DW_OP_stack_value])
         return describe(self._evaluations.evaluate(expression, self._context(unit), self._lanes), names)

@@ -8,6 +8,8 @@ from itertools import islice
 
 import numpy as np
 
+from symd.budget import DebugBudget
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
@@ -19,7 +21,7 @@ from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.dwarf import DebugSections, read_units
 from symd.dwarf.constants import At, Tag
-from symd.errors import Malformed
+from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.variables import Kind, Variable, Visible
 
@@ -48,12 +50,13 @@ class VariableReader:
     once.
     """
 
-    def __init__(self, code: CodeObject) -> None:
+    def __init__(self, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> None:
         self.code = code
         self.layout = layout.assign(code)
         self.why_not = _WHY_NOT.get(code.debug)
-        sections = DebugSections.of({}) if self.why_not else relocated(code, self.layout)
-        units = read_units(sections)
+        self._budget = DebugBudget.of(code, limits)
+        sections = DebugSections.of({}) if self.why_not else relocated(code, self.layout, self._budget)
+        units = read_units(sections, limits)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
         extents = die_extents.read(sections, units)
@@ -72,6 +75,7 @@ class VariableReader:
         base = self.layout.base_of(section)
         if self.why_not is not None or base is None:
             return Visible(notes=(self.why_not or f"section {section} holds no code",))
+        self.dies.budget = self._budget.trial()  # a question may read as much, whatever others read before
         return _Question(self, section, base + offset).answer()
 
 
@@ -111,7 +115,7 @@ class _Question:
             self.variables.extend(islice(variables, room))
             if next(variables, None) is not None:
                 self.notes.append(f"more than {MOST_VARIABLES} variables are visible; the others are left out")
-        except Malformed as error:
+        except (LimitExceeded, Malformed) as error:
             self.notes.append(f"variables are left out: {error}")
 
     def _of_scope(self, scope: Scope) -> Iterator[Variable]:

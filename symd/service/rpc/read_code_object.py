@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from symd.service.call import Call
 from symd.service.guard import while_wanted
+from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ReadCodeObjectRequest, ReadCodeObjectResponse
 from symd.wire.resource_names import module_digest
@@ -13,5 +15,6 @@ from symd.wire.resource_names import module_digest
 
 def handle(service: ServiceContext, request: ReadCodeObjectRequest, call: Call) -> Iterator[ReadCodeObjectResponse]:
     size = service.config.limits.upload_chunk
-    for chunk in while_wanted(service.engine.object_pieces(module_digest(request.name), request.path, size), call):
+    asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, size)
+    for chunk in while_wanted(service.lanes[Work.LARGE].run_for(call, asking), call):
         yield ReadCodeObjectResponse(chunk=chunk)

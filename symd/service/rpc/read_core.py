@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from symd.config import Limits
 from symd.model.cores import CoreDump
 from symd.service.batches import RowRoom
 from symd.service.call import Call
-from symd.service.guard import while_wanted
-from symd.service.semaphores import acquired
+from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.core_service_pb2 import ReadCoreRequest, ReadCoreResponse
 from symd.wire.cores import from_request, size_of, to_parts
@@ -17,11 +16,15 @@ from symd.wire.cores import from_request, size_of, to_parts
 
 def handle(service: ServiceContext, request: ReadCoreRequest, call: Call) -> Iterator[ReadCoreResponse]:
     asked = from_request(request)
-    with acquired(service.large_answers, call):
-        dump = service.engine.core(*asked)
-    _check_stacks(dump, service.config.limits)
+    dump = service.lanes[Work.LARGE].run_for(call, lambda: _read(service, *asked))
     service.flight.keep(call, size_of(dump))
-    yield from while_wanted(to_parts(dump), call)
+    yield from service.lanes[Work.BATCH].each_for(call, to_parts(dump))
+
+
+def _read(service: ServiceContext, digest: str, modules: Sequence[str]) -> CoreDump:
+    dump = service.engine.core(digest, modules)
+    _check_stacks(dump, service.config.limits)
+    return dump
 
 
 def _check_stacks(dump: CoreDump, limits: Limits) -> None:

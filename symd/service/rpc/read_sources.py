@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from symd.service.call import Call
 from symd.service.disk_sources import DiskSources
-from symd.service.guard import while_wanted
-from symd.service.semaphores import acquired
+from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.listing_service_pb2 import ReadSourcesRequest, ReadSourcesResponse
 from symd.wire.sources import from_request, to_chunks
@@ -16,11 +16,10 @@ from symd.wire.sources import from_request, to_chunks
 def handle(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     digest, files, path = from_request(request)
     on_disk = DiskSources(service.config)
-    with acquired(service.large_answers, call):
-        sources = service.engine.sources(digest, files, path)
+    sources = service.lanes[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
     service.flight.keep(call, sum(len(each.text or "") for each in sources))
     for source in sources:
         found = on_disk.completed(source)
         from_disk = 0 if found is source else len(found.text or "")
         with service.flight.holding(call.client, from_disk):
-            yield from while_wanted(to_chunks(found), call)
+            yield from service.lanes[Work.BATCH].each_for(call, to_chunks(found))

@@ -13,5 +13,5 @@ unopened = answer_unopened
 
 def handle(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     response = SymbolizeResponse()
-    answer(service, request, response, call, set())
+    answer(service, request, response, call)
     return response

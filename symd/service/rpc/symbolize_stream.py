@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from symd.errors import SymdError
 from symd.service.batches import answer
 from symd.service.call import Call
@@ -12,24 +10,17 @@ from symd.v1.symbol_service_pb2 import SymbolizeStreamRequest, SymbolizeStreamRe
 from symd.wire.failures import to_status
 
 
-def handle(
-    service: ServiceContext, requests: Iterator[SymbolizeStreamRequest], call: Call
-) -> Iterator[SymbolizeStreamResponse]:
-    sent: set[bytes] = set()
-    for request in requests:
-        yield _outcome(service, request, call, sent)
-        service.check_running()
-        if not call.is_active():
-            return
-
-
-def _outcome(
-    service: ServiceContext, request: SymbolizeStreamRequest, call: Call, sent: set[bytes]
-) -> SymbolizeStreamResponse:
+def handle(service: ServiceContext, request: SymbolizeStreamRequest, call: Call) -> SymbolizeStreamResponse:
     response = SymbolizeStreamResponse(id=request.id)
     try:
         response.answers.SetInParent()
-        answer(service, request.batch, response.answers, call, sent)
+        answer(service, request.batch, response.answers, call)
     except SymdError as error:
-        response.failure.CopyFrom(to_status(error))
+        return failed(request, error)
+    return response
+
+
+def failed(request: SymbolizeStreamRequest, error: SymdError) -> SymbolizeStreamResponse:
+    response = SymbolizeStreamResponse(id=request.id)
+    response.failure.CopyFrom(to_status(error))
     return response

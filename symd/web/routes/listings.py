@@ -27,6 +27,7 @@ def _listing(site: Site, asked: Asked) -> Reply:
 
 def _without_text(site: Site, digest: str, part: ListingPart, error: SymdError) -> Listing:
     """Where nothing disassembles the code: the places at which its line table begins a row, without text; none where there is no such table."""
+    error.where = error.where.removeprefix(f"modules/{digest}: ")  # the page is the module's
     table = next(iter(site.symbolizer.lines(digest, part.path)), None)
     if table is None or not len(table):
         return _without_instructions(site, digest, part, error)

@@ -164,6 +164,31 @@ def test_notes_name_the_product() -> None:
     assert (found.target, found.facts["core_family"]) == ("pvc", 0xC08)
 
 
+@pytest.mark.parametrize(
+    ("family", "core", "config", "target"),
+    [
+        (0, 0xC07, (12, 55, 8), "dg2"),
+        (0, 0xC09, (20, 1, 0), "bmg"),
+        (0, 0xC08, (12, 60, 7), "pvc"),
+        (0, 0xC07, (99, 1, 0), "xe-hpg"),
+        (30, 0x12, (0, 0, 0), "rkl"),
+        (32, 0x12, (0, 0, 0), "adl-p"),
+        (33, 0x12, (0, 0, 0), "adl-n"),
+        (1340, 0x1E00, (30, 4, 4), "nvl-s"),
+        (0x4F7, 0xC08, (12, 55, 8), "pvc"),
+    ],
+)
+def test_the_product_is_that_of_the_configuration_where_the_family_has_no_name(
+    family: int, core: int, config: tuple[int, int, int], target: str
+) -> None:
+    """The vector back end writes family 0. Architecture, release and revision as the driver counts them."""
+    architecture, release, revision = config
+    values = {1: family, 2: core, 6: architecture << 22 | release << 14 | revision}
+    notes = (struct.pack("<III8sI", 8, 4, kind, b"IntelGT", value) for kind, value in values.items())
+    compat = Section(".note.intelgt.compat", 7, data=b"".join(notes))
+    assert code(build_elf(machine=205, sections=[TEXT, compat])).target == target
+
+
 def test_a_note_that_leaves_its_section_is_malformed() -> None:
     cut = Section(".note.intelgt.compat", 7, data=struct.pack("<III8s", 8, 400, 1, b"IntelGT"))
     with pytest.raises(Malformed):

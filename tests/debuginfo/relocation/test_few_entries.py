@@ -27,7 +27,7 @@ def outcome(code: CodeObject) -> list[bytes] | str:
         sections = relocated(code, assign(code))
     except SymdError as error:
         return str(error)
-    return [section.data for section in sections]
+    return [section.data for section in sections.every()]
 
 
 @pytest.fixture

@@ -102,6 +102,8 @@ class Meaning:
         self.debug_line: Location = None
         self.line: Location = None
         self.scope: tuple[str, ...] | None = None
+        self.inlined_place: Location = None
+        """The location in force where the last scope of the block was that of an inlined call."""
 
     def described(self) -> list[Described]:
         found = []
@@ -110,9 +112,14 @@ class Meaning:
                 self._state(item)
             else:
                 frames = tuple(self._frames(*self.scope)) if self.scope else None
-                found.append(Described(item, self.debug_line or self.line, frames))
+                location = self.debug_line or self.line
+                if frames is not None:
+                    self.inlined_place = location if len(frames) > 1 else None
+                found.append(
+                    Described(item, None if frames is None and location == self.inlined_place else location, frames)
+                )
             if item.op in BLOCK_ENDS:
-                self.line = self.debug_line = self.scope = None
+                self.line = self.debug_line = self.scope = self.inlined_place = None
         return found
 
     def _state(self, item: Instruction) -> None:
@@ -124,7 +131,7 @@ class Meaning:
         elif item.op == "DebugLine":
             self.debug_line = (self._file(ops[0]), self._number(ops[1]), self._number(ops[3]))
         elif item.op == "DebugNoLine":
-            self.debug_line = None
+            self.debug_line = self.line = None  # as SPIRV-Tools reads and writes it
         else:
             self.scope = (ops[0], ops[1] if len(ops) > 1 else "") if item.op == "DebugScope" else None
 

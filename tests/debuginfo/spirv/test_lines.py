@@ -183,11 +183,10 @@ def test_the_hand_written_module_is_read_as_its_comments_say() -> None:
         (0x4A0, "/src/outer.cl", 11, 3, 1),
         (0x4B8, "", 0, 0, end),
         (0x504, "/src/inner.h", 7, 2, 1),
-        (0x550, "/src/outer.cl", 13, 5, 1),
-        (0x56C, "", 0, 0, end),
+        (0x550, "", 0, 0, end),
         (0x5CC, "/src/inner.h", 1, 20, 1),
         (0x624, "/src/outer.cl", 4, 3, 1),
-        (0x664, "", 0, 0, end),
+        (0x64C, "", 0, 0, end),
     ]
     outer = ("outer", "", "", 0, 0)
     middle = ("middle", "", "/src/outer.cl", 12, 0)
@@ -205,6 +204,93 @@ def test_calls_inlined_twice_on_one_line_are_told_apart_by_their_columns() -> No
     calls = {frames[0][3:] for offset in range(0, 9700, 4) if len(frames := frames_at(info, offset)) == 3}
     assert calls == {(11, 15), (11, 37), (13, 11)}
     assert all(frames_at(info, offset)[1] == within for offset in (0x1B30, 0x1D8C, 0x212C))
+
+
+SHADER = """\
+#version 450
+layout(local_size_x = 64) in;
+layout(std430, binding = 0) buffer Heights { float heights[]; };
+float soft(float v)
+{
+    float s = v * 2.0;
+    if (s > 3.0)
+        s = sqrt(s);
+    for (int k = 0; k < int(v); ++k)
+        s += sin(s * v);
+    return s;
+}
+float shaped(float v)
+{
+    float t = soft(v);
+    switch (int(t)) {
+    case 0: return t * v;
+    case 1: t = t + 2.0; break;
+    default: t = soft(t);
+    }
+    return t;
+}
+void main()
+{
+    float height = heights[gl_GlobalInvocationID.x];
+    if (height > 1.0)
+        height = shaped(height);
+    heights[gl_GlobalInvocationID.x] = height;
+}
+"""
+SHADER_LINES = {"soft": range(4, 13), "shaped": range(13, 23), "main": range(23, 30)}
+
+
+@pytest.mark.parametrize(
+    ("passes", "fewest"), [(["-O"], 70), (["-Os"], 70), (["--merge-return", "--inline-entry-points-exhaustive"], 150)]
+)
+def test_no_function_has_a_line_of_another_where_spirv_opt_inlined(
+    passes: list[str], fewest: int, tmp_path: Path
+) -> None:
+    """The judge is the source text. Branches are written behind DebugNoScope, with the line of what was inlined before them."""
+    source, made, optimized = (tmp_path / name for name in ("shader.comp", "shader.spv", "optimized.spv"))
+    source.write_text(SHADER)
+    environment = "--target-env=vulkan1.3"
+    tools.output(tools.require("glslangValidator"), "-gVS", "--target-env", "vulkan1.3", source, "-o", made)
+    tools.output(tools.require("spirv-opt"), environment, *passes, made, "-o", optimized)
+    info = lines.read(code_object(optimized.read_bytes()))
+    judged = 0
+    for item in by_spirv_dis(optimized):
+        location, frames = location_at(info, item.offset), frames_at(info, item.offset)
+        if location and location[1] and frames:
+            assert location[1] in SHADER_LINES[frames[0][0].partition("(")[0]], item
+            judged += 1
+    assert judged > fewest
+
+
+def test_a_line_left_over_behind_a_scope_stays_where_the_function_itself_has_it() -> None:
+    """In the line of the call that was inlined, which the function around has too, and in one that is said of nobody."""
+    items = INLINED.format(0, 1) + "\n%i1 = OpExtInst %void %dbg DebugInfoNone"
+    code = """%f {at}
+%x1 = OpExtInst %void %dbg DebugLine %src {line} {line} %c7 %c7
+%x2 = OpIAdd %u32 %c7 %c7
+%x3 = OpExtInst %void %dbg DebugNoScope
+%x4 = OpIAdd %u32 %c7 %c7"""
+    for at, line in (("%i0", "%c7"), ("", "%c9")):
+        text = CIRCLES.format(items=f"%c9 = OpConstant %u32 9\n{items}", scope=code.format(at=at, line=line))
+        rows = lines.read(code_object(assemble(text, "spv1.5"))).rows
+        assert rows.flags.tolist() == [RowFlag.IS_STMT, RowFlag.END_SEQUENCE]
+
+
+def test_no_debug_line_ends_an_op_line_too() -> None:
+    """spirv-opt writes DebugNoLine for both, wherever the set is imported; offsets of the last two rows from the words' counts."""
+    code = """%f
+OpLine %file 9 1
+%x1 = OpIAdd %u32 %c7 %c7
+%x2 = OpExtInst %void %dbg DebugNoLine
+%x3 = OpIAdd %u32 %c7 %c7
+OpLine %file 8 1
+%x4 = OpIAdd %u32 %c7 %c7
+%x5 = OpExtInst %void %dbg DebugLine %src %c7 %c7 %c7 %c7
+%x6 = OpIAdd %u32 %c7 %c7
+%x7 = OpExtInst %void %dbg DebugNoLine"""
+    rows = lines.read(code_object(assemble(CIRCLES.format(items="", scope=code), "spv1.5"))).rows
+    assert rows.line.tolist() == [9, 0, 8, 7, 0]
+    assert np.diff(rows.offset.astype(int)).tolist() == [20 + 20, 20 + 16, 20 + 40, 20 + 20]
 
 
 @pytest.mark.parametrize("name", ["waves.gVS", "inline.O2.ocl-100"])

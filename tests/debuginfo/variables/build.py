@@ -34,7 +34,8 @@ def with_sections(sections: dict[str, bytes], *, vendor: Vendor = Vendor.AMD) ->
         for number, (name, data) in enumerate(sections.items(), TEXT + 1)
     )
     text = Section(TEXT, ".text", 1, 6, BASE, SIZE, bytes(SIZE))
-    return CodeObject("", "made", None, b"", (text, *debug), vendor=vendor, debug=DebugScheme.DWARF_4)
+    stored = SIZE + sum(map(len, sections.values()))
+    return CodeObject("", "made", None, b"", (text, *debug), vendor=vendor, debug=DebugScheme.DWARF_4, stored=stored)
 
 
 def unit(*children: Die, attributes: Sequence[At] = ()) -> Die:
