@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST_LINE = 1 << 13
@@ -113,13 +114,13 @@ def _after_at(line: str) -> Iterator[InFunction]:
 def _in_gdb(line: str) -> Iterator[InFunction]:
     """``0x7f10 <scale<float>(float*)+16>``: up to the bracket that closes the first one, and to the next address, so that
     each is looked at once."""
-    addresses = [*_GDB.finditer(line)]
-    for found, following in zip(addresses, [*addresses[1:], None], strict=True):
-        depth, at, end = 1, found.end(), following.start() if following else len(line)
+    addresses = [each.span() for each in _GDB.finditer(line)]
+    for (_, start), (end, _) in pairwise([*addresses, (len(line), 0)]):
+        depth, at = 1, start
         while depth and (angle := _ANGLES.search(line, at, end)):
             at = angle.end()
             depth += {"<": 1, ">": -1}.get(angle[0], 0)
-        name = line[found.end() : at - 1]
+        name = line[start : at - 1]
         offset = _GDB_OFFSET.search(name)
         name = name[: offset.start()] if offset else name
         if not depth and "+" not in name and _GDB_BEHIND.match(line, at):
