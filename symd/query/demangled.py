@@ -93,7 +93,7 @@ WORDS = (
     *_BUILTIN.values(), *_STANDARD.values(), *_SPELLED_OUT.values(), *_OF_TYPE.values(), *_OF_VALUE.values(),
     *_CASTS.values(), *_SPECIAL.values(), *_SPECIAL_NAMES.values(), *_QUALIFIERS.values(), *_REFERENCES.values(),
     *_OPERATORS.values(), "operator", "anonymous namespace", "true false nullptr nullptr_t", "__vector", "auto lambda",
-    "unnamed type", "char_traits", "_Float16 _Float32 _Float64 _Float128 _BitInt", "std parm this", "non virtual thunk to",
+    "unnamed type", "char_traits", "_Float16 _Float32 _Float64 _Float128 _BitInt", "std parm param this", "non virtual thunk to",
 )  # fmt: skip
 """What readable names have that mangled ones spell otherwise."""
 
@@ -448,7 +448,7 @@ class _Reader:
         self._expect("T")
         number = self._place(1 << 12, 10)
         if self._in_lambda:
-            return f"\0{number}\0" if self._parameters is Parameters.HERE else "auto"
+            return {Parameters.HERE: f"\0{number}\0", Parameters.THERE: "auto"}.get(self._parameters, f"T{number + 1}")
         if self._parameters is Parameters.SYMBOLIC:
             return f"T{number + 1}"
         known = self._arguments[number] if number < len(self._arguments) else None

@@ -32,12 +32,12 @@ _TOKEN = re.compile(
     |(?P<opened>[\[{](?=(?:lambda|unnamed\ type)\b))
     |_INTERNAL_\w+::|(?<=\w)\[[0-9a-f]{1,16}\](?=::)|:\ (?:bool|char|[iu](?:[0-9]+|size))(?=\ *[,>])
     |(?<=auto):[0-9]+|(?P<null>decltype\(nullptr\)|std::nullptr_t\b)|\.\.\.
-    |(?P<word>[^\W0-9][\w$.]*|\$[\w$.]*|~[^\W0-9][\w$]*)
+    |(?P<word>[^\W0-9][\w$]*(?:\.[\w$]+)*|\$[\w$.]*|~[^\W0-9][\w$]*)
     |(?P<number>[0-9][\w.]*)
     |(?P<mark>::|->|.)""",
     re.VERBOSE | re.DOTALL,
 )
-_CLONES = re.compile(r"(?: ?\[clone [^\]]{1,200}\]){1,9}$| \(\.[\w.]*\)$")
+_CLONES = re.compile(r"(?: ?\[clone [^\]]{1,200}\]){1,9}$| \(\.[\w.]*\)$| \[(?:subobject|deleting)\]$")
 _ABBREVIATED = re.compile(
     r"\bstd::basic_(string|[io]stream|iostream)< ?char, ?std::char_traits<char> ?(?:, ?std::allocator<char> ?)?>"
 )
@@ -279,7 +279,7 @@ class _Reader:
             assert token is not None  # noqa: S101 - the last alternative is any character
             at, kind = token.end(), token.lastgroup
             if kind == "tag":
-                self._tags.append(token[0])
+                self._tags += token["tag"].split(",")
             elif kind in ("count", "closure"):
                 number = token["count"]
                 self._tokens.append((token["closure"], str(int(number) + 2 if number else 1), token.start(), at))
