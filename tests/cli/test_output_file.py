@@ -243,6 +243,32 @@ def test_another_users_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) 
     assert "another user's pipe" in ended.stderr
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_file_that_is_put_in_the_place_of_a_pipe_meanwhile_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_link: bool
+) -> None:
+    """Whoever owns the pipe may exchange it for a link to a file that he may not write."""
+    pipe, mine = tmp_path / "out", tmp_path / "mine"
+    os.mkfifo(pipe)
+    mine.write_bytes(b"precious")
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    real = os.open
+
+    def exchanged(path: object, flags: int, *more: int, **others: int) -> int:
+        if pipe.is_fifo():
+            pipe.unlink()
+            (pipe.symlink_to if is_link else pipe.hardlink_to)(mine)
+        return real(path, flags, *more, **others)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(output_file.os, "open", exchanged)
+    try:
+        with pytest.raises(FailedPrecondition, match="put in its place"):
+            write_file(pipe, b"data", hint="")
+    finally:
+        os.close(reader)
+    assert mine.read_bytes() == b"precious"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
 @pytest.mark.parametrize("below", [".", "new/folder"])
 @pytest.mark.parametrize(
