@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.leftovers import remove_leftovers
 from symd.private_files import OPENING, make_folder, open_private
-from symd.symbolic_links import resolved
+from symd.symbolic_links import resolved, still_resolved
 from symd.system_reason import system_reason
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -96,11 +96,11 @@ def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
 
 def output_folder(folder: Path, *, hint: str) -> Path:
     """Where ``folder``, which a person named, leads; it is made where it is not there. Raises ``FailedPrecondition`` where another user's symbolic
-    link leads there (``resolved``), and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
+    link leads there (``resolved``) or any is put there while it is made, and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
     with writing(folder, hint):
         place = resolved(folder)
         make_inside(place)
-        return place
+        return still_resolved(place)
 
 
 def make_inside(folder: Path) -> None:
