@@ -96,11 +96,26 @@ def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
 
 def output_folder(folder: Path, *, hint: str) -> Path:
     """Where ``folder``, which a person named, leads; it is made where it is not there. Raises ``FailedPrecondition`` where another user's symbolic
-    link leads there (``resolved``) or any is put there while it is made, and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
+    link leads there (``resolved``), or where another user puts a link or a folder there while it is made, and ``StoreUnavailable`` with ``hint`` where it
+    cannot be made."""
     with writing(folder, hint):
         place = resolved(folder)
+        before = place.lstat() if os.path.lexists(place) else None
         make_inside(place)
+        _check_made(place, before, hint)
         return still_resolved(place)
+
+
+def _check_made(folder: Path, before: os.stat_result | None, hint: str) -> None:
+    """Raises ``FailedPrecondition`` where a folder that everybody may write in has neither a folder that was there ``before`` nor one that nobody else can replace by
+    a link."""
+    above, made = folder.parent.stat(), folder.lstat()
+    is_shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
+    is_same = before is not None and os.path.samestat(before, made)
+    if not stat.S_ISDIR(made.st_mode) or (
+        is_shared and not is_same and made.st_uid not in (os.geteuid(), above.st_uid)
+    ):
+        raise FailedPrecondition("another user put something there meanwhile", where=str(folder), hint=hint)
 
 
 def make_inside(folder: Path) -> None:

@@ -256,7 +256,25 @@ def test_a_link_that_is_put_in_the_place_of_a_folder_meanwhile_is_not_followed(
 
     (tmp_path / "mine").mkdir()
     monkeypatch.setattr(output_file, "make_inside", exchanged)
-    with pytest.raises(FailedPrecondition, match="put on the way meanwhile"):
+    with pytest.raises(FailedPrecondition, match="put something there meanwhile"):
+        output_folder(tmp_path / "out", hint="")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
+def test_a_folder_that_another_user_puts_in_the_place_of_a_new_one_is_not_written_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He may put a link in its place later."""
+    made = output_file.make_inside
+
+    def exchanged(folder: Path) -> None:
+        folder.mkdir()
+        os.chown(folder, NOBODY, NOBODY)
+        made(folder)
+
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(output_file, "make_inside", exchanged)
+    with pytest.raises(FailedPrecondition, match="put something there meanwhile"):
         output_folder(tmp_path / "out", hint="")
 
 
