@@ -91,21 +91,25 @@ class SecretDoor:
         if hmac.compare_digest(first.encode(), self._secret.encode()):
             moved = "" if connection.scope["path"].startswith(self.path) else self.path
             return Entered(visitor, f"/{rest}", moved)
-        if not rest and _user_of(connection) in (None, 0, os.geteuid()) and self._taken(first):
+        if not rest and self._taken(first, connection):
             return Entered(visitor, "/", self.path)
         raise Unauthenticated(
             "the address lacks the part that lets you in", hint="open the whole address that symd printed when it began"
         )
 
-    def _taken(self, invitation: str) -> bool:
+    def _taken(self, invitation: str, connection: HTTPConnection) -> bool:
         with self._lock:
             known = (
                 next((each for each in self._invitations if hmac.compare_digest(each, invitation)), None)
                 if invitation.isascii()
                 else None
             )
-            self._invitations.discard(known or "")
-        return known is not None
+        if known is None or _user_of(connection) not in (None, 0, os.geteuid()):
+            return False
+        with self._lock:
+            is_first = known in self._invitations
+            self._invitations.discard(known)
+        return is_first
 
 
 _TABLES: Final = (("tcp", "::ffff:0.0.0.0"), ("tcp6", ""))
