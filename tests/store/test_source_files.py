@@ -53,6 +53,17 @@ def test_links_do_not_lead_out(root: Path) -> None:
         assert read(root, *parts) is None
 
 
+def test_links_do_not_lead_to_hidden_files(root: Path) -> None:
+    """They are no sources, and others may have made the link: whoever wrote the project."""
+    (root / "deep" / ".env").write_bytes(b"secret")
+    (root / ".folder").mkdir()
+    (root / ".folder" / "k.cl").write_bytes(b"source")
+    (root / "file.h").symlink_to("deep/.env")
+    (root / "other.h").symlink_to(".folder/k.cl")
+    assert read(root, "file.h") is None
+    assert read(root, "other.h") == b"source"
+
+
 def test_a_link_that_is_put_there_while_it_reads_leads_nowhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is swapped between resolving the name and walking it."""
     opened = source_files.opened_below
