@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.input import read_input
-from symd.cli.listing_sources import allowed_folders
+from symd.cli.listing_sources import allowed_folders, with_python_names
 from symd.cli.module import open_module
 from symd.cli.options import complete_files, source_root_option
 from symd.cli.output import printable
@@ -83,7 +83,8 @@ def shown_module(
 ) -> Iterator[Shown]:
     """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
     allowed = allowed_folders(roots, rules)
-    with open_module(file, server, limits, debug) as module, closing(ColouredApart()) as colour:
+    with open_module(file, server, limits, debug) as opened, closing(ColouredApart()) as colour:
+        module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         if not module.symbolizer.module(module.digest).objects:
             raise NoDebugData("there is no GPU code to show", where=file)
         found = None

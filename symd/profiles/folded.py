@@ -14,6 +14,7 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.samples import shown_name
 from symd.profiles.spending import Spending
 
 NAME = "folded"
@@ -103,15 +104,15 @@ def _bare(name: str, resolver: Resolver) -> LookupTarget | Reason:
 
 
 def _frames(answer: ResolvedAddress) -> str:
-    """Root first. What is written ends in ")" or "]" after "(": it never looks like an address again."""
+    """Root first. What is written ends in ")", "]" or the number of a line: it never looks like an address again."""
     return ";".join(frame_text(frame) for frame in reversed(answer.frames))
 
 
 def frame_text(frame: Frame) -> str:
     """``function (file:line)``, marked where it was inlined, on one line and without the signs that part frames."""
-    name = frame.function or frame.linkage_name or "(unnamed)"
     position = f"{frame.file}:{frame.line}" if frame.file else "no line"
-    text = f"{name} ({position}){INLINED if frame.inlined else ''}"
+    name = shown_name(frame)
+    text = f"{name if name == position else f'{name} ({position})'}{INLINED if frame.inlined else ''}"
     return " ".join(text.replace(";", ",").split())
 
 

@@ -170,5 +170,6 @@ def shown_frames(address: SampledAddress) -> Sequence[Frame]:
 
 
 def shown_name(frame: Frame) -> str:
-    """What a reader sees of a frame's function."""
-    return frame.function or frame.linkage_name or "(unnamed)"
+    """What a reader sees of a frame's function: where nothing names it, its place."""
+    place = f"{frame.file}:{frame.line}" if frame.file and frame.line else "(unnamed)"
+    return frame.function or frame.linkage_name or place
