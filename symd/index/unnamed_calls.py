@@ -54,18 +54,29 @@ def without_wrong_names(scopes: ScopeTable, kernels: NamedRanges, texts: Callabl
 
 def _unnamed(scopes: ScopeTable, kernels: NamedRanges, texts: Callable[[], Sequence[str]]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = (scopes.inlined != 0) & (scopes.name != 0)
-    if not found.any():
+    calls = np.flatnonzero(found)
+    if not len(calls):
         return found
-    roots = roots_of(scopes.parent)
+    root = roots_of(scopes.parent)[calls]
+    same = np.ones(len(calls), np.bool_)
     for column in (scopes.name, scopes.linkage_name, scopes.function):
-        found &= column == column[roots]
-    at = np.flatnonzero(found)
-    if len(at):
-        root = roots[at]
-        text = texts()
-        called_in_python = [text[file].endswith(PYTHON_SUFFIX) for file in scopes.call_file[at].tolist()]
-        found[at] = _are_kernels(scopes, root, kernels) | np.isin(root, root[np.array(called_in_python)])
+        same &= column[calls] == column[root]
+    same[same] = _are_kernels(scopes, root[same], kernels)
+    text = texts()
+    files, file = np.unique(scopes.call_file[calls], return_inverse=True)
+    in_python = np.array([text[each].endswith(PYTHON_SUFFIX) for each in files.tolist()])[file.reshape(-1)]
+    if in_python.any():
+        called_there = np.flatnonzero(np.isin(root, root[in_python]))
+        pairs = zip(scopes.name[calls[called_there]].tolist(), scopes.name[root[called_there]].tolist(), strict=True)
+        same[called_there] |= np.array([_is_symbol_of(text[symbol], text[name]) for name, symbol in pairs])
+    found[calls] = same
     return found
+
+
+def _is_symbol_of(symbol: str, name: str) -> bool:
+    """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it: ``$kernel$module_$_name`` of ``module.name``."""
+    allowed = name.replace(".", "_$_").replace("@", "_$_")
+    return symbol in (name, allowed) or symbol.endswith(f"${allowed}")
 
 
 def _are_kernels(scopes: ScopeTable, functions: I64, kernels: NamedRanges) -> NDArray[np.bool_]:

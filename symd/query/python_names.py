@@ -46,12 +46,12 @@ class PythonNames:
 
     def named(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         """The answers with the names that can be told. INFERRED is one that is CONTRADICTORY for want of these alone. A file says nothing where a
-        frame of a function that it defines lies outside of that, or one without a name in no function: it is not the file that was compiled."""
+        frame of a function that it defines lies in another one, or one without a name in none: it is not the file that was compiled."""
         if isinstance(answers, Answers):
             return self.named_columns(answers)
         if not any(_is_nameless(frame) for answer in answers for frame in answer.frames):
             return answers
-        frames = {frame for answer in answers for frame in answer.frames}
+        frames = {frame for answer in answers for frame in answer.frames if _is_nameless(frame) or not frame.inlined}
         places = [
             _Place(frame.file, frame.line, frame.function) for frame in frames if frame.file and _is_python(frame.file)
         ]
@@ -66,7 +66,8 @@ class PythonNames:
         files = [file for file in np.unique(locations.file[nameless]).tolist() if _is_python(locations.strings[file])]
         if not files:
             return answers
-        rows = np.flatnonzero(np.isin(locations.file, files) & (locations.line > 0))
+        told = nameless | (locations.inlined == 0)  # the names of inlined calls as written are what is wrong
+        rows = np.flatnonzero(told & np.isin(locations.file, files) & (locations.line > 0))
         columns = (column[rows].tolist() for column in (locations.file, locations.line, locations.function))
         text = locations.strings
         places = [
@@ -135,16 +136,14 @@ def _any_around(locations: NDArray[np.bool_], parent: U32) -> NDArray[np.bool_]:
         found = further
 
 
-def _fits(known: Iterable[Definition], places: Iterable[_Place]) -> bool:
-    """Whether the places that have the name of a defined function lie in such a one."""
-    spans: dict[str | None, list[Definition]] = {}
-    for each in known:
-        spans.setdefault(each.name, []).append(each)
-    return all(
-        any(each.first <= place.line <= each.last for each in spans[place.function])
-        for place in places
-        if place.function in spans
-    )
+def _fits(known: Sequence[Definition], places: Iterable[_Place]) -> bool:
+    """Whether no place that has the name of a defined function lies in another one. Outside of all it may be: Triton writes the line behind the last."""
+    defined = {each.name for each in known}
+    for place in places:
+        around = {each.name for each in known if each.first <= place.line <= each.last}
+        if place.function in defined and around and place.function not in around:
+            return False
+    return True
 
 
 def _innermost(known: Iterable[Definition], line: int) -> Definition | None:
