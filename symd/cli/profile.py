@@ -206,6 +206,10 @@ def _report(report: Report, as_json: bool) -> None:
         f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
         f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
     )
+    if report.weight is not None:
+        weight = report.weight
+        share = 100 * weight.left / weight.total if weight.total else 0
+        say(f"{weight.left:,} of {weight.total:,} {weight.unit} ({share:.1f} %) have no symbols where they were taken")
     say_notes(report.notes)
 
 
@@ -219,5 +223,6 @@ def report_json(report: Report) -> dict[str, Any]:
         "resolved": report.resolved,
         "approximate": report.approximate,
         "unresolved": {reason.name: count for reason, count in report.unresolved.items()},
+        "weight": None if report.weight is None else report.weight._asdict(),
         "notes": list(report.notes),
     }

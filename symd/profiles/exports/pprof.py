@@ -51,7 +51,7 @@ class _Writer:
         for number, key in self._functions.added:
             content = number_field(schema.Function.id, number) + function_message(key, FUNCTION_FIELDS)
             pieces.append(length_field(schema.Profile.function, content))
-        default = self._strings.number(profile.value_types[profile.default].name)
+        default = self._strings.number(profile.value_types[profile.default].name if profile.value_types else "")
         pieces.append(length_field(schema.Profile.string_table, b""))
         pieces += [length_field(schema.Profile.string_table, text) for text in self._strings.added]
         if profile.start is not None:
