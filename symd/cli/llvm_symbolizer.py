@@ -24,12 +24,12 @@ from symd.cli.symbolizer_styles import (
     StyleOptions,
     Written,
     WrittenFrame,
+    function_frames,
     gnu_text,
     json_text,
     json_value,
     llvm_json,
     llvm_text,
-    symbol_frames,
     written_frames,
 )
 from symd.config import DEFAULT_LIMITS
@@ -297,7 +297,8 @@ class Answering:
         asked = Asked(question.module, address or 0, "" if address is not None else question.place)
         if answer is None:
             return asked, []
-        return asked, (written_frames if address is not None else symbol_frames)(answer, self._line.options)
+        has_all = address is not None and self._line.options.inlines
+        return asked, (written_frames if has_all else function_frames)(answer, self._line.options)
 
     def _query(self, question: Question) -> Query | None:
         address = _number(question.place)
