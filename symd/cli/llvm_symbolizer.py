@@ -297,8 +297,13 @@ class Answering:
         asked = Asked(question.module, address or 0, "" if address is not None else question.place)
         if answer is None:
             return asked, []
-        has_all = address is not None and self._line.options.inlines
-        return asked, (written_frames if has_all else function_frames)(answer, self._line.options)
+        own_name = address is None or self._takes_symbols()
+        return asked, (function_frames if own_name else written_frames)(answer, self._line.options)
+
+    def _takes_symbols(self) -> bool:
+        """Whether the name is that of the symbol table, which knows no inlined calls."""
+        options = self._line.options
+        return not options.inlines and options.functions is FunctionNames.LINKAGE and self._line.style != "GNU"
 
     def _query(self, question: Question) -> Query | None:
         address = _number(question.place)
