@@ -80,7 +80,8 @@ def _trace(data: bytes, spending: Spending) -> SampledProfile:
         names = [*names[names[:1] == [ROOT] :], *([] if names[-1:] == [name] else [name])]
         spending.read(len(names))
         base = within(event["base"], TIMES) or 0
-        task = Task(*(within(event.get(key), PROCESSES) or 0 for key in ("pid", "tid")))
+        process, thread = (within(event.get(key), PROCESSES) or 0 for key in ("pid", "tid"))
+        task = Task(process, thread)
         number = tasks.setdefault(task, len(tasks))
         places = tuple(addresses.number(SampledAddress(each, (frame_of_name(each),))) for each in reversed(names))
         begin = base + round(start * MICROSECOND)
