@@ -13,11 +13,11 @@ NAME = "folded"
 
 
 def export(profile: SampledProfile, spending: Spending) -> Exported:
-    """The first value type alone: a line has room for one value. Stacks whose values are 0 are left out."""
+    """The value type alone that is shown first: a line has room for one value. Stacks whose values are 0 are left out."""
     texts = [_address_text(profile, number) for number in range(len(profile.addresses))]
     sums: dict[tuple[int, ...], Value] = {}
     for sample in profile.samples:
-        sums[sample.stack] = sums.get(sample.stack, 0) + sample.values[0]
+        sums[sample.stack] = sums.get(sample.stack, 0) + sample.values[profile.default]
     lines = []
     for stack, value in sums.items():
         if value:
@@ -42,8 +42,12 @@ def _number(value: Value) -> str:
 
 
 def _left_out(profile: SampledProfile) -> list[str]:
-    left = [one.name for one in profile.value_types[1:]]
-    notes = [f"folded stacks have one value: {profile.value_types[0].name}, not {', '.join(left)}"] if left else []
+    left = [one.name for at, one in enumerate(profile.value_types) if at != profile.default]
+    notes = (
+        [f"folded stacks have one value: {profile.value_types[profile.default].name}, not {', '.join(left)}"]
+        if left
+        else []
+    )
     if any(sample.time is not None for sample in profile.samples):
         notes.append("folded stacks have no times")
     return notes
