@@ -9,9 +9,10 @@ import re
 import numpy as np
 import pytest
 
+from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.query.lines import lines
-from symd.query.symbolize import symbolize_column
+from symd.query.symbolize import symbolize_column, symbolize_one
 from tests import tools
 from tests.agreement import ours
 from tests.containers.amd import objects
@@ -78,3 +79,42 @@ def agrees(answer: Answer, other: list[tuple], *, padding: bool = False) -> bool
     if answer.reason is Reason.APPROXIMATE:
         return mine[0][0] == other[0][0] and mine[1:] == other[1:]
     return mine == other
+
+
+EMPTY = """#define __global__ __attribute__((global))
+template <int ARCH> __attribute__((device)) int scaled(int x) {
+  if constexpr (ARCH == 1) return x * 3 + 1;
+  __builtin_unreachable();
+}
+template <int ARCH> __global__ void chosen(int* p) {
+  if constexpr (ARCH == 1)
+    p[__builtin_amdgcn_workitem_id_x()] = scaled<ARCH>(p[0]);
+  else
+    __builtin_unreachable();
+}
+template __global__ void chosen<0>(int*);
+template __global__ void chosen<1>(int*);
+template __global__ void chosen<2>(int*);
+template __global__ void chosen<3>(int*);
+"""
+
+
+@pytest.mark.parametrize("target", ["gfx900", "gfx90a", "gfx942", "gfx1100"])
+def test_kernels_that_were_compiled_to_nothing_are_there_and_have_no_code(target, tmp_path):
+    """readelf says how large each is; a place in one of size 0 is in no text, whatever its name is written as."""
+    built = objects.compiled(tmp_path, "empty.hip", EMPTY, "-O2", target=target)
+    index = ours.index(built.read_bytes())
+    symbols = re.findall(
+        r" (\d+) FUNC .* (_Z6chosen\S+)$", tools.output("readelf", "-sW", "--dyn-syms", built), re.MULTILINE
+    )
+    theirs = {name: int(size) for size, name in symbols}
+    assert sorted(theirs.values())[:3] == [0, 0, 0]
+    assert {name: entry.size for name, (entry,) in index.kernels.items()} == theirs
+    for name, size in theirs.items():
+        readable = f"chosen<{name.split('ILi')[1][0]}>"
+        for asked in (name, readable):
+            answers = [symbolize_one(index, ByKernel(asked, KernelOffset(offset))) for offset in (0, 8)]
+            if size:
+                assert {answer.frames[0].function for answer in answers} == {readable}
+            else:
+                assert [answer.reason for answer in answers] == [Reason.OUTSIDE_TEXT] * 2
