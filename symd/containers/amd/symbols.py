@@ -243,13 +243,14 @@ def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U6
 
 def _place_starts(section: I64, offset: U64) -> Flags:
     """Which of the symbols, sorted by place, are the first at theirs."""
-    first: Flags = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))
-    return first[: len(section)]
+    first: Flags = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))[: len(section)]
+    return first
 
 
 def _may_be_empty(rows: _SymbolColumns) -> Flags:
     """Functions without a size."""
-    return (rows.kind != STT_NOTYPE) & (rows.kind != STT_OBJECT) & (rows.size == 0)
+    found: Flags = (rows.kind != STT_NOTYPE) & (rows.kind != STT_OBJECT) & (rows.size == 0)
+    return found
 
 
 _PADDING = np.array([0, 0xBF800000, 0xBF9F0000], np.uint32)
