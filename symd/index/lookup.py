@@ -149,7 +149,7 @@ class Index:
 
     @cached_property
     def _as_written(self) -> Index:
-        if not len(self.columns.written_range):
+        if not len(self.columns.written_range) and not self.derived.has_bodies:
             return self
         return Index(self.buffer, as_written=True, one_table=self._one_table, unpacked=self._unpacked)
 

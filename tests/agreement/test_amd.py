@@ -9,9 +9,13 @@ import re
 import numpy as np
 import pytest
 
-from symd.model.addresses import ByKernel, KernelOffset
+from symd.debuginfo.variables.visible import visible_at
+from symd.index import plain_index
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
+from symd.model.names import Match, NameKind, NameQuery
 from symd.query.lines import lines
+from symd.query.names import find_names
 from symd.query.symbolize import symbolize_column, symbolize_one
 from tests import tools
 from tests.agreement import ours
@@ -61,7 +65,8 @@ def test_frames_are_those_of_symbolizer_at_every_instruction_slot(name):
     code = objects.code(name)
     text = code.section(".text")
     addresses = list(range(text.address, text.address + text.size, STEP))
-    answers = symbolize_column(ours.index(objects.sample(name)), np.array(addresses, np.uint64))
+    as_written = ours.index(objects.sample(name)).read(as_written=True)
+    answers = symbolize_column(as_written, np.array(addresses, np.uint64))
     compared = 0
     for address, answer, other in zip(addresses, answers, llvm_frames(name, addresses), strict=True):
         padding = not any(each.offset <= address - text.address < each.offset + each.size for each in code.functions)
@@ -118,3 +123,58 @@ def test_kernels_that_were_compiled_to_nothing_are_there_and_have_no_code(target
                 assert {answer.frames[0].function for answer in answers} == {readable}
             else:
                 assert [answer.reason for answer in answers] == [Reason.OUTSIDE_TEXT] * 2
+
+
+BODIES = """float lifted(float x, float k) { return x * k + 1.25f; }
+kernel void scale(global float *out, float k, int n) {
+  int i = __builtin_amdgcn_workitem_id_x();
+  if (i < n)
+    out[i] = lifted(out[i], k);
+}
+kernel void twice(global float *out, float k) {
+  scale(out, k, 7);
+}
+"""
+
+
+def test_an_opencl_kernel_and_the_body_that_clang_inlines_into_it_are_one_frame(tmp_path):
+    """clang 19 compiles a kernel as one function, clang 22 as two: its frames are llvm-symbolizer's without the kernel's at its opening
+    brace, and as written all of them. A kernel that calls another has that one's frame."""
+    built = objects.compiled(tmp_path, "bodies.cl", BODIES, "-O2")
+    data = built.read_bytes()
+    index, code = ours.index(data), objects.decode(data)
+    text = code.section(".text")
+    checked = set()
+    for kernel in code.kernels:
+        first = text.address + kernel.offset
+        for address in range(first, first + kernel.size, STEP):
+            spoken = tools.output("llvm-symbolizer-22", f"--obj={built}", "--output-style=JSON", hex(address))
+            theirs = [(one["FunctionName"], one["Line"]) for one in json.loads(spoken)[0]["Symbol"]]
+            told = [
+                (one.linkage_name or one.function, one.line)
+                for one in index.answer(ByAddress(ObjectAddress(address))).frames
+            ]
+            column = symbolize_column(index, np.array([address], np.uint64))[0]
+            assert told == [(one.linkage_name or one.function, one.line) for one in column.frames]
+            plain = plain_index.answer_at(memoryview(index.buffer), index.columns.module_sha256.tobytes(), address)
+            assert told == [(one[1] or one[0], one[3]) for one in plain[1]]
+            written = index.read(as_written=True).answer(ByAddress(ObjectAddress(address))).frames
+            if 0 in {line for _, line in theirs}:
+                continue
+            assert [(one.linkage_name or one.function, one.line) for one in written] == theirs
+            body = len(theirs) > 1 and theirs[-2][0] == f"__clang_ocl_kern_imp_{theirs[-1][0]}"
+            assert told == ([*theirs[:-2], (theirs[-1][0], theirs[-2][1])] if body else theirs)
+            checked.add((len(told), body))
+    assert {(1, True), (2, True), (3, True)} <= checked
+    (lifted,) = find_names(index, NameQuery("lifted", Match.EXACT))
+    assert lifted.copies > 0
+    kernels = find_names(index, NameQuery("twice", Match.EXACT, frozenset({NameKind.KERNEL})))
+    assert [one.name for one in kernels] == ["twice"]
+    copies = {
+        one.linkage_name: one.copies
+        for one in find_names(index, NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION})))
+    }
+    assert copies.get("__clang_ocl_kern_imp_twice", 0) == 0
+    found = visible_at(code, text.index, code.kernels[0].offset + 16)
+    assert len({(one.name, one.function) for one in found.variables}) == len(found.variables)
+    assert not any(one.inlined and one.function == "scale" for one in found.variables)

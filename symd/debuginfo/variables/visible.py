@@ -4,6 +4,7 @@ globals."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -23,6 +24,7 @@ from symd.dwarf import DebugSections, read_units
 from symd.dwarf.constants import At, Tag
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, DebugScheme
+from symd.model.plain_answers import KERNEL_BODY
 from symd.model.variables import Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
@@ -101,18 +103,30 @@ class _Question:
         self._met: dict[int, set[_Declared]] = {}
 
     def answer(self) -> Visible:
-        scopes = self.finder.around(self.address)
+        scopes = self._told(self.finder.around(self.address))
         unit = self.dies.top(scopes[0].die.unit) if scopes else self.finder.unit_at(self.address)
         simd_width = _simd_width([*(scope.die for scope in reversed(scopes)), *([unit] if unit else [])])
         self.locator.enter(scopes[-1].die if scopes else None, simd_width)
         for scope in scopes:
             self._take_all(self._of_scope(scope))
+        self.variables = [*_parameters_once(self.variables)]
         if unit is not None:
             self._take_all(self._globals(unit, 0))
         types = self.types.all()
         if self.types.full:
             self.notes.append("there are more types than are shown")
         return Visible(tuple(self.variables), types, simd_width, tuple(self.notes))
+
+    def _told(self, scopes: list[Scope]) -> list[Scope]:
+        """The scopes, where what stands in a kernel's own body (``plain_answers.KERNEL_BODY``) is the kernel's."""
+        if len(scopes) < 2 or scopes[-2].die.tag != Tag.DW_TAG_inlined_subroutine:
+            return scopes
+        body, kernel = scopes[-2].die, scopes[-1].die
+        found = self.dies.find(body, At.DW_AT_linkage_name)
+        linkage_name = self.dies.text(*found) if found else ""
+        if linkage_name != KERNEL_BODY + self.dies.name(kernel):
+            return scopes
+        return [replace(scope, function=kernel) if scope.function is body else scope for scope in scopes]
 
     def _take_all(self, variables: Iterator[Variable]) -> None:
         """Take what comes until something cannot be read, or there are too many."""
@@ -201,6 +215,17 @@ class _Question:
 
 
 _MASK = (1 << 64) - 1
+
+
+def _parameters_once(variables: Iterable[Variable]) -> Iterable[Variable]:
+    """Of the parameters that a kernel and its body have, those that have a place, where they were in order."""
+    found: dict[object, Variable] = {}
+    for number, each in enumerate(variables):
+        own = each.kind == "parameter" and each.name and not each.inlined
+        key = (each.function, each.name) if own else number
+        if key not in found or (found[key].optimized_out and not each.optimized_out):
+            found[key] = each
+    return found.values()
 
 
 def _kind(die: Die) -> Kind:
