@@ -167,14 +167,50 @@ def test_an_opencl_kernel_and_the_body_that_clang_inlines_into_it_are_one_frame(
             checked.add((len(told), body))
     assert {(1, True), (2, True), (3, True)} <= checked
     (lifted,) = find_names(index, NameQuery("lifted", Match.EXACT))
-    assert lifted.copies > 0
+    assert lifted.inlined_copies > 0
     kernels = find_names(index, NameQuery("twice", Match.EXACT, frozenset({NameKind.KERNEL})))
     assert [one.name for one in kernels] == ["twice"]
     copies = {
-        one.linkage_name: one.copies
+        one.linkage_name: one.inlined_copies
         for one in find_names(index, NameQuery("*", Match.GLOB, frozenset({NameKind.FUNCTION})))
     }
     assert copies.get("__clang_ocl_kern_imp_twice", 0) == 0
     found = visible_at(code, text.index, code.kernels[0].offset + 16)
     assert len({(one.name, one.function) for one in found.variables}) == len(found.variables)
     assert not any(one.inlined and one.function == "scale" for one in found.variables)
+
+
+SUMS = """static inline float square(float x) { return x * x; }
+__attribute__((noinline)) float sum(const float *p, int n) {
+  float found = 0;
+  for (int i = 0; i < n; ++i)
+    found += square(p[i]);
+  return found;
+}
+__attribute__((noinline)) float both(const float *p, const float *q, int n) {
+  return square(p[n]) * square(q[n]);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-gdwarf-5",), ("-gdwarf-4", "-ffunction-sections"), ("-gdwarf64", "-gdwarf-5")])
+@pytest.mark.parametrize("system", ["amd-amdpal", "mesa-mesa3d", "amd-amdhsa", "-"])
+def test_relocatable_objects_of_every_system_have_the_rows_of_dwarfdump(system, options, tmp_path):
+    """Those of other systems than amdhsa have relocations whose addends stand in place."""
+    (tmp_path / "sums.c").write_text(SUMS)
+    target = ("-target", f"amdgcn-{system}", "-mcpu=gfx1030", "-nogpulib")
+    objects.ran([tools.require("clang-22"), *target, "-g", "-O2", *options, "-c", "sums.c", "-o", "sums.o"], tmp_path)
+    built = tmp_path / "sums.o"
+    text = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-line", built)
+    theirs = [(int(a, 16), int(line), int(column), set(flags.split())) for a, line, column, flags in _ROW.findall(text)]
+    index = ours.index(built.read_bytes())
+    mine = [
+        (row.address, row.line, row.column, set(row.flags))
+        for table in lines(index)
+        for row in (ours._row(table, number) for number in range(len(table)))
+    ]
+    assert len(theirs) > 10
+    assert mine == theirs
+    for name in ("sum", "both"):
+        answer = symbolize_one(index, ByKernel(name, KernelOffset(0)))
+        assert (answer.reason, answer.frames[-1].function) == (Reason.EXACT, name)
