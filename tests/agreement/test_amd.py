@@ -190,6 +190,9 @@ __attribute__((noinline)) float sum(const float *p, int n) {
 __attribute__((noinline)) float both(const float *p, const float *q, int n) {
   return square(p[n]) * square(q[n]);
 }
+__attribute__((amdgpu_kernel)) void stored(__attribute__((address_space(1))) float *p, int n) {
+  p[n] = square(p[n]);
+}
 """
 
 
@@ -214,3 +217,46 @@ def test_relocatable_objects_of_every_system_have_the_rows_of_dwarfdump(system, 
     for name in ("sum", "both"):
         answer = symbolize_one(index, ByKernel(name, KernelOffset(0)))
         assert (answer.reason, answer.frames[-1].function) == (Reason.EXACT, name)
+
+
+VALUES = """void kernel values(global long *out, global int4 *wide, int n) {
+  uint t = __builtin_amdgcn_workitem_id_x();
+  long same = 0x34f0946507e67329L;
+  int twice = n * 2 + t;
+  int4 four = wide[t];
+  for (int i = 0; i < n; i++)
+    out[t + i] = same + twice * i + four.y;
+  wide[t + 1] = four;
+}
+void kernel spilled(global int *out, int n) {
+  volatile int kept[40];
+  for (int i = 0; i < 40; i++)
+    kept[i] = out[i];
+  out[n] = kept[n];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("compiler", "options"), [("clang-14", ("-O1",)), ("clang-14", ("-O2", "-gdwarf-4")), ("clang-22", ("-O2",))]
+)
+def test_what_a_kernel_without_private_memory_has_is_told_as_a_value(compiler, options, tmp_path):
+    """The compiler leaves its mark of private memory behind values; what a kernel has says whether there is any. The constant is the source's."""
+    built = objects.compiled(tmp_path, "values.cl", VALUES, *options, compiler=compiler)
+    code = objects.decode(built.read_bytes())
+    scratch = {kernel.name: kernel.facts["scratch"] for kernel in code.kernels}
+    assert scratch["values"] == 0 < scratch["spilled"]
+    said: dict[str, set[str]] = {"values": set(), "spilled": set()}
+    for kernel in code.kernels:
+        for offset in range(kernel.offset, kernel.offset + kernel.size, STEP):
+            found = visible_at(code, kernel.section_index, offset).variables
+            said[kernel.name].update(f"{one.name}: {one.location}" for one in found if one.location)
+            assert all(
+                piece.address_space_name != "private" or scratch[kernel.name]
+                for one in found
+                for each in one.locations
+                for piece in each.pieces
+            )
+    assert not any("private" in each for each in said["values"])
+    assert any("private" in each for each in said["spilled"])
+    assert f"same: constant {0x34F0946507E67329}" in said["values"]
