@@ -24,7 +24,8 @@ from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model.columns import U8, U32, U64
-from symd.model.debug_info import NO_PARENT
+from symd.model.debug_info import BODY, NO_PARENT
+from symd.model.plain_answers import KERNEL_BODY
 from symd.model.plurals import counted
 
 _DIES_A_STEP = 256
@@ -102,12 +103,30 @@ def scopes_of(
             warnings.add(f"left out: {counted(int(count), 'reference')} out of {place}")
     unit = np.array([unit.number for unit in units.units], np.uint32)[functions.unit]
     which = defined.which
+    scopes = _columns(sections, functions, found, ranges, name, linkage_name, call_file, unit, defined.number)
     return replace(
-        _columns(sections, functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
+        scopes,
+        inlined=_with_bodies(scopes, names.all()),
         functions=FunctionColumns(name[which], linkage_name[which], defined.file, defined.line, unit[which]),
         names=names.all(),
         warnings=warnings.all(),
     )
+
+
+def _with_bodies(scopes: ScopeColumns, names: Sequence[str]) -> U8:
+    """``inlined``, where kernels' own bodies are told from other calls."""
+    calls = np.flatnonzero(scopes.inlined)
+    calls = calls[scopes.parent[calls] != NO_PARENT]
+    calls = calls[scopes.inlined[scopes.parent[calls]] == 0]
+    linkage, which = np.unique(scopes.linkage_name[calls], return_inverse=True)
+    bodies = np.array([names[number].startswith(KERNEL_BODY) for number in linkage.tolist()], np.bool_)[which]
+    inlined = scopes.inlined.copy() if bodies.any() else scopes.inlined
+    for scope in calls[bodies].tolist():
+        around = scopes.parent[scope]
+        kernel = names[scopes.linkage_name[scope]].removeprefix(KERNEL_BODY)
+        if kernel in (names[scopes.name[around]], names[scopes.linkage_name[around]]):
+            inlined[scope] = BODY
+    return inlined
 
 
 def _columns(

@@ -9,6 +9,7 @@ import numpy as np
 
 from symd.index import Index
 from symd.index.format import Column
+from symd.index.lookup import Start
 from symd.query.effort import Effort
 from symd.query.function_spellings import LONGEST, last_word, plain, spellings, stands_in_no_name, words_in
 
@@ -16,9 +17,6 @@ CHARACTERS_A_NAME = 2_000
 """About so many characters are searched for a word in the time that it takes to take one name apart."""
 _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
-
-Start = tuple[int, int]
-"""The number of a text section and the offset in it."""
 
 
 def starts(index: Index, name: str, path: str | None, effort: Effort | None = None) -> list[Start]:
@@ -147,4 +145,4 @@ def _placed(index: Index, rows: Iterable[int], path: str | None) -> Iterator[Sta
     for row in rows:
         section = int(functions.section[row]) - 1
         if section >= 0 and index.is_chosen(section, path):
-            yield section, int(functions.offset[row])
+            yield index.start(section, int(functions.offset[row]), int(functions.size[row]))
