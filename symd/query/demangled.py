@@ -93,7 +93,7 @@ WORDS = (
     *_BUILTIN.values(), *_STANDARD.values(), *_SPELLED_OUT.values(), *_OF_TYPE.values(), *_OF_VALUE.values(),
     *_CASTS.values(), *_SPECIAL.values(), *_SPECIAL_NAMES.values(), *_QUALIFIERS.values(), *_REFERENCES.values(),
     *_OPERATORS.values(), "operator", "anonymous namespace", "true false nullptr nullptr_t", "__vector", "auto lambda",
-    "unnamed type", "char_traits", "_Float16 _Float32 _Float64 _Float128 _BitInt", "std parm this", "non virtual thunk to",
+    "unnamed type", "char_traits", "_Float16 _Float32 _Float64 _Float128 _BitInt", "std parm param this", "non virtual thunk to",
 )  # fmt: skip
 """What readable names have that mangled ones spell otherwise."""
 
@@ -405,6 +405,7 @@ class _Reader:
 
     def _lambda(self) -> _Name:
         outer, self._in_lambda = self._in_lambda, True
+        self._declarations()
         parameters = _LATER.sub(r"auto\2", _parameters(self._until_end(self._type)))
         self._in_lambda = outer
         return _Name(f"{{lambda({parameters})#{self._count()}}}", "{")
@@ -447,7 +448,7 @@ class _Reader:
         self._expect("T")
         number = self._place(1 << 12, 10)
         if self._in_lambda:
-            return f"\0{number}\0" if self._parameters is Parameters.HERE else "auto"
+            return {Parameters.HERE: f"\0{number}\0", Parameters.THERE: "auto"}.get(self._parameters, f"T{number + 1}")
         if self._parameters is Parameters.SYMBOLIC:
             return f"T{number + 1}"
         known = self._arguments[number] if number < len(self._arguments) else None
@@ -466,11 +467,28 @@ class _Reader:
         if of_function:
             self._arguments = inner
         while not self._take("E"):
+            if self._take("Q"):  # what is required of the arguments
+                self._expression()
+                continue
+            self._declarations()
             is_pack = self._looking("J")
             inner.append(self._deeper(self._argument))
             written.append(_text(inner[-1]) if is_pack else inner[-1])
         self._last = last
         return written
+
+    def _declarations(self) -> None:
+        """What a parameter is, in front of its argument and of a lambda's parameters; it is not written."""
+        while (key := self._taken(("Ty", "Tp", "Tn", "Tk", "Tt"), 2)) is not None:
+            if key == "Tn":
+                self._type()
+            elif key == "Tk":
+                self._name()
+            elif key == "Tt":
+                self._deeper(self._declarations)
+                if self._take("Q"):
+                    self._expression()
+                self._expect("E")
 
     def _argument(self) -> _Part:
         if self._take("J"):

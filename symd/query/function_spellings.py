@@ -32,12 +32,12 @@ _TOKEN = re.compile(
     |(?P<opened>[\[{](?=(?:lambda|unnamed\ type)\b))
     |_INTERNAL_\w+::|(?<=\w)\[[0-9a-f]{1,16}\](?=::)|:\ (?:bool|char|[iu](?:[0-9]+|size))(?=\ *[,>])
     |(?<=auto):[0-9]+|(?P<null>decltype\(nullptr\)|std::nullptr_t\b)|\.\.\.
-    |(?P<word>[^\W0-9][\w$.]*|\$[\w$.]*|~[^\W0-9][\w$]*)
+    |(?P<word>[^\W0-9][\w$]*(?:\.[\w$]+)*|\$[\w$.]*|~[^\W0-9][\w$]*)
     |(?P<number>[0-9][\w.]*)
     |(?P<mark>::|->|.)""",
     re.VERBOSE | re.DOTALL,
 )
-_CLONES = re.compile(r"(?: ?\[clone [^\]]{1,200}\]){1,9}$| \(\.[\w.]*\)$")
+_CLONES = re.compile(r"(?: ?\[clone [^\]]{1,200}\]){1,9}$| \(\.[\w.]*\)$| \[(?:subobject|deleting)\]$")
 _ABBREVIATED = re.compile(
     r"\bstd::basic_(string|[io]stream|iostream)< ?char, ?std::char_traits<char> ?(?:, ?std::allocator<char> ?)?>"
 )
@@ -48,6 +48,7 @@ _LEFT_OUT = frozenset({"typename", "template", "struct", "class", "enum", "union
 _CV = frozenset({"const", "volatile", "restrict", "__restrict__", "noexcept"})
 _CLOSING = {"(": ")", "<": ">", "[": "]", "{": "}"}
 _TEMPLATE_PARAMETER = re.compile(r"T[0-9]+", re.ASCII)
+_LAMBDAS_PARAMETER = re.compile(r"\$(?:TT|[TN])[0-9]*", re.ASCII)
 _FORTRAN_OF_GNU = re.compile(r"__([a-z]\w*)_MOD_(\w+)", re.ASCII)
 _FORTRAN_OF_LLVM = re.compile(r"_Q(?:[MSFP][a-z0-9_]+)+", re.ASCII)
 _RUST_HASH = re.compile(r"::h[0-9a-f]{16}$", re.ASCII)
@@ -134,7 +135,7 @@ def ways_to_read(name: str, *, symbolic: bool) -> Iterator[Spelled]:
     """What a compiler's name of a function says, each way it can be read; ``symbolic`` also with parameters of templates as such."""
     bare = own_name(name)
     if bare.startswith("_Z"):
-        several = "Z" in bare[2:]
+        several = "Z" in bare[2:] or "Ul" in bare
         ways = [Parameters.HERE, *[Parameters.THERE] * several, *[Parameters.SYMBOLIC] * symbolic]
         texts = {text: None for way in ways if (text := demangled(bare, way))}
         for text in texts:
@@ -278,7 +279,7 @@ class _Reader:
             assert token is not None  # noqa: S101 - the last alternative is any character
             at, kind = token.end(), token.lastgroup
             if kind == "tag":
-                self._tags.append(token[0])
+                self._tags += token["tag"].split(",")
             elif kind in ("count", "closure"):
                 number = token["count"]
                 self._tokens.append((token["closure"], str(int(number) + 2 if number else 1), token.start(), at))
@@ -354,7 +355,9 @@ class _Reader:
         if kind == "operator":
             text = re.sub(r" +(?!new|delete|co_)|(?<=new) |(?<=delete) ", "", text)
         elif kind != "word":
-            text = f"{{{kind}}}"
+            text = "0" if kind == "null" else f"{{{kind}}}"
+        elif _LAMBDAS_PARAMETER.fullmatch(text):
+            text = "auto"
         elif text == "operator":
             return self._conversion(start)
         elif text == "vector" and self._at < len(self._tokens) and self._tokens[self._at][1] == "[":
@@ -432,9 +435,10 @@ class _Reader:
             if kind == "unnamed":
                 self._next()
         parameters = ""
-        if kind == "lambda" and self._at < len(self._tokens) and self._tokens[self._at][1] == "(":
-            self._at += 1
-            parameters = self._list(")")
+        for opening, closing in (("<", ">"), ("(", ")")) if kind == "lambda" else ():
+            if self._at < len(self._tokens) and self._tokens[self._at][1] == opening:
+                self._at += 1
+                parameters = self._list(closing)
         if text in "[{":
             while not (count := self._next()).isdecimal():
                 pass
