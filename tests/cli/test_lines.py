@@ -227,7 +227,8 @@ def test_the_version_of_dwarf_and_the_end_of_the_prologue_are_shown(run: Run):
     ends = re.findall(r"^0x([0-9a-f]{16}) .*prologue_end", told, re.MULTILINE)
     version = re.search(r"version = 0x000(\d)", tools.output(tools.require("llvm-dwarfdump-22"), "--debug-info", file))
     lines = run("lines", file).out.splitlines()
-    assert version and f"dwarf-{version[1]}" in lines[0].split()
+    assert version
+    assert f"dwarf-{version[1]}" in lines[0].split()
     assert ends
     assert [int(line.split()[0], 16) for line in lines if "prologue_end" in line] == [int(end, 16) for end in ends]
     marked = [row for row in run("lines", "--json", file).json if row.get("prologue_end")]
