@@ -174,6 +174,8 @@ class Form(IntEnum):
     DW_FORM_GNU_str_index = 0x1F02
     DW_FORM_GNU_ref_alt = 0x1F20
     DW_FORM_GNU_strp_alt = 0x1F21
+    DW_FORM_LLVM_addrx_offset = 0x2001
+    """An index as DW_FORM_addrx, and a 32-bit offset from that address."""
 
 
 class Ut(IntEnum):

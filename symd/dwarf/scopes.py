@@ -17,6 +17,7 @@ from symd.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, look_
 from symd.dwarf.constants import Tag
 from symd.dwarf.declarations import Declarations, declared_functions
 from symd.dwarf.die_split import NULL, DieColumns
+from symd.dwarf.forms import UNKNOWN_FORM
 from symd.dwarf.range_lists import RangeRows, in_order, read_lists
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.strings import Names, StringReader
@@ -30,6 +31,8 @@ from symd.model.plurals import counted
 
 _DIES_A_STEP = 256
 """DIEs that are looked at again for each level of calls in each other."""
+_WITH_ALL_PATHS = 5
+"""The version of DWARF whose line tables name their own folder."""
 _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 
@@ -68,12 +71,19 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
     warnings = Warnings(units.warnings)
     u8 = np.frombuffer(sections.info.data, np.uint8)
     trees = _split(sections, u8, units, warnings)
-    if warnings and not trees:
+    if warnings and not trees and not (len(lines) and _rows_alone_are_sound(sections, warnings)):
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
     functions = functions_of(*_end_to_end(trees), units.abbreviation_tables.all)
     del trees  # large
     reader = AttributeReader(sections, u8, units.units)
     return scopes_of(sections, lines, units, reader, strings, Names(lines.names), functions, warnings)
+
+
+def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
+    """Whether units are lost for a form alone that is not known, and line tables need none: those of DWARF 5 have all paths."""
+    wide = sections.lines.data[:4] == b"\xff" * 4
+    version = int.from_bytes(sections.lines.data[12:14] if wide else sections.lines.data[4:6], "little")
+    return version >= _WITH_ALL_PATHS and all(UNKNOWN_FORM in each for each in warnings.all())
 
 
 def scopes_of(

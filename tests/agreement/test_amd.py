@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ OBJECTS = [name for name in objects.OBJECTS if name not in NO_DEBUG]
 _ROW = re.compile(r"^0x([0-9a-f]{16}) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+((?: +\w+)*) *$", re.MULTILINE)
 
 
-def llvm_frames(name: str, addresses: list[int]) -> list[list[tuple]]:
+def llvm_frames(name: str | Path, addresses: list[int]) -> list[list[tuple]]:
     text = tools.output(
         tools.require("llvm-symbolizer-22"),
         f"--obj={objects.path(name)}",
@@ -260,3 +261,30 @@ def test_what_a_kernel_without_private_memory_has_is_told_as_a_value(compiler, o
     assert not any("private" in each for each in said["values"])
     assert any("private" in each for each in said["spilled"])
     assert f"same: constant {0x34F0946507E67329}" in said["values"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_addresses_as_index_and_offset_are_read_and_a_form_that_is_not_known_leaves_the_rows(known, tmp_path):
+    """clang's -minimize-addr-in-v5=Form; llvm-symbolizer reads it. With another number, which nobody knows, the units are lost, and the rows stay."""
+    options = ("-O2", "-gdwarf-5", "-mllvm", "-minimize-addr-in-v5=Form")
+    built = objects.compiled(tmp_path, "values.cl", VALUES, *options, compiler="clang-14")
+    data = built.read_bytes()
+    code = objects.decode(data)
+    abbreviations = code.section(".debug_abbrev").data
+    form = b"\x11\x81\x40"  # DW_AT_low_pc, DW_FORM_LLVM_addrx_offset
+    assert form in abbreviations
+    if not known:
+        data = data.replace(abbreviations, abbreviations.replace(form, b"\x11\x82\x40"))
+    text = code.section(".text")
+    addresses = [
+        text.address + at for kernel in code.kernels for at in range(kernel.offset, kernel.offset + kernel.size, STEP)
+    ]
+    answers = symbolize_column(ours.index(data).read(as_written=True), np.array(addresses, np.uint64))
+    compared = 0
+    for answer, other in zip(answers, llvm_frames(built, addresses), strict=True):
+        if known:
+            assert agrees(answer, other)
+        elif answer.reason is Reason.EXACT:
+            assert (answer.frames[0].file, answer.frames[0].line) == other[0][1:3]
+        compared += answer.reason is Reason.EXACT
+    assert compared > 20
