@@ -16,16 +16,21 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 WORK = Path("/src/triton-samples")
-TARGETS = {"sm_80": "'cuda', 80, 32", "sm_90": "'cuda', 90, 32", "gfx942": "'hip', 'gfx942', 64", "gfx1201": "'hip', 'gfx1201', 32"}
+TARGETS = {
+    "sm_80": "'cuda', 80, 32",
+    "sm_90": "'cuda', 90, 32",
+    "gfx942": "'hip', 'gfx942', 64",
+    "gfx1201": "'hip', 'gfx1201', 32",
+}
 KERNELS = {
-    "add": "{'x': '*fp32', 'y': '*fp32', 'out': '*fp32', 'n': 'i32', 'BLOCK': 'constexpr'}",
-    "total": "{'x': '*fp32', 'out': '*fp32', 'BLOCK': 'constexpr'}",
+    "add": "{'x': '*fp32', 'y': '*fp32', 'out': '*fp32', 'n': 'i32', 'block': 'constexpr'}",
+    "total": "{'x': '*fp32', 'out': '*fp32', 'block': 'constexpr'}",
 }
 COMPILE = """
 import helpers, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-made = triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'BLOCK': 128}}), target=GPUTarget({target}))
+made = triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'block': 128}}), target=GPUTarget({target}))
 open({path!r}, 'wb').write(made.asm[{kind!r}])
 """
 
@@ -43,14 +48,12 @@ def main() -> None:
             for kernel, signature in KERNELS.items():
                 name = f"{kernel}-{target}.{kind}"
                 path = HERE / "bin" / name
-                call = COMPILE.format(
-                    kernel=kernel, signature=signature, target=arguments, path=str(path), kind=kind
-                )
+                call = COMPILE.format(kernel=kernel, signature=signature, target=arguments, path=str(path), kind=kind)
                 environment = {**os.environ, "PYTHONPATH": str(WORK), "TRITON_CACHE_DIR": str(WORK / "cache")}
-                subprocess.run([sys.executable, "-P", "-c", call], check=True, cwd=WORK, env=environment)  # noqa: S603
+                subprocess.run([sys.executable, "-P", "-c", call], check=True, cwd=WORK, env=environment)
                 data = path.read_bytes()
                 manifest[name] = {
-                    "command": f"triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'BLOCK': 128}}), target=GPUTarget({arguments}))",
+                    "command": f"triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'block': 128}}), target=GPUTarget({arguments}))",
                     "tool": f"triton {triton.__version__}",
                     "size": len(data),
                     "sha256": hashlib.sha256(data).hexdigest(),

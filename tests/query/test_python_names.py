@@ -35,7 +35,9 @@ def around(line: int) -> str | None:
     return next((name for first, last, name in parsed(SOURCE) if first <= line <= last), None)
 
 
-@pytest.mark.parametrize("path", [Path(python_names.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"])
+@pytest.mark.parametrize(
+    "path", [Path(python_names.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"]
+)
 def test_functions_are_those_of_the_parser(path: Path) -> None:
     text = path.read_text()
     assert sorted(map(tuple, definitions(text) or ())) == parsed(text)
