@@ -39,6 +39,7 @@ def test_a_profile_is_symbolized_and_the_report_goes_to_stderr(run: Run, tmp_pat
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err.splitlines() == [
         "symd: pprof: 8 locations: 5 resolved, 1 had symbols, 2 left as they were: 1 OUTSIDE_TEXT, 1 UNKNOWN_MODULE",
+        "symd: 12 of 28 samples (42.9 %) have no symbols where they were taken",
         "symd: no module was given for [jit]",
     ]
     assert b"shade.hip" in gzip.decompress(out.read_bytes())
@@ -73,6 +74,7 @@ def test_json_prints_the_whole_report(run: Run, tmp_path: Path):
     assert report == {
         "format": "cupti", "unit": "records", "total": 5, "already": 0, "resolved": 3, "approximate": 0,
         "unresolved": {"OUTSIDE_TEXT": 1, "UNKNOWN_MODULE": 1},
+        "weight": {"unit": "samples", "total": 52, "left": 1},
         "notes": ["no module was given for the cubin with CRC 99 (0x63)"],
     }  # fmt: skip
     assert outcome.err == ""

@@ -256,7 +256,7 @@ def test_the_page_shows_what_lies_in_no_kernel(tmp_path, browser):
         page = it.go(f"{target.as_uri()}#kernel=raycast")
         page.locator("#side .elsewhere").first.wait_for()
         shares = page.locator("#side ul").first.locator("em").all_inner_texts()
-    assert shares == ["5.5 %", "90.5 %", "4 %"]
+    assert shares == ["5.5 %", "90.5 %", "4.0 %"]
 
 
 def test_every_module_of_the_page_is_in_the_joined_script():
