@@ -23,14 +23,14 @@ TARGETS = {
     "gfx1201": "'hip', 'gfx1201', 32",
 }
 KERNELS = {
-    "add": "{'x': '*fp32', 'y': '*fp32', 'out': '*fp32', 'n': 'i32', 'BLOCK': 'constexpr'}",
-    "total": "{'x': '*fp32', 'out': '*fp32', 'BLOCK': 'constexpr'}",
+    "add": "{'x': '*fp32', 'y': '*fp32', 'out': '*fp32', 'n': 'i32', 'block': 'constexpr'}",
+    "total": "{'x': '*fp32', 'out': '*fp32', 'block': 'constexpr'}",
 }
 COMPILE = """
 import helpers, triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-made = triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'BLOCK': 128}}), target=GPUTarget({target}))
+made = triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'block': 128}}), target=GPUTarget({target}))
 open({path!r}, 'wb').write(made.asm[{kind!r}])
 """
 
@@ -53,7 +53,7 @@ def main() -> None:
                 subprocess.run([sys.executable, "-P", "-c", call], check=True, cwd=WORK, env=environment)
                 data = path.read_bytes()
                 manifest[name] = {
-                    "command": f"triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'BLOCK': 128}}), target=GPUTarget({arguments}))",
+                    "command": f"triton.compile(ASTSource(helpers.{kernel}, {signature}, {{'block': 128}}), target=GPUTarget({arguments}))",
                     "tool": f"triton {triton.__version__}",
                     "size": len(data),
                     "sha256": hashlib.sha256(data).hexdigest(),

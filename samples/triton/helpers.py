@@ -20,8 +20,8 @@ def apart(x):
 
 
 @triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+def add(x, y, out, n, block: tl.constexpr):
+    i = tl.program_id(0) * block + tl.arange(0, block)
     m = i < n
     a = tl.load(x + i, mask=m)
     b = tl.load(y + i, mask=m)
@@ -29,6 +29,6 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def total(x, out, BLOCK: tl.constexpr):
-    a = tl.load(x + tl.arange(0, BLOCK))
+def total(x, out, block: tl.constexpr):
+    a = tl.load(x + tl.arange(0, block))
     tl.store(out, tl.sum(scale(a)) + apart(tl.load(x)))

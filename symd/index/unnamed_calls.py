@@ -61,11 +61,12 @@ def _unnamed(scopes: ScopeTable, kernels: NamedRanges, texts: Callable[[], Seque
     same = np.ones(len(calls), np.bool_)
     for column in (scopes.name, scopes.linkage_name, scopes.function):
         same &= column[calls] == column[root]
-    same[same] = _are_kernels(scopes, root[same], kernels)
+    if same.any():
+        same[same] = _are_kernels(scopes, root[same], kernels)
     text = texts()
-    files, file = np.unique(scopes.call_file[calls], return_inverse=True)
-    in_python = np.array([text[each].endswith(PYTHON_SUFFIX) for each in files.tolist()])[file.reshape(-1)]
-    if in_python.any():
+    python_files = [file for file in set(scopes.call_file[calls].tolist()) if text[file].endswith(PYTHON_SUFFIX)]
+    if python_files:
+        in_python = np.isin(scopes.call_file[calls], python_files)
         called_there = np.flatnonzero(np.isin(root, root[in_python]))
         pairs = zip(scopes.name[calls[called_there]].tolist(), scopes.name[root[called_there]].tolist(), strict=True)
         same[called_there] |= np.array([_is_symbol_of(text[symbol], text[name]) for name, symbol in pairs])

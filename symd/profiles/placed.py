@@ -59,8 +59,9 @@ class PlacedSamples:
     @property
     def unit(self) -> str:
         """What a weight counts."""
-        shown = self.columns[0 if self.is_summable else self.default]
-        return (shown.unit if self.is_summable else shown.name) or "samples"
+        if self.is_summable and len(self.columns) > 1:
+            return self.columns[0].unit or "samples"
+        return self.columns[self.default].name or "samples"
 
     def in_kernels(self, digest: str, summary: ModuleSummary) -> Value:
         """The weight of the samples in kernels of a module; all code of an object that has none counts as one."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from symd.model.answers import Answer, Answers, Frame, Reason
 from symd.model.columns import U32
 
-Texts = Callable[[list[str]], Mapping[str, str | None]]
+ReadSources = Callable[[list[str]], Mapping[str, str | None]]
 """The texts of source files by their names in frames; None, or nothing, for those that nobody has."""
 _SUFFIX = ".py"
 _LONGEST_HEAD = len(("async", "def", "NAME"))
@@ -29,7 +29,7 @@ class Definition(NamedTuple):
     name: str
 
 
-class _Place(NamedTuple):
+class _NamedLine(NamedTuple):
     """A line of a Python file, and the function that the debug data names there (None: it names none)."""
 
     file: str
@@ -40,7 +40,7 @@ class _Place(NamedTuple):
 class PythonNames:
     """Answers with the names that ``texts`` tell, each file of which is read once."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: ReadSources) -> None:
         self._texts = texts
         self._files: dict[str, Sequence[Definition] | None] = {}
 
@@ -53,7 +53,9 @@ class PythonNames:
             return answers
         frames = {frame for answer in answers for frame in answer.frames if _is_nameless(frame) or not frame.inlined}
         places = [
-            _Place(frame.file, frame.line, frame.function) for frame in frames if frame.file and _is_python(frame.file)
+            _NamedLine(frame.file, frame.line, frame.function)
+            for frame in frames
+            if frame.file and _is_python(frame.file)
         ]
         names = self._names(places)
         return [_named_answer(answer, names) for answer in answers]
@@ -71,7 +73,7 @@ class PythonNames:
         columns = (column[rows].tolist() for column in (locations.file, locations.line, locations.function))
         text = locations.strings
         places = [
-            _Place(text[file], line, text[function] or None) for file, line, function in zip(*columns, strict=True)
+            _NamedLine(text[file], line, text[function] or None) for file, line, function in zip(*columns, strict=True)
         ]
         names = self._names(places)
         strings = [*text, *dict.fromkeys(names.values())]
@@ -83,9 +85,10 @@ class PythonNames:
         is_sure = _any_around(nameless, locations.parent) & ~_any_around(nameless & (function == 0), locations.parent)
         reason[is_sure & (locations.line > 0) & (reason == Reason.CONTRADICTORY)] = Reason.INFERRED
         named = replace(locations, function=function, reason=reason, strings=strings, shared=False)
-        return replace(answers, locations=named)
+        columns = answers.location, answers.text_section, answers.offset
+        return Answers(*columns, named, answers.text_sections, answers.candidates)
 
-    def _names(self, places: Sequence[_Place]) -> dict[tuple[str, int], str]:
+    def _names(self, places: Sequence[_NamedLine]) -> dict[tuple[str, int], str]:
         """The names at the places without one, by file and line."""
         files = dict.fromkeys(place.file for place in places if place.function is None)
         self._read([file for file in files if file not in self._files])
@@ -136,7 +139,7 @@ def _any_around(locations: NDArray[np.bool_], parent: U32) -> NDArray[np.bool_]:
         found = further
 
 
-def _fits(known: Sequence[Definition], places: Iterable[_Place]) -> bool:
+def _fits(known: Sequence[Definition], places: Iterable[_NamedLine]) -> bool:
     """Whether no place that has the name of a defined function lies in another one. Outside of all it may be: Triton writes the line behind the last."""
     defined = {each.name for each in known}
     for place in places:
