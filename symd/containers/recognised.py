@@ -12,6 +12,7 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"BC\xc0\xde", "LLVM bitcode", "it has no machine code yet: compile it for its device"),
     (b"\xde\xc0\x17\x0b", "LLVM bitcode in a wrapper", "it has no machine code yet: compile it for its device"),
     (b"\xed\x43\x4e\x7f", "NVIDIA's LTO-IR", "it has no machine code yet: nvlink makes a cubin of it"),
+    (b"\x7fTileIR\0", "CUDA Tile IR", "it has no machine code yet: tileiras makes a cubin of it"),
     (DEBIAN, "a Debian package", "unpack it first: dpkg -x PACKAGE.deb FOLDER"),
     (b"\xed\xab\xee\xdb", "an RPM package", "unpack it first: rpm2cpio PACKAGE.rpm | cpio -idm"),
     (b"MTLB", "a Metal library", "Apple's devices are not read"),

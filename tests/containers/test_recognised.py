@@ -37,6 +37,7 @@ KNOWN = {
     "LLVM bitcode": b"BC\xc0\xde5\x14\0\0",
     "LLVM bitcode in a wrapper": b"\xde\xc0\x17\x0b\0\0\0\0",
     "NVIDIA's LTO-IR": b"\xed\x43\x4e\x7f\x01\x41\x02\x62",
+    "CUDA Tile IR": b"\x7fTileIR\0\x0d\5\0\0",
     "a Debian package": b"!<arch>\ndebian-binary   1342943816  0     0     100644  4         `\n2.0\n",
     "an RPM package": b"\xed\xab\xee\xdb\x03\0\0\0" + bytes(88),
     "a Metal library": b"MTLB\x01\x80\x02\0",

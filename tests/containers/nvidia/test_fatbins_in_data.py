@@ -16,7 +16,13 @@ from tests.builders.elf import ALLOC, WRITE, Section, build_elf
 from tests.containers.nvidia.test_fatbin import PTX, container, entry
 from tests.golden.cuda import make, samples
 
-NAMES = ("tonemap.none.fatbin", "tonemap.lz4.fatbin", "tonemap.zstd.fatbin", "saxpy.debug.fatbin")
+NAMES = (
+    "tonemap.none.fatbin",
+    "tonemap.lz4.fatbin",
+    "tonemap.zstd.fatbin",
+    "saxpy.debug.fatbin",
+    "tonemap.concat-zstd.fatbin",
+)
 FATBINS = [samples.data(name) for name in NAMES]
 MAGIC = b"\x50\xed\x55\xba"
 WITHOUT_CODE = container(entry(b".version 9.0", PTX))
