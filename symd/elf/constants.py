@@ -118,6 +118,7 @@ STO_CUDA_ENTRY: Final = 0x10
 """The bit of st_other that makes a function a kernel."""
 
 PN_XNUM: Final = 0xFFFF
+PT_NULL: Final = 0
 PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
 PT_NOTE: Final = 4

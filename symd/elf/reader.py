@@ -26,6 +26,7 @@ from symd.elf.constants import (
     PN_XNUM,
     PT_LOAD,
     PT_NOTE,
+    PT_NULL,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHN_XINDEX,
@@ -344,7 +345,12 @@ def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | N
         layout = PROGRAM_HEADER_64 if wide else PROGRAM_HEADER_32
         rows = _whole_table(read, header.phoff, header.phnum, header.phentsize, layout)
         offset, size = (2, 5) if wide else (1, 4)
-        ends.append([header.phoff + header.phnum * header.phentsize, *(row[offset] + row[size] for row in rows)])
+        ends.append(
+            [
+                header.phoff + header.phnum * header.phentsize,
+                *(row[offset] + row[size] for row in rows if row[0] != PT_NULL),
+            ]
+        )
     if header.shoff and header.shnum:
         layout = SECTION_HEADER_64 if wide else SECTION_HEADER_32
         rows = _whole_table(read, header.shoff, header.shnum, header.shentsize, layout)

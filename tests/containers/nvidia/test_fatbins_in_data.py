@@ -60,7 +60,7 @@ def test_those_without_machine_code_are_counted() -> None:
         MAGIC * 9,
         WITHOUT_CODE,
         container(),
-        FATBINS[0][:-8],
+        FATBINS[1][:-8],
         container(entry(b"code"), version=2),
         container(entry(b"code", size=1 << 40)),
         container(entry(b"code"), header=3),
