@@ -30,7 +30,7 @@ from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
-from symd.containers import identify
+from symd.containers import compressed_file, identify
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput
 from symd.model.sources import PathRule
@@ -156,7 +156,7 @@ def _named_out(target: str | None, output: str | None) -> str:
 
 
 def _check_no_module(data: bytes, source: str) -> None:
-    if gzipped.compressed(data):  # whoever expands it says what is inside
+    if compressed_file.claims(data):  # whoever expands it says what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
         hint = f"symd profile -m {quote(source)} IN OUT; IN is what a profiler wrote"
