@@ -89,7 +89,7 @@ class FileIndex:
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``."""
         meant = (code for code in self._objects if (not code.is_compiler_input if path is None else code.path == path))
-        found = {own.size for code in meant for own in code.kernels if own.name == kernel and own.size}
+        found = {own.size for code in meant for own in code.kernels if own.name == kernel}
         return found or self._summary.kernel_sizes(kernel, path)
 
     def whole(self, path: str | None = None) -> Index:

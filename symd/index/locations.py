@@ -60,12 +60,13 @@ class Written(NamedTuple):
 
 class Stretches(NamedTuple):
     """Text positions [start, stop) that are answered otherwise than written, neighbours of one ``reason`` joined;
-    ``torn`` as ``Contradictions`` has it."""
+    ``torn`` and ``unnamed`` as ``Contradictions`` has them."""
 
     start: Column
     stop: Column
     reason: Column
     torn: NDArray[np.bool_]
+    unnamed: NDArray[np.bool_]
 
 
 _NOTHING, _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.uint32)
@@ -85,7 +86,7 @@ class ModuleRanges(NamedTuple):
     frames: Frames
     owners: Owners
     written: Written = Written(_NO_LINES.astype(np.int64), _NO_LINES.astype(np.int64), _NO_LINES, _NOTHING, _NOTHING)
-    stretches: Stretches = Stretches(_NOTHING, _NOTHING, _NOTHING, _NOTHING.astype(np.bool_))
+    stretches: Stretches = Stretches(_NOTHING, _NOTHING, _NOTHING, *[_NOTHING.astype(np.bool_)] * 2)
     suspected: bool = False
 
 
@@ -139,13 +140,13 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     text = Text(row, written.area, areas.scope, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
     owners, stretches = _owners(module, names), _stretches(found, start, int(last))
-    if not len(found):
+    if not len(found) and as_written is areas:
         written.filled(module, row)
         del row, text
         merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
     believed, answered = row.copy(), _answered(areas, found, len(row))
-    lined = np.append(module.written.lined, np.False_)[span][written.area[found.piece]]
+    lined = found.unnamed | np.append(module.written.lined, np.False_)[span][written.area[found.piece]]
     believed[found.piece[(found.reason == Reason.CONTRADICTORY) & ~lined]] = -1
     answered.filled(module, believed).reason[found.piece] = found.reason
     otherwise = _WrittenPieces.of(written.filled(module, row), answered)
@@ -182,8 +183,9 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
     code_object = _or_none(texts.object, section)
     no_debug_reason = _or_none(module.no_debug_reason, code_object)
     names = _scope_names(module, scope, function)
+    has_name = (names != 0) | module.scopes.differing()
     named = _or_none(symbols.name != 0, function) | ((no_debug_reason > 0) & (kernel != 0))
-    bare = np.where(np.where(scope >= 0, _or_none(names != 0, scope), named), Reason.NO_LINE, Reason.GAP)
+    bare = np.where(np.where(scope >= 0, _or_none(has_name, scope), named), Reason.NO_LINE, Reason.GAP)
     elsewhere = (smallest_cover(*module.elsewhere, own)[:count] >= 0) & (scope < 0)
     bare[elsewhere] = Reason.DEBUG_DATA_ELSEWHERE
     symbol = np.where((function >= 0) & ~elsewhere, function + (1 + len(parent)), 0)
@@ -204,14 +206,19 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
 
 
 def _as_written(areas: _Areas, module: ModuleTables, position: Column) -> tuple[_Areas, I64]:
-    """(the areas with the scopes that rows say where these are answered otherwise, for each area the number of the span of ``module.written``
+    """(the areas with the scopes that are written where these are answered otherwise, for each area the number of the span of ``module.written``
     that holds it, or -1). Areas begin at these text positions."""
     span = module.written.over(position)
-    if not len(module.written.start):
+    if not len(module.written.start) and not len(module.scopes.written):
         return areas, span
-    at = np.flatnonzero(span >= 0)
     scope, owner = areas.scope.astype(np.int64), areas.owner.astype(np.int64)
-    scope[at] = module.written.scope[span[at]]
+    differs = span >= 0
+    scope[differs] = module.written.scope[span[differs]]
+    if len(module.scopes.written):
+        said = np.append(module.scopes.written, -1)[scope]
+        differs |= said != scope
+        scope = said
+    at = np.flatnonzero(differs)
     owner[at] = np.where(scope[at] >= 0, scope[at] + 1, areas.symbol[at])
     return areas._replace(scope=scope, owner=owner), span
 
@@ -385,7 +392,8 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     symbol_holds = (found.scope < 0) & ~areas.machine_code[old[at]]  # functions of SPIR-V do not overlap
     owner[at] = np.where(symbol_holds, owner[at], found.scope + 1)
     scope[at] = found.scope
-    group[at] = int(group.max()) + 1 + np.arange(len(at))
+    elsewhere = ~(found.unnamed & (found.scope == areas.scope[old[at]]))
+    group[at[elsewhere]] = int(group.max(initial=0)) + 1 + np.flatnonzero(elsewhere)
     cut = _Areas(
         begin=cuts,
         scope=scope,
@@ -406,10 +414,12 @@ def _stretches(found: Contradictions, start: Column, end: int) -> Stretches:
     stop = np.append(start[1:], start.dtype.type(end))[found.piece]
     begin = start[found.piece]
     new = np.ones(len(found), np.bool_)
-    new[1:] = (begin[1:] != stop[:-1]) | (found.reason[1:] != found.reason[:-1]) | (found.torn[1:] != found.torn[:-1])
+    new[1:] = begin[1:] != stop[:-1]
+    for each in (found.reason, found.torn, found.unnamed):
+        new[1:] |= each[1:] != each[:-1]
     first = np.flatnonzero(new)
     last = np.append(first, len(found))[1:] - 1
-    return Stretches(begin[first], stop[last], found.reason[first], found.torn[first])
+    return Stretches(begin[first], stop[last], found.reason[first], found.torn[first], found.unnamed[first])
 
 
 def _merged(

@@ -15,6 +15,7 @@ from symd.errors import SymdError
 from symd.index.distinct import combined, runs
 from symd.index.format import Column, narrow
 from symd.index.interner import Interner
+from symd.index.unnamed_calls import without_wrong_names
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.columns import I64
@@ -92,7 +93,8 @@ class ScopeRanges(NamedTuple):
 
 class ScopeTable(NamedTuple):
     """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers;
-    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION."""
+    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION. ``written`` is for each the scope that has what is written of it, itself
+    as a rule; empty where that is so of all."""
 
     object: Column
     parent: Column
@@ -103,6 +105,14 @@ class ScopeTable(NamedTuple):
     call_line: Column
     call_column: Column
     function: Column
+    written: Column = np.zeros(0, np.int64)
+
+    def differing(self) -> NDArray[np.bool_]:
+        """The scopes of which, or of one around which, something else is written."""
+        if not len(self.written):
+            return np.zeros(len(self.parent), np.bool_)
+        found: NDArray[np.bool_] = self.written != np.arange(len(self.written))
+        return found
 
 
 class StrayTable(NamedTuple):
@@ -180,7 +190,7 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
         kernels,
         symbols,
         _rows([debug.rows for debug in debugs], sections, files),
-        _scopes(debugs, first_scope, names, files),
+        without_wrong_names(_scopes(debugs, first_scope, names, files), kernels, lambda: strings.values),
         _ranges(every, first_scope, texts, sections),
         _function_lines(debugs, files),
         _strays(debugs, texts, sections),

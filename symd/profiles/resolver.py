@@ -92,7 +92,7 @@ class Resolver:
         return self._by_file_name(identities)
 
     def _by_file_name(self, identities: tuple[str, ...]) -> IdentifiedModule | Reason:
-        """The module whose file has the name of a path, or of a URI of a whole file, among ``identities``."""
+        """The module whose file, or identity, has the name of a path, or of a URI of a whole file, among ``identities``."""
         for identity in identities:
             found = self._file_names.get(_file_name(identity), ())
             if found:
@@ -103,8 +103,8 @@ class Resolver:
     def _file_names(self) -> dict[str, tuple[IdentifiedModule, ...]]:
         found: dict[str, dict[IdentifiedModule, None]] = {}
         for module in self._modules:
-            name = _file_name(module.name)
-            if module.identity is None and name:
+            name = _file_name(module.name) if module.identity is None else module.identity
+            if name and name == _file_name(name):
                 found.setdefault(name, {})[IdentifiedModule(module.digest)] = None
         return {name: tuple(modules) for name, modules in found.items()}
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from symd.index import Index
 from symd.index.format import Column
+from symd.index.lookup import Start
 from symd.query.effort import Effort
 from symd.query.function_spellings import LONGEST, Key, Spelled, meaning, taken_apart, ways_to_read, words_in
 
@@ -19,9 +20,6 @@ _MOST_HELD_AGAINST = 64
 """A function's name is searched for the words of so many names that are asked for, before it is taken apart."""
 _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
-
-Start = tuple[int, int]
-"""The number of a text section and the offset in it."""
 
 
 def starts(index: Index, name: str, path: str | None, effort: Effort | None = None) -> list[Start]:
@@ -76,11 +74,9 @@ def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effo
     every = np.unique(np.concatenate([called[placed], columns.kernel_name]))
     every = every[np.isin(every, _holding(index, asked, len(every), effort))]
     for name, numbers in _meant(asked, ((number, (index.strings[number],)) for number in every.tolist()), effort):
-        kernels = [
-            (each.section, each.offset) for number in numbers for each in index.kernels_named(index.strings[number])
-        ]
+        kernels = [start for number in numbers for start in index.kernel_starts(index.strings[number], path)]
         rows = placed[np.isin(called[placed], numbers)].tolist()
-        yield name, [*(each for each in kernels if index.is_chosen(each[0], path)), *_placed(index, rows, path)]
+        yield name, [*kernels, *_placed(index, rows, path)]
 
 
 def _readable(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
@@ -252,4 +248,4 @@ def _placed(index: Index, rows: Iterable[int], path: str | None) -> Iterator[Sta
     for row in rows:
         section = int(functions.section[row]) - 1
         if section >= 0 and index.is_chosen(section, path):
-            yield section, int(functions.offset[row])
+            yield index.start(section, int(functions.offset[row]), int(functions.size[row]))

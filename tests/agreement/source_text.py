@@ -31,8 +31,6 @@ STEPS = {"kernels": 8, "amdgpu": 4, "cuda": 16, "spirv": 4}
 """Instructions start at multiples of so many bytes."""
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
-_KERNEL_BODY = "__clang_ocl_kern_imp_"
-"""What clang 20 and later call the body of an OpenCL kernel, which they inline into the kernel: no text calls it."""
 _SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp")
 _NO_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
@@ -138,8 +136,6 @@ def call_judged(callee: Frame, caller: Frame, texts: Mapping[str, SourceText]) -
     """Whether the line of a call names the function that was inlined there; None where the text does not tell."""
     text = texts.get((caller.file or "").rpartition("/")[2])
     if text is None or not callee.inlined or callee.function is None or not 0 < caller.line <= len(text.lines):
-        return None
-    if (callee.linkage_name or "").startswith(_KERNEL_BODY):
         return None
     name = simple_name(callee.function)
     names = text.lambdas if name == "operator()" else [name]
