@@ -78,9 +78,40 @@ def test_what_demanglers_write_means_the_function_that_they_write_it_for(tool: s
         ),
         ("_ZN7functorclIlEEvT_", "void functor::operator ()<long>(T1)"),
         ("_Z4sizeIJifEEvDpT_", "void size<int, float>(T1 ...)"),
+        ("_Z2fpIvJiEEvPFT_DpT0_E", "void fp<void, int>(T1 (*)(T2...))"),
+        ("_Z2dtIfEDTplfp_Li1EET_", "decltype((param#1+(int)1)) dt<float>(T1)"),
+        ("_Z3runIZ4mainEUlT_E0_EvS0_", "void run<main::[lambda(T1) (instance 2)]>(T1)"),
+        ("_ZZ4mainENKUlT_E0_clIiEEDaS_", "auto main::[lambda(T1) (instance 2)]::operator ()<int>(T1) const"),
+        ("_Z6taggedB1qIiE3TagB2v1B2v2T_", "Tag[abi:v1,v2] tagged[abi:q]<int>(T1)"),
+        ("_ZN8__main__5saxpyB2v1B4cw51Ef", "__main__::saxpy[abi:v1,cw51](float)"),
+        ("_ZN1SC2IfEET_", "S::S<float>(T1) [subobject]"),
+        ("_Z2auILDnEEvv", "void au<nullptr>()"),
     ],
 )
 def test_what_nvidias_tools_write_means_the_function(mangled: str, text: str) -> None:
+    assert SymbolsByWord(["_Z5otherv", mangled]).meant_by(text) == [mangled]
+
+
+@pytest.mark.parametrize(
+    ("mangled", "text"),
+    [
+        ("_Z2ntIN2ns4ModeETnT_LS1_n3EEvv", "void nt<ns::Mode, (ns::Mode)-3>()"),
+        ("_Z2auITnDaXadL_Z6targetiEEEvv", "void au<&target(int)>()"),
+        ("_Z2auITnDaLDn0EEvv", "void au<nullptr>()"),
+        ("_Z3seqITpTnmJEEvSt16integer_sequenceImJXspT_EEE", "void seq<>(std::integer_sequence<unsigned long, ...>)"),
+        ("_Z3ttsITpTtTpTyEJEEvv", "void tts<>()"),
+        ("_Z3conITk5SmalliEvT_", "void con<int>(int)"),
+        ("_Z3reqIiQeqstT_Li4EEvS0_", "req<int>"),
+        ("_Z3runIZ4mainEUlTniTyT0_E_EvS1_", "run<main::'lambda'<int $N, typename $T>($T)>"),
+        (
+            "_Z3runIZ4mainEUlTyT_E_EvS0_",
+            "void run<main::{lambda<typename $T0>($T0)#1}>(main::{lambda<typename $T0>($T0)#1})",
+        ),
+        ("_ZNK4globMUlT_E_clIfEEDaS0_", "auto glob::'lambda'(auto)::operator()<float>(auto) const"),
+    ],
+)
+def test_what_llvms_tools_write_of_newer_names_means_the_function(mangled: str, text: str) -> None:
+    """Those of Clang 18 and later say what kind of parameter an argument is of; older demanglers do not read them."""
     assert SymbolsByWord(["_Z5otherv", mangled]).meant_by(text) == [mangled]
 
 
