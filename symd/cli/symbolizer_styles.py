@@ -46,6 +46,7 @@ class WrittenFrame(NamedTuple):
     line: int
     column: int
     source: str = ""
+    start_line: int = 0
 
 
 class Asked(NamedTuple):
@@ -86,6 +87,7 @@ def _written(frame: Frame, options: StyleOptions) -> WrittenFrame:
         frame.line,
         frame.column,
         source,
+        frame.start_line,
     )
 
 
@@ -190,4 +192,4 @@ def _json_frame(place: WrittenFrame) -> dict[str, Any]:
     }
     if place.source:
         value["Source"] = place.source
-    return value | {"StartAddress": "", "StartFileName": "", "StartLine": 0}
+    return value | {"StartAddress": "", "StartFileName": "", "StartLine": place.start_line}

@@ -111,6 +111,7 @@ class DerivedColumns:
             (columns.owner_column[calls], pages.column(ranges)),
             (columns.owner_inlined[around] != 0, columns.owner_inlined[owner] != 0),
             (call_number[around], call_number[owner]),
+            (columns.owner_start_line[around], columns.owner_start_line[owner]),
             (around, owner),
         )
         table = LocationTable(*starmap(_after_reserved, of_calls_and_ranges))

@@ -36,7 +36,8 @@ class Frames(NamedTuple):
 class Owners(NamedTuple):
     """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody;
     then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string
-    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called."""
+    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called, ``start_file`` (a string number) and
+    ``start_line`` where the function is declared."""
 
     name: Column
     linkage_name: Column
@@ -45,6 +46,8 @@ class Owners(NamedTuple):
     file: Column
     line: Column
     column: Column
+    start_file: Column
+    start_line: Column
 
 
 class Written(NamedTuple):
@@ -251,7 +254,35 @@ def _owners(module: ModuleTables, names: Column) -> Owners:
         file=owners(scopes.call_file),
         line=owners(scopes.call_line),
         column=owners(scopes.call_column),
+        start_file=owners(*_declared(module, module.functions.file)),
+        start_line=owners(*_declared(module, module.functions.first)),
     )
+
+
+def _declared(module: ModuleTables, of_functions: Column) -> tuple[Column, Column]:
+    """What holds of each scope's function, and of that with each symbol's name; 0 where none is known."""
+    function = np.minimum(module.scopes.function, np.uint32(len(of_functions)))
+    found: Column = np.append(of_functions, of_functions.dtype.type(0))
+    return found[function], found[_functions_of_symbols(module, function)]
+
+
+def _functions_of_symbols(module: ModuleTables, function: Column) -> Column:
+    """The function with each symbol's name in the debug data of its object, where that is one: of some the debug data does not say where they
+    are. ``function`` has that of each scope; the one behind the last is none."""
+    scopes, symbols = module.scopes, module.symbols
+    none = np.uint32(len(module.functions.first))
+    own = np.flatnonzero((scopes.inlined == 0) & (function != none))
+    names = np.concatenate([scopes.linkage_name[own], scopes.name[own]]).astype(np.int64)
+    key = np.tile(scopes.object[own].astype(np.int64), 2) << 32 | names
+    order = np.lexsort((np.tile(function[own], 2), key))
+    key, found = key[order], np.tile(function[own], 2)[order]
+    wanted = symbols.object.astype(np.int64) << 32 | symbols.name.astype(np.int64)
+    first, stop = (np.searchsorted(key, wanted, side=side) for side in ("left", "right"))
+    at, last = np.minimum(first, max(len(key) - 1, 0)), np.maximum(stop - 1, 0)
+    if not len(key):
+        return np.full(len(wanted), none)
+    one = (first < stop) & (found[at] == found[last])
+    return np.where(one, found[at], none)
 
 
 def _or_none(table: Column, number: Column) -> Column:

@@ -349,7 +349,8 @@ class Index:
     @cached_property
     def locations(self) -> Locations:
         """All locations. Numbers that ``location_numbers`` gives are numbers in here."""
-        return Locations(*self.derived.locations[:-1], strings=self.strings, shared=True)
+        table = self.derived.locations
+        return Locations(*table[:-2], strings=self.strings, shared=True, start_line=table.start_line)
 
     @property
     def location_owner(self) -> Column:
@@ -376,7 +377,8 @@ class Index:
         used, back = np.unique(ranges, return_inverse=True)
         calls = derived.calls_around(used)
         table = derived.locations_of(used, calls)
-        return (back + (RESERVED + len(calls))).astype(np.uint32), Locations(*table[:-1], strings=self.strings)
+        locations = Locations(*table[:-2], strings=self.strings, start_line=table.start_line)
+        return (back + (RESERVED + len(calls))).astype(np.uint32), locations
 
     def _ranges(self, section: Column, offset: Column) -> Column:
         if len(self._bases) == 1:

@@ -49,8 +49,8 @@ def whole_answer_at(file: memoryview, digest: bytes, address: int) -> WholeAnswe
 
 PlainSection = tuple[str, str | None, int]
 """A text section: the path of its code object, its name, its number."""
-WholeFrame = tuple[str | None, str | None, str | None, int, int, bool]
-"""As ``PlainFrame``, and whether it is inlined."""
+WholeFrame = tuple[str | None, str | None, str | None, int, int, bool, int]
+"""As ``PlainFrame``, whether it is inlined, and the line where the function is declared."""
 WholeAnswer = tuple[PlainSection, int, str | None, int, tuple[WholeFrame, ...]]
 """Text section, offset in it, kernel, number of a ``Reason``, frames."""
 
@@ -112,11 +112,11 @@ class _PlainIndex:
             raise NotPlain  # a kernel's name may stand for the function's, or there are no frames
         frames = []
         while True:
-            name, linkage_name, inlined = (
-                number(f"owner_{each}", owner) for each in ("name", "linkage_name", "inlined")
+            name, linkage_name, inlined, start_line = (
+                number(f"owner_{each}", owner) for each in ("name", "linkage_name", "inlined", "start_line")
             )
             texts = self._text(name), self._text(linkage_name), self._text(file)
-            frames.append((*texts, line, column, bool(inlined)))
+            frames.append((*texts, line, column, bool(inlined), start_line))
             around = number("owner_parent", owner) if inlined else 0
             if not around:
                 kernel = self._text(number("frame_kernel", frame))

@@ -69,7 +69,7 @@ class PointLookup:
 
     __slots__ = (
         "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_kept_text", "_last_slot", "_most_text", "_owner_column", "_owner_file",
-        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_start_base", "_start_bits",
+        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_owner_start_line", "_start_base", "_start_bits",
         "_start_rank", "_start_sorted", "_string_data", "_string_ends", "pages", "shift",
     )  # fmt: skip
 
@@ -85,7 +85,7 @@ class PointLookup:
         self._owner_name, self._owner_linkage_name = numbers(Columns.owner_name), numbers(Columns.owner_linkage_name)
         self._owner_inlined, self._owner_parent = numbers(Columns.owner_inlined), numbers(Columns.owner_parent)
         self._owner_file, self._owner_line = numbers(Columns.owner_file), numbers(Columns.owner_line)
-        self._owner_column = numbers(Columns.owner_column)
+        self._owner_column, self._owner_start_line = numbers(Columns.owner_column), numbers(Columns.owner_start_line)
         self._string_ends, text = numbers(Columns.string_ends), numbers(Columns.string_data)
         self._string_data = text if text.contiguous else memoryview(text.tobytes())
         self.pages: dict[int, AnswerPage] = {}
@@ -177,7 +177,8 @@ class PointLookup:
         frames = []
         while True:
             inlined, linkage_name = bool(self._owner_inlined[owner]), self._owner_linkage_name[owner]
-            frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined))
+            start_line = self._owner_start_line[owner]
+            frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined, start_line))
             around = self._told(self._owner_parent[owner]) if inlined else 0
             if not around:
                 return reason, kernel_name, tuple(frames)

@@ -128,6 +128,10 @@ class Columns:
     owner_file = Spec("owner", "narrowest", "string: the file of the call", number_of="string")
     owner_line = Spec("owner", "narrowest", "the line of the call")
     owner_column = Spec("owner", "narrowest", "the column of the call")
+    owner_start_file = Spec(
+        "owner", "narrowest", "string: the file in which the function is declared", number_of="string"
+    )
+    owner_start_line = Spec("owner", "narrowest", "the line there; 0 where it is not known")
 
     row_data = Spec("byte", "u8", "a packed table: `RowTable`")
 
@@ -257,4 +261,5 @@ class LocationTable(NamedTuple):
     column: Column
     inlined: Column
     parent: Column
+    start_line: Column
     owner: Column

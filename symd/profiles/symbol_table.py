@@ -52,7 +52,7 @@ class FunctionTable:
             self._strings.number(name),
             self._strings.number(frame.linkage_name or name),
             self._strings.number(frame.file),
-            0,
+            frame.start_line,
         )
         found = self._numbers.get(key)
         if found is None:

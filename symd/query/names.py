@@ -238,8 +238,26 @@ def _kernel(index: Index, number: int, row: int) -> NamedItem:
         kernel.offset,
         None if address is None else address + kernel.offset,
         kernel.size,
-        facts=kernel.facts,
+        0,
+        kernel.facts,
+        *_declared(index, _owner_at(index, number, kernel.section_index, kernel.offset)),
     )
+
+
+def _owner_at(index: Index, number: int, section: int, offset: int) -> int:
+    """The owner that begins at a place in a code object, if it is a function of the debug data; 0 where none does."""
+    functions = index.functions
+    first, stop = np.searchsorted(functions.object, [number, number + 1])
+    numbers = index.columns.section_number[np.maximum(functions.section[first:stop].astype(np.int64) - 1, 0)]
+    here = (functions.section[first:stop] > 0) & (numbers == section) & (functions.offset[first:stop] == offset)
+    owners = functions.owner[first:stop][here & (functions.size[first:stop] > 0)]
+    return int(owners.max(initial=0))
+
+
+def _declared(index: Index, owner: int) -> tuple[str | None, int]:
+    """Where an owner is declared."""
+    columns = index.columns
+    return index.strings[int(columns.owner_start_file[owner])] or None, int(columns.owner_start_line[owner])
 
 
 def _function(index: Index, number: int, row: int) -> NamedItem:
@@ -258,6 +276,8 @@ def _function(index: Index, number: int, row: int) -> NamedItem:
         where.address + offset if where else None,
         int(functions.size[row]),
         int(functions.copies[row]),
+        {},
+        *_declared(index, int(functions.owner[row])),
     )
 
 

@@ -18,6 +18,7 @@ from symd.model.names import Match, NameKind, NameQuery
 from symd.query.lines import lines
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize_column, symbolize_one
+from symd.wire.answers import from_answer, to_answer
 from tests import tools
 from tests.agreement import ours
 from tests.containers.amd import objects
@@ -288,3 +289,37 @@ def test_addresses_as_index_and_offset_are_read_and_a_form_that_is_not_known_lea
             assert (answer.frames[0].file, answer.frames[0].line) == other[0][1:3]
         compared += answer.reason is Reason.EXACT
     assert compared > 20
+
+
+@pytest.mark.parametrize("name", ["v4-gfx900.co", "v6-gfx942-xnack.co", "v3-gfx900.co"])
+def test_functions_are_declared_where_symbolizer_says_that_they_start(name):
+    """In all ways to ask, and in what the drop-in prints; a function without a declaration has line 0 in both."""
+    code, data = objects.code(name), objects.sample(name)
+    index = ours.index(data)
+    written = index.read(as_written=True)
+    text = code.section(".text")
+    addresses = [
+        text.address + at for each in code.functions for at in range(each.offset, each.offset + each.size, STEP)
+    ]
+    spoken = tools.output(
+        tools.require("llvm-symbolizer-22"), f"--obj={objects.path(name)}", "--output-style=JSON", *map(hex, addresses)
+    )
+    answers = symbolize_column(written, np.array(addresses, np.uint64))
+    lines = set()
+    for address, answer, other in zip(addresses, answers, json.loads(spoken), strict=True):
+        theirs = [one["StartLine"] for one in other["Symbol"]]
+        lines.update(theirs)
+        assert [frame.start_line for frame in answer.frames] == theirs, hex(address)
+        asked = ByAddress(ObjectAddress(address))
+        assert written.answer(asked).frames == answer.frames
+        told = index.answer(asked)
+        plain = plain_index.whole_answer_at(memoryview(index.buffer), index.columns.module_sha256.tobytes(), address)
+        assert [frame[6] for frame in plain[4]] == [frame.start_line for frame in told.frames]
+        assert from_answer(to_answer(told)) == told
+    assert len(lines) > 2
+    for item in find_names(index, NameQuery("*", Match.GLOB, frozenset({NameKind.KERNEL}))):
+        symbol = tools.output(
+            "llvm-symbolizer-22", f"--obj={objects.path(name)}", "--output-style=JSON", hex(item.address)
+        )
+        outermost = json.loads(symbol)[0]["Symbol"][-1]
+        assert (item.declared_file, item.declared_line) == (outermost["StartFileName"], outermost["StartLine"])

@@ -132,7 +132,9 @@ class _Tables:
         if library is not None:
             name = self._string(_file_name(self._profile.modules[library]))
             resource = self._row("resource", self._resources, (library, name))
-        function = self._row("func", self._functions, (self._string(shown_name(frame)), resource, source))
+        function = self._row(
+            "func", self._functions, (self._string(shown_name(frame)), resource, source, frame.start_line or None)
+        )
         symbol = self._symbol(library, place) if library is not None and place >= 0 else None
         row = (place, depth, function, frame.line or None, frame.column or None, symbol)
         return self._row("frame", self._frames, row)
@@ -180,7 +182,7 @@ class _Tables:
                 "relevantForJS": [False] * len(functions),
                 "resource": [row[1] for row in functions],
                 "source": [row[2] for row in functions],
-                "lineNumber": [None] * len(functions),
+                "lineNumber": [line for _, _, _, line in functions],
                 "columnNumber": [None] * len(functions),
             },
             "resourceTable": {

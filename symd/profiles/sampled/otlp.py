@@ -147,7 +147,8 @@ class _Reader(StringTableReader):
         name, system, file = (self._string(known.get(at, 0)) for at in _NAMES)
         linkage = system if system != name else ""
         position = signed(line.get(schema.Line.line, 0)), signed(line.get(schema.Line.column, 0))
-        return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
+        start_line = max(signed(known.get(schema.Function.start_line, 0)), 0)
+        return Frame(name or None, linkage or None, file or None, *position, inlined, start_line)
 
     def _stack(self, item: Field) -> tuple[int, ...]:
         locations = (one for one in self._inside(item) if one.number == schema.Stack.location_indices)

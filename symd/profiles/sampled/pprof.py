@@ -29,13 +29,14 @@ class _Reader(StringTableReader):
         self._strings = [
             data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(schema.Profile.string_table)
         ]
-        self._functions: dict[int, tuple[str, str, str]] = {}
+        self._functions: dict[int, tuple[str, str, str, int]] = {}
         for item in self._messages(schema.Profile.function):
             inner = self._numbers(item)
             self._functions[inner.get(schema.Function.id, 0)] = (
                 self._string(inner.get(schema.Function.name, 0)),
                 self._string(inner.get(schema.Function.system_name, 0)),
                 self._string(inner.get(schema.Function.filename, 0)),
+                max(signed(inner.get(schema.Function.start_line, 0)), 0),
             )
 
     def _messages(self, number: int) -> list[Field]:
@@ -95,10 +96,10 @@ class _Reader(StringTableReader):
         return numbers
 
     def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
-        name, system, file = self._functions.get(line.get(schema.Line.function_id, 0), ("", "", ""))
+        name, system, file, start_line = self._functions.get(line.get(schema.Line.function_id, 0), ("", "", "", 0))
         linkage = system if system != name else None
         position = signed(line.get(schema.Line.line, 0)), signed(line.get(schema.Line.column, 0))
-        return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
+        return Frame(name or None, linkage or None, file or None, *position, inlined, start_line)
 
     def _sample(self, item: Field, numbers: dict[int, int], columns: int) -> Sample:
         stack: list[int] = []
