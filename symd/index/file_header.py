@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 19
+VERSION = 20
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -21,7 +21,8 @@ both images of a module, and no functions that were not loaded; 17, programs wit
 refused any more, and facts and notes have bounds; 18, a DebugNoLine of SPIR-V ends an OpLine too, and where no scope is
 in force lines of other functions are nobody's; rows outside of the text that is carried of their source are CONTRADICTORY;
 targets of zebins that name a product configuration alone, and SPIR-V modules whose debug data is apart; 19, inlined calls in NVIDIA's line tables are those
-that are meant, and rows end where another function symbol begins of which the debug data says nothing."""
+that are meant, and rows end where another function symbol begins of which the debug data says nothing; 20, inlined calls that are said to be the function around
+them have no name."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")
