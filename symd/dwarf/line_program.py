@@ -124,7 +124,7 @@ class _Code:
 
     def _implied(self, emits: NDArray[np.bool_]) -> Positions:
         """The positions of DW_LNS_advance_pc that stand for a row which NVIDIA's assembler left out (``ProgramRows``)."""
-        calls = self.found.extended[self.kind == int(Lne.DW_LNE_NVIDIA_inlined_call)]
+        calls: Positions = self.found.extended[self.kind == int(Lne.DW_LNE_NVIDIA_inlined_call)]
         if not len(calls):
             return calls
         moves = np.flatnonzero((self.u8 == _ADVANCE_PC) & self.found.starts)
@@ -135,7 +135,8 @@ class _Code:
         ends = np.append(-1, np.flatnonzero(emits))
         earlier = np.maximum(ends[np.searchsorted(ends, moves) - 1], np.append(-1, moves[:-1]))
         call = np.append(-1, calls)[np.searchsorted(calls, moves)]
-        return moves[follows & (call > earlier)]
+        found: Positions = moves[follows & (call > earlier)]
+        return found
 
     def _sort_others(self, others: NDArray[np.bool_]) -> None:
         """Tell instructions that add no row apart: the frequent ones as masks of bytes, the others as one list."""

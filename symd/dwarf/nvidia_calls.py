@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,16 +59,14 @@ def resolved(
     call = np.unique(sequence[inlined].astype(np.uint64) << np.uint64(32) | context[inlined], return_inverse=True)[1]
     own_name[inlined] = _told_apart(own_name[inlined], is_named[inlined], place, call, names.all())
     doubt |= np.where((own_name != written_name) & (site != 0), np.uint8(Doubt.NAME), np.uint8(0))
-    said = np.maximum.accumulate(
-        np.where(is_written, np.arange(len(lines)), 0)
-    )  # what is not written is told by the row before
+    said = np.maximum.accumulate(np.where(is_written, np.arange(len(lines)), 0))  # of an implied row: the one before
     return RowCalls(site, own_name, written_site[said], written_name[said], doubt), names.all()
 
 
 def _numbered(context: U64, sequence: I64, first: Positions, counts: Mask) -> U32:
     """The row, plus one, that each context names where only some rows of a sequence are counted; 0 where that is none of those before."""
     numbers = np.flatnonzero(counts)
-    before = np.cumsum(counts) - counts
+    before: I64 = np.cumsum(counts) - counts
     wanted = before[first][sequence] + np.minimum(context, np.uint64(len(context))).astype(np.int64)
     found = (context > 0) & (wanted <= before)
     site = np.zeros(len(context), np.uint32)
@@ -104,7 +102,8 @@ def _same_place(lines: LineColumns, context: U64, one: U32, other: U32) -> Mask:
     known = (one > 0) & (other > 0)
     here, there = np.maximum(one, 1) - 1, np.maximum(other, 1) - 1
     same = (lines.file[here] == lines.file[there]) & (lines.line[here] == lines.line[there])
-    return known & ((one == other) | (same & (context[here] == context[there])))
+    agreed: Mask = known & ((one == other) | (same & (context[here] == context[there])))
+    return agreed
 
 
 def _interned(names: Names, strings: StringReader, table: U32, name: U64, site: U32, base: I64) -> U32:
@@ -151,48 +150,50 @@ def _told_apart(name: U32, is_named: Mask, place: I64, call: I64, names: Sequenc
     that are written for rows of the same place, of the same call if there are any, decide. Instances of one template share their lines.
     """
     families = _Families(names)
-    at_call, anywhere, of_call = defaultdict(set), defaultdict(set), defaultdict(set)
+    at_call: dict[tuple[int, int], _Written] = defaultdict(families.none)
+    anywhere: dict[int, _Written] = defaultdict(families.none)
+    of_call: dict[int, _Written] = defaultdict(families.none)
     named = np.flatnonzero(is_named)
     for one_place, one_call, one_name in _distinct(place[named], call[named], name[named]):
-        at_call[one_place, one_call].add(one_name)
-        anywhere[one_place].add(one_name)
-        of_call[one_call].add(one_name)
-    several = {one for one, known in of_call.items() if len(known) > 1}
+        for written in (at_call[one_place, one_call], anywhere[one_place], of_call[one_call]):
+            written[families.of(one_name)].add(one_name)
     found = name.copy()
     unnamed = np.flatnonzero(~is_named)
-    distinct, number = np.unique(
-        np.stack([place[unnamed], call[unnamed], name[unnamed].astype(np.int64)], axis=1), axis=0, return_inverse=True
-    )
-    told = np.array(
-        [
-            _told(
-                int(one_name),
-                at_call.get((one_place, one_call)) or anywhere.get(one_place),
-                of_call[one_call] if one_call in several else (),
-                families,
-            )
-            for one_place, one_call, one_name in distinct.tolist()
-        ],
-        np.uint32,
-    )
-    if len(told):
-        found[unnamed] = told[number.reshape(-1)]
+    columns = np.stack([place[unnamed], call[unnamed], name[unnamed].astype(np.int64)], axis=1)
+    distinct, number = np.unique(columns, axis=0, return_inverse=True)
+    told = [
+        _told(
+            one_name,
+            families.of(one_name),
+            at_call.get((one_place, one_call)) or anywhere.get(one_place),
+            of_call[one_call],
+        )
+        for one_place, one_call, one_name in distinct.tolist()
+    ]
+    if told:
+        found[unnamed] = np.array(told, np.uint32)[number.reshape(-1)]
     return found
 
 
 def _distinct(*columns: NDArray[np.integer[Any]]) -> list[list[int]]:
-    return np.unique(np.stack([column.astype(np.int64) for column in columns], axis=1), axis=0).tolist()
+    found: list[list[int]] = np.unique(
+        np.stack([column.astype(np.int64) for column in columns], axis=1), axis=0
+    ).tolist()
+    return found
 
 
-def _told(name: int, here: set[int] | None, of_call: Collection[int], families: _Families) -> int:
-    """One of ``_told_apart``: ``here`` are the names that are written for the place, ``of_call`` those of the call where these are several."""
+def _told(name: int, family: str, here: _Written | None, of_call: _Written) -> int:
+    """One of ``_told_apart``: ``here`` are the names that are written for the place, ``of_call`` those that are written for the call."""
     if not here or not name:
         return name
-    family, known = families.of(name), {families.of(each) for each in here}
-    if family not in known:
-        return next(iter(here)) if len(here) == 1 else 0
-    is_alone = len(known) == 1 and all(each == name or families.of(each) != family for each in of_call)
-    return name if is_alone else 0
+    if family not in here:
+        only = next(iter(here.values()))
+        return next(iter(only)) if len(here) == 1 == len(only) else 0
+    return name if len(here) == 1 and of_call.get(family, set()) <= {name} else 0
+
+
+_Written = dict[str, set[int]]
+"""Names by their families."""
 
 
 class _Families:
@@ -201,6 +202,10 @@ class _Families:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._known: dict[int, str] = {}
+
+    @staticmethod
+    def none() -> _Written:
+        return defaultdict(set)
 
     def of(self, name: int) -> str:
         """What all instances of the function's template are called; its own name where it is none, or cannot be read."""
@@ -211,6 +216,8 @@ class _Families:
 
 _LONGEST_NUMBER = 9
 """Digits: no name is as long as such a number."""
+_ARGUMENTS, _NESTED = ("I", "J", "X"), ("N", "L_Z", "F", "Z", "Ul")
+"""What begins a list of arguments, and what inside one has an end too."""
 _TOKEN = re.compile(r"(\d+)|Ul|L_Z|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
 
 
@@ -224,23 +231,20 @@ def without_template_arguments(name: str) -> str:
         token = _TOKEN.match(name, at)
         if token is None:
             return name
-        text, at = token[0], token.end()
-        if token[1] or token[2]:
-            length = int((token[1] or token[2])[:_LONGEST_NUMBER])
-            text += name[at : at + length]
-            at += length
+        at = token.end()
+        if length := (token[1] or token[2] or "")[:_LONGEST_NUMBER]:
+            at += int(length)
+        text = name[token.start() : at]
         if text[0] == "L" and text != "L_Z":
             at = name.find("E", at) + 1 or len(name)  # a literal's value
-        elif text in ("I", "J", "X") or (arguments and text in ("N", "L_Z", "F", "Z", "Ul")):
-            arguments += 1
-        elif text == "E" and arguments:
-            arguments -= 1
+        elif arguments or text in _ARGUMENTS:
+            arguments += (text in _NESTED or text in _ARGUMENTS) - (text == "E")
             if not arguments and not around:
                 break
-        elif not arguments:
+        else:
             kept.append(text)
-            closed = around.pop() if text == "E" and around else ""
+            is_whole = bool(token[1]) or (text == "E" and around.pop() == "N" if around else False)
             around += [text] if text in ("N", "Z", "Ul") else []
-            if not around and (token[1] or closed == "N") and name[at : at + 1] != "I":
+            if not around and is_whole and name[at : at + 1] != "I":
                 break
     return "".join(kept)

@@ -159,7 +159,8 @@ def _written_rows(module: ModuleTables) -> Column:
         return module.rows.counts
     before = np.append(0, np.cumsum(~implied))
     ends = np.cumsum(module.rows.counts)
-    return before[ends] - before[ends - module.rows.counts]
+    counts: Column = before[ends] - before[ends - module.rows.counts]
+    return counts
 
 
 def _packed_tables(module: ModuleTables) -> dict[str, Column]:

@@ -150,7 +150,7 @@ class FunctionLineTable(NamedTuple):
 
 class ModuleTables(NamedTuple):
     """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``machine_code`` says
-    that it is not SPIR-V; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
+    that it is not SPIR-V, ``line_tables_alone`` that its debug data is line tables without units; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
     ``doubted`` those of ``DebugInfo.doubted``; ``files`` are the (object, string number) of every source file."""
 
     texts: TextSections
@@ -163,6 +163,7 @@ class ModuleTables(NamedTuple):
     strays: StrayTable
     no_debug_reason: Column
     machine_code: NDArray[np.bool_]
+    line_tables_alone: NDArray[np.bool_]
     elsewhere: tuple[Column, Column]
     doubted: tuple[Column, Column]
     written: WrittenTable
@@ -196,6 +197,7 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
         _strays(debugs, texts, sections),
         np.array([_no_debug_reason(item) for item in objects], np.uint8),
         np.array([item.code.debug is not DebugScheme.SPIRV for item in objects], np.bool_),
+        np.array([item.code.debug is DebugScheme.LINE_ONLY for item in objects], np.bool_),
         _positions([debug.elsewhere for debug in debugs], texts, sections),
         _positions([debug.doubted for debug in debugs], texts, sections),
         _written([debug.written for debug in debugs], first_scope, texts, sections),

@@ -1,6 +1,6 @@
 """Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a row that
-begins in a function is taken to end where the function's symbol ends. Nor does it say anything of a function that begins later, inside
-the symbol in which it begins: NVIDIA's assembler puts its own functions (division, square root) behind a kernel, in the kernel's symbol, without rows."""
+begins in a function is taken to end where the function's symbol ends. Line tables without units are NVIDIA's: there a row says nothing
+of a function that begins later. The assembler puts its own functions (division, square root), without rows, behind a kernel and within its symbol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     if not len(module.symbols.start) or not len(start):
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
-    stop = _up_to_next_symbol(start, stop, symbols, scopes)
+    if module.line_tables_alone.any():
+        stop = _up_to_next_symbol(start, stop, module, scopes)
     end = symbols.end_at(start)
     over = end < stop
     over &= end > start
@@ -28,9 +29,10 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     return start, cut
 
 
-def _up_to_next_symbol(start: Column, stop: Column, symbols: _Cover, scopes: _Cover) -> Column:
-    """Where rows end that would reach over a function symbol which begins after them; where a scope has any code from there on, it decides."""
-    begins = symbols.first
+def _up_to_next_symbol(start: Column, stop: Column, module: ModuleTables, scopes: _Cover) -> Column:
+    """Where rows end that would reach over a function symbol which begins after them in an object with ``line_tables_alone``; where a scope has any code
+    from there on, it decides."""
+    begins = np.sort(module.symbols.start[module.line_tables_alone[module.symbols.object]])
     at = np.searchsorted(begins, start, side="right")
     following = np.append(begins, begins.dtype.type(0))[at]
     over = np.flatnonzero((at < len(begins)) & (following < stop))

@@ -196,7 +196,9 @@ def sample_index(room: str, name: str) -> Index | None:
 def compiler(room: str, name: str) -> str:
     """What made a sample, as far as its name says so."""
     if room != "kernels":
-        return {"amdgpu": "clang (AMD)", "cuda": "nvcc, ptxas (NVIDIA)", "spirv": "SPIR-V"}[room]
+        architecture = re.search(r"sm_(\d+)", name)
+        family = f", sm_{architecture[1]}" if architecture else ""
+        return {"amdgpu": "clang (AMD)", "cuda": f"nvcc, ptxas (NVIDIA){family}", "spirv": "SPIR-V"}[room]
     if name.endswith(".spv"):
         return "SPIR-V"
     generation = "IGC 2" if "igc2" in name else "IGC 1"
@@ -213,7 +215,7 @@ def main() -> None:
                 for answer in answers(index, STEPS[room]) if index else ():
                     tally.add(answer)
     for (made_by, reading), tally in sorted(tallies.items()):
-        print(f"{made_by:<24} {reading:<10} {dict(tally.counts)}")
+        print(f"{made_by:<30} {reading:<10} {dict(tally.counts)}")
 
 
 if __name__ == "__main__":
