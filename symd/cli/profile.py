@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -16,7 +15,7 @@ from symd.cli.apart import check_apart
 from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders, with_python_names
 from symd.cli.module import open_symbolizer
-from symd.cli.named_module import named_file, named_module, readable_names
+from symd.cli.named_module import named_file, named_module
 from symd.cli.options import (
     complete_files,
     example,
@@ -31,7 +30,7 @@ from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
-from symd.containers import identify
+from symd.containers import compressed_file, identify
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput
 from symd.model.sources import PathRule
@@ -124,9 +123,8 @@ def command(
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
         files = Files(folders, limits)
-        readable = partial(readable_names, limits=limits, tell=say)
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
-        resolver = Resolver(sources, named, demangle=readable, read_uri=files.read)
+        resolver = Resolver(sources, named, read_uri=files.read)
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             if to is not None:
@@ -158,7 +156,7 @@ def _named_out(target: str | None, output: str | None) -> str:
 
 
 def _check_no_module(data: bytes, source: str) -> None:
-    if gzipped.compressed(data):  # whoever expands it says what is inside
+    if compressed_file.claims(data):  # whoever expands it says what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
         hint = f"symd profile -m {quote(source)} IN OUT; IN is what a profiler wrote"

@@ -144,7 +144,7 @@ def _placed(tree: _Tree, owner: I64, used: I64, first: int) -> I64:
 @dataclass(frozen=True, slots=True)
 class _Judged:
     """What is doubted of rows and scopes: ``placeless`` are the scopes whose call has no place that is sure; ``nobody`` are the rows of which nobody knows where they
-    were inlined, and ``contradictory`` these and those inlined, directly or not, at a place that is not sure."""
+    were inlined, and ``contradictory`` these and those inlined, directly or not, at a place that is not sure or into a function without a name."""
 
     placeless: Mask
     nobody: Mask
@@ -155,7 +155,7 @@ class _Judged:
         assert rows.calls is not None  # noqa: S101 - for the type checker
         lost = (rows.calls.doubt & np.uint8(Doubt.CALLER)) != 0
         placeless = _has_unsure_file(rows, tree, owner) if leaves_out_files else np.zeros(len(tree.site), np.bool_)
-        of_nobody, unsure = lost[tree.site], placeless.copy()
+        of_nobody, unsure = lost[tree.site], placeless | (tree.name == 0)
         for scope, parent in enumerate(tree.parent.tolist()):
             if parent >= 0:
                 of_nobody[scope] |= of_nobody[parent]

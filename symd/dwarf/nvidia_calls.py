@@ -14,7 +14,7 @@ nvlink writes the base of all names as 0 where it links for sm_90, so that names
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -147,16 +147,21 @@ def _told_apart(name: U32, is_named: Mask, place: I64, call: I64, names: Sequenc
     ``call`` sequences and contexts.
 
     The assembler writes a name only where the context changes, so that a row which it is not written for may be another function's that is inlined at the same place. The names
-    that are written for rows of the same place, of the same call if there are any, decide. Instances of one template share their lines.
+    that are written for rows of the same place, of the same call if there are any, decide. Instances of one template share their lines. Now and then it writes the name of the row before again:
+    where several functions are written for one place, that of most calls is believed, and a row with another one has no name.
     """
     families = _Families(names)
+    named = np.flatnonzero(is_named)
+    written = _distinct(place[named], call[named], name[named])
+    stale = _stale(written, families)
     at_call: dict[tuple[int, int], _Written] = defaultdict(families.none)
     anywhere: dict[int, _Written] = defaultdict(families.none)
     of_call: dict[int, _Written] = defaultdict(families.none)
-    named = np.flatnonzero(is_named)
-    for one_place, one_call, one_name in _distinct(place[named], call[named], name[named]):
-        for written in (at_call[one_place, one_call], anywhere[one_place], of_call[one_call]):
-            written[families.of(one_name)].add(one_name)
+    for one_place, one_call, one_name in written:
+        family, _ = families.of(one_name), anywhere[one_place]
+        if (one_place, family) not in stale:
+            for known in (at_call[one_place, one_call], anywhere[one_place], of_call[one_call]):
+                known[family].add(one_name)
     found = name.copy()
     unnamed = np.flatnonzero(~is_named)
     columns = np.stack([place[unnamed], call[unnamed], name[unnamed].astype(np.int64)], axis=1)
@@ -172,7 +177,32 @@ def _told_apart(name: U32, is_named: Mask, place: I64, call: I64, names: Sequenc
     ]
     if told:
         found[unnamed] = np.array(told, np.uint32)[number.reshape(-1)]
+    if stale:
+        kept = [
+            (one_place, families.of(one)) not in stale
+            for one_place, one in zip(place[named].tolist(), name[named].tolist(), strict=True)
+        ]
+        found[named[~np.array(kept, np.bool_)]] = 0
     return found
+
+
+def _stale(written: list[list[int]], families: _Families) -> set[tuple[int, str]]:
+    """The places and families that are not believed: another family has as many calls there, and neither is a lambda of the other."""
+    calls: dict[int, Counter[str]] = defaultdict(Counter)
+    for (place, family), many in Counter((place, families.of(name)) for place, _, name in written).items():
+        calls[place][family] = many
+    found: set[tuple[int, str]] = set()
+    for place, known in calls.items():
+        most, many = known.most_common(1)[0]
+        found |= {(place, family) for family in known if family != most and not _is_local(family, most)}
+        if any(family != most and others == many and not _is_local(family, most) for family, others in known.items()):
+            found.add((place, most))
+    return found
+
+
+def _is_local(one: str, other: str) -> bool:
+    """Whether one of two families is of a lambda or a local class of the other."""
+    return one.startswith(f"_ZZ{other[2:]}") or other.startswith(f"_ZZ{one[2:]}")
 
 
 def _distinct(*columns: NDArray[np.integer[Any]]) -> list[list[int]]:
@@ -184,10 +214,10 @@ def _distinct(*columns: NDArray[np.integer[Any]]) -> list[list[int]]:
 
 def _told(name: int, family: str, here: _Written | None, of_call: _Written) -> int:
     """One of ``_told_apart``: ``here`` are the names that are written for the place, ``of_call`` those that are written for the call."""
-    if not here or not name:
+    if here is None or not name:
         return name
     if family not in here:
-        only = next(iter(here.values()))
+        only = next(iter(here.values()), set())
         return next(iter(only)) if len(here) == 1 == len(only) else 0
     return name if len(here) == 1 and of_call.get(family, set()) <= {name} else 0
 
@@ -210,15 +240,17 @@ class _Families:
     def of(self, name: int) -> str:
         """What all instances of the function's template are called; its own name where it is none, or cannot be read."""
         if name not in self._known:
-            self._known[name] = without_template_arguments(self._names[name])
+            self._known[name] = _STRUCTOR.sub(r"\1E", without_template_arguments(self._names[name]))
         return self._known[name]
 
 
+_STRUCTOR = re.compile(r"([CD])[0-5]E$")
+"""Constructors and destructors come in kinds (of the object itself, of a base) that share their lines."""
 _LONGEST_NUMBER = 9
 """Digits: no name is as long as such a number."""
 _ARGUMENTS, _NESTED = ("I", "J", "X"), ("N", "L_Z", "F", "Z", "Ul")
 """What begins a list of arguments, and what inside one has an end too."""
-_TOKEN = re.compile(r"(\d+)|Ul|L_Z|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
+_TOKEN = re.compile(r"(\d+)|[CD][0-5](?=[EBI])|Ul|L_Z|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
 
 
 def without_template_arguments(name: str) -> str:

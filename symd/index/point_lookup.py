@@ -13,6 +13,7 @@ from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
 from symd.index.schema import Columns
 from symd.index.starts import GROUP
 from symd.model.answers import Frame, Reason
+from symd.model.debug_info import BODY
 from symd.model.reasons import KNOWN
 
 RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
@@ -167,7 +168,7 @@ class PointLookup:
         """What holds in a range: its kernel, and the frame of its owner with those that it is inlined into."""
         frame, line, column, number = self._derived.ranges.one(number)
         reason = _REASONS[number]
-        kernel, owner, file = self._frame_kernel[frame], self._frame_owner[frame], self._frame_file[frame]
+        kernel, owner, file = self._frame_kernel[frame], self._told(self._frame_owner[frame]), self._frame_file[frame]
         function = self._owner_name[owner] if owner or reason not in NO_DEBUG_DATA else kernel
         text = self._text
         kernel_name = shared_name(text(kernel))
@@ -177,11 +178,17 @@ class PointLookup:
         while True:
             inlined, linkage_name = bool(self._owner_inlined[owner]), self._owner_linkage_name[owner]
             frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined))
-            around = self._owner_parent[owner] if inlined else 0
+            around = self._told(self._owner_parent[owner]) if inlined else 0
             if not around:
                 return reason, kernel_name, tuple(frames)
             file, line, column = self._owner_file[owner], self._owner_line[owner], self._owner_column[owner]
             owner, function = around, self._owner_name[around]
+
+    def _told(self, owner: int) -> int:
+        """An owner, or its parent where that is told in its place."""
+        if self._owner_inlined[owner] == BODY and self._derived.has_bodies:
+            return self._owner_parent[owner]
+        return owner
 
     def _text(self, number: int) -> str | None:
         if not number:

@@ -58,7 +58,7 @@ def without_wrong_names(
 
 
 def _unnamed(scopes: ScopeTable, kernels: NamedRanges, texts: Callable[[], Sequence[str]]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (scopes.inlined != 0) & (scopes.name != 0)
+    found: NDArray[np.bool_] = (scopes.inlined == 1) & (scopes.name != 0)
     calls = np.flatnonzero(found)
     if not len(calls):
         return found

@@ -78,6 +78,7 @@ class LineRows:
 
 
 NO_PARENT = 0xFFFFFFFF
+BODY = 2
 NO_FUNCTION = 0xFFFFFFFF
 
 
@@ -86,7 +87,8 @@ class Scopes:
     """Functions and inlined calls of one code object: two tables of equally long columns.
 
     A scope row: ``parent`` (scope number, or NO_PARENT for a function), ``name`` and ``linkage_name`` (indexes into
-    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1), and where the call that was inlined stands:
+    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1; BODY: the kernel around it is the same function, which
+    clang compiles as two), and where the call that was inlined stands:
     ``call_file`` (index into ``DebugInfo.files``), ``call_line``, ``call_column``. Parents come before children.
     A range row: ``[range_offset, range_end)`` in section ``range_section`` belongs to ``range_scope``.
     ``function`` is the number of a scope's function in ``DebugInfo.functions``, or NO_FUNCTION; None: of no scope is it

@@ -18,7 +18,7 @@ class Reason(IntEnum):
     GAP = 4
     """Inside text, and neither a row nor a function covers it."""
     OUTSIDE_TEXT = 5
-    """In no text of the module."""
+    """In no text of the module. A function of size 0 has no text: any offset in it is outside."""
     NO_DEBUG_INFO = 6
     """The code object carries no debug information."""
     AMBIGUOUS = 7

@@ -66,6 +66,7 @@ class _AddressReading:
         scope, register, line, column = self._scope, row.file, row.line, row.column
         while True:
             file = self._lines.path(register).decode("utf-8", "replace") or None
+            scope = self._scopes.told(scope)
             found.append((*self._scopes.names(scope), file, line, column))
             if scope.around is None:
                 if any(each[:2] == found[-1][:2] for each in found[:-1]):

@@ -31,8 +31,6 @@ STEPS = {"kernels": 8, "amdgpu": 4, "cuda": 16, "spirv": 4}
 """Instructions start at multiples of so many bytes."""
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
-_KERNEL_BODY = "__clang_ocl_kern_imp_"
-"""What clang 20 and later call the body of an OpenCL kernel, which they inline into the kernel: no text calls it."""
 _SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp")
 _NO_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
@@ -60,6 +58,7 @@ class SourceText:
         self.lines = text.splitlines()
         self.bodies: dict[str, list[Body]] = {}
         self.made: list[tuple[set[str], Body]] = []
+        self.lambdas = re.findall(r"\bauto\s+(\w+)\s*=\s*\[", text)
         blank = _DIRECTIVE.sub(_blanked, _NO_TEXT.sub(_blanked, text))
         self._newlines = [at for at, character in enumerate(blank) if character == "\n"]
         end = 0
@@ -88,8 +87,10 @@ class SourceText:
 
 
 def simple_name(function: str) -> str:
-    """``fill<float, 3>`` without its template arguments, and ``_ZN6signal4keepEf`` as keep."""
-    mangled = re.match(r"_ZN?K?(?=\d)", function)
+    """``fill<float, 3>`` without its template arguments, ``_ZN6signal4keepEf`` as keep, and a mangled lambda as ``operator()``."""
+    if re.match(r"_ZZ.*Ul.*E\d*_clE", function):
+        return "operator()"
+    mangled = re.match(r"_ZN?K?L?(?=\d)", function)
     if mangled:
         at, name = mangled.end(), ""
         while length := re.match(r"\d+", function[at:]):
@@ -136,10 +137,12 @@ def call_judged(callee: Frame, caller: Frame, texts: Mapping[str, SourceText]) -
     text = texts.get((caller.file or "").rpartition("/")[2])
     if text is None or not callee.inlined or callee.function is None or not 0 < caller.line <= len(text.lines):
         return None
-    if (callee.linkage_name or "").startswith(_KERNEL_BODY):
-        return None
     name = simple_name(callee.function)
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text.lines[caller.line - 1]) is not None
+    names = text.lambdas if name == "operator()" else [name]
+    if not names:
+        return None
+    alternatives = "|".join(map(re.escape, names))
+    return re.search(rf"(?<!\w)(?:{alternatives})(?!\w)", text.lines[caller.line - 1]) is not None
 
 
 def answers(found: Index, step: int) -> Iterator[Answer]:
@@ -154,7 +157,8 @@ class Tally:
     function, or a call whose line does not name what is called (``wrong_calls``); ``judged`` have at least one frame of which the text tells,
     ``calls`` counts calls of which it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Mapping[str, SourceText] | None = None) -> None:
+        self._texts = sources() if texts is None else texts
         self.counts: Counter[str] = Counter()
         self.wrong: Counter[tuple[str | None, int]] = Counter()
         self.wrong_calls: Counter[tuple[str | None, int]] = Counter()
@@ -169,14 +173,14 @@ class Tally:
                 self.wrong[frame.function, frame.line] += verdict is False
             self.counts["wrong"] += False in verdicts
             for callee, caller in pairwise(answer.frames):
-                named = call_judged(callee, caller, sources())
+                named = call_judged(callee, caller, self._texts)
                 self.counts["calls"] += named is not None
                 self.counts["wrong calls"] += named is False
                 self.wrong_calls[callee.function, caller.line] += named is False
 
     def _verdict(self, frame: Frame) -> bool | None:
         if frame not in self._verdicts:
-            self._verdicts[frame] = judged(frame, sources())
+            self._verdicts[frame] = judged(frame, self._texts)
         return self._verdicts[frame]
 
 

@@ -175,7 +175,26 @@ def test_a_name_that_alone_changes_is_that_of_the_lines() -> None:
 
 def test_where_lines_have_names_of_two_functions_there_is_none() -> None:
     lines = read(named_rows((2, 0), (2, 2), (2, None)))
-    assert [name for *_, name in said(lines)[1:]] == ["f", "g", ""]
+    assert [name for *_, name in said(lines)[1:]] == ["", "", ""]
+
+
+def test_the_name_that_most_calls_write_for_a_line_is_believed() -> None:
+    """The assembler writes the name of the row before again now and then."""
+    twice = (line(9), COPY, call(1, 0), line(-8), COPY, call(0, 0), pc(16), line(9), COPY, call(3, 0), line(-9), COPY)
+    lines = read(table(start(), *twice, call(1, 2), pc(16), COPY, pc(16), END))
+    assert [name for *_, site, name in said(lines) if site] == ["f", "f", ""]
+
+
+def test_a_lambda_may_stand_in_one_line_with_its_function() -> None:
+    names = ("_Z1ff", "_ZZ1ffENKUlfE_clEf")
+    lines = read(named_rows((2, 0), (2, len(names[0]) + 1)), strings=names)
+    assert [name for *_, name in said(lines)[1:]] == list(names)
+
+
+def test_a_constructor_is_one_function_whichever_kind_of_it() -> None:
+    names = ("_ZN1aC1Ef", "_ZN1aC2Ef")
+    lines = read(named_rows((2, 0), (2, len(names[0]) + 1)), strings=names)
+    assert [name for *_, name in said(lines)[1:]] == list(names)
 
 
 TEMPLATES = ("_Z1fILi1EEff", "_Z1fILi2EEff", "_Z1gf")
@@ -190,12 +209,12 @@ def test_an_instance_of_a_template_is_not_taken_for_another() -> None:
 
 
 def test_names_of_images_that_were_linked_for_hopper_lie_behind_those_of_the_table_before() -> None:
-    inlined = (line(9), COPY, call(1, 0), line(-5), COPY, pc(16), END)
+    inlined, later = ((line(9), COPY, call(1, 0), line(lines), COPY, pc(16), END) for lines in (-5, -4))
     strings = ("first", "second", "third")
-    two = [table(start(1 << 20), *inlined), table(start(2 << 20), *inlined)]
+    two = [table(start(1 << 20), *inlined), table(start(2 << 20), *later)]
     assert [name for *_, name in said(read(*two, strings=strings)) if name] == ["first", "second"]
     assert [name for *_, name in said(read(*two, strings=strings), as_written=True) if name] == ["first", "first"]
-    apart = [two[0], table(start(2 << 20), *inlined, names_base=13)]
+    apart = [two[0], table(start(2 << 20), *later, names_base=13)]
     assert [name for *_, name in said(read(*apart, strings=strings)) if name] == ["first", "third"]
 
 

@@ -55,7 +55,11 @@ def test_columns_of_different_units_are_no_parts_of_one_whole(resolver, sample):
     assert [tuple(each) for each in found.columns] == [("samples", "count"), ("gpu", "nanoseconds")]
     assert not found.is_summable
     assert by_place(found, resolver, ZEBIN) == {(".text.smooth", 0x290): [3, 3000], (".text.smooth", 0x10): [4, 4000]}
-    assert sorted(by_place(found, resolver, AMD).values()) == [[1, 1000], [2, 2000], [6, 6000]]  # the last without a mapping
+    assert sorted(by_place(found, resolver, AMD).values()) == [
+        [1, 1000],
+        [2, 2000],
+        [6, 6000],
+    ]  # the last without a mapping
 
 
 def test_a_mapping_of_no_known_size_is_one(resolver):

@@ -258,6 +258,17 @@ def test_a_module_that_the_symbolizer_has_is_known_by_its_digest(engine):
     assert profiles.symbolize(other, Resolver(engine, [])).report.unresolved == {Reason.UNKNOWN_MODULE: 1}
 
 
+@pytest.mark.parametrize(
+    ("given", "known"), [("kernels.co", True), ("/x/kernels.co", True), ("other.co", False), ("/y/kernels.co", False)]
+)
+def test_an_identity_without_folders_is_the_name_of_a_file(engine, given, known):
+    """As the name of a given file is: the profile says the path that it had."""
+    digest = engine.add(AMD.read_bytes()).sha256
+    data = small((1, 0x1950, b""), strings=("", "/x/kernels.co"))
+    resolver = Resolver(engine, [NamedModule(digest, "elsewhere.co", given)])
+    assert profiles.symbolize(data, resolver).report.resolved == known
+
+
 def test_progress_is_told_to_whoever_asks(resolver, sample):
     seen = []
     options = replace(Options(), progress=lambda *what: seen.append(what))
