@@ -23,7 +23,8 @@ in force lines of other functions are nobody's; rows outside of the text that is
 targets of zebins that name a product configuration alone, and SPIR-V modules whose debug data is apart; 19, inlined calls in NVIDIA's line tables are those
 that are meant, and rows end where another function symbol begins of which the debug data says nothing; 20, ``owner_start_file`` and
 ``owner_start_line``, where functions are declared; functions of AMD code without instructions own no byte, bodies of OpenCL kernels are told
-from other inlined calls, and AMD objects with SHT_REL, or addresses as index and offset, are not remembered as refused any more."""
+from other inlined calls, and AMD objects with SHT_REL, or addresses as index and offset, are not remembered as refused any
+more, and inlined calls that are said to be the function around them have no name."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

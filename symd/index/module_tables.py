@@ -185,13 +185,14 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
     )
     every = [debug.scopes for debug in debugs]
     first_scope = _firsts([len(scopes) for scopes in every])
+    ranges = _ranges(every, first_scope, texts, sections)
     return ModuleTables(
         texts,
         kernels,
         symbols,
         _rows([debug.rows for debug in debugs], sections, files),
-        without_wrong_names(_scopes(debugs, first_scope, names, files), kernels, lambda: strings.values),
-        _ranges(every, first_scope, texts, sections),
+        without_wrong_names(_scopes(debugs, first_scope, names, files), ranges, kernels, lambda: strings.values),
+        ranges,
         _function_lines(debugs, files),
         _strays(debugs, texts, sections),
         np.array([_no_debug_reason(item) for item in objects], np.uint8),

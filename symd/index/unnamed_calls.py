@@ -17,7 +17,7 @@ from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 
 if TYPE_CHECKING:
-    from symd.index.module_tables import NamedRanges, ScopeTable
+    from symd.index.module_tables import NamedRanges, ScopeRanges, ScopeTable
 
 PYTHON_SUFFIX = ".py"
 
@@ -33,10 +33,15 @@ def roots_of(parent: Column) -> I64:
         found = outward[further]
 
 
-def without_wrong_names(scopes: ScopeTable, kernels: NamedRanges, texts: Callable[[], Sequence[str]]) -> ScopeTable:
+def without_wrong_names(
+    scopes: ScopeTable, ranges: ScopeRanges, kernels: NamedRanges, texts: Callable[[], Sequence[str]]
+) -> ScopeTable:
     """The scopes with no name for calls of that kind, and behind them, for each of these and all that was inlined into them, one without code that has
     what is written. ``texts`` gives the strings by number."""
     unnamed = _unnamed(scopes, kernels, texts)
+    has_code = np.zeros(len(unnamed), np.bool_)
+    has_code[ranges.scope] = True
+    unnamed &= has_code  # Intel's compiler leaves calls without any behind
     if not unnamed.any():
         return scopes
     inside = _with_all_inside(unnamed, scopes.parent)
