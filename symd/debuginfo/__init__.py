@@ -24,6 +24,7 @@ from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.line_header import TEXT_COLUMN
+from symd.elf import debug_link
 from symd.errors import SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
@@ -47,7 +48,7 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
 
 def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
     if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
-        return DebugInfo(LineRows.empty(), Scopes.empty())
+        return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
     if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
@@ -59,6 +60,14 @@ def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
         if section.name.startswith(".debug_"):
             section.forget()  # half of a file with debug data
     return found
+
+
+def _debug_file(code: CodeObject) -> tuple[str, ...]:
+    link = debug_link(code.sections)
+    if link is None:
+        return ()
+    name = link.name.decode("utf-8", "replace")
+    return (f"debug data is in {name} (.gnu_debuglink, CRC-32 {link.checksum:#010x}), which is not here",)
 
 
 def read_each(

@@ -2,7 +2,7 @@
 numbers under their own names."""
 
 from symd.elf.constants import MAGIC
-from symd.elf.notes import Note, notes_of
+from symd.elf.notes import DebugLink, Note, debug_link, notes_of
 from symd.elf.reader import (
     Elf,
     Header,
@@ -20,12 +20,14 @@ from symd.elf.symbols import Symbol, symbol_columns, symbol_names
 
 __all__ = (
     "MAGIC",
+    "DebugLink",
     "Elf",
     "Header",
     "Note",
     "SectionHeader",
     "Segment",
     "Symbol",
+    "debug_link",
     "image_size",
     "kind",
     "notes_of",

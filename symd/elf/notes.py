@@ -1,11 +1,12 @@
-"""Note records.
+"""Note records, and the link to a file with the debug data.
 
-Source: System V ABI, chapter 5, "Note Section". Names and descriptors are padded to 4 bytes, in 64-bit images too."""
+Source: System V ABI, chapter 5, "Note Section". Names and descriptors are padded to 4 bytes, in 64-bit images too. GDB's manual, "Separate
+Debug Files": the file's name, padded to 4 bytes, and the CRC-32 of its content."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from symd.errors import Malformed
@@ -18,6 +19,26 @@ class Note(NamedTuple):
     owner: str
     type: int
     data: bytes
+
+
+class DebugLink(NamedTuple):
+    """The debug file that an object names."""
+
+    name: bytes
+    checksum: int
+
+
+def debug_link(sections: Iterable[Section]) -> DebugLink | None:
+    """What .gnu_debuglink says, without folders; None where there is no such section, or nothing in it, or the debug data is here."""
+    link = None
+    for section in sections:
+        if section.name.startswith((".debug_", ".zdebug_")):
+            return None
+        if section.name == ".gnu_debuglink":
+            name = section.data.partition(b"\0")[0]
+            whole = 0 < len(name) <= len(section.data) - 5
+            link = DebugLink(name.rpartition(b"/")[2], int.from_bytes(section.data[-4:], "little")) if whole else None
+    return link
 
 
 def notes_of(section: Section) -> list[Note]:

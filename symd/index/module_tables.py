@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.elf import debug_link
 from symd.errors import SymdError
 from symd.index.distinct import combined, runs
 from symd.index.format import Column, narrow
@@ -227,6 +228,8 @@ def _no_debug_reason(item: DecodedObject) -> int:
     if not isinstance(item.debug, DebugInfo):
         return 0 if item.debug is None else Reason.MALFORMED
     empty = not len(item.debug.rows) and not len(item.debug.scopes)
+    if item.code.debug is DebugScheme.NONE and debug_link(item.code.sections):
+        return Reason.DEBUG_DATA_ELSEWHERE
     return Reason.NO_DEBUG_INFO if item.code.debug is DebugScheme.NONE or empty else 0
 
 

@@ -48,7 +48,7 @@ _ADVICE: dict[Reason, tuple[str, ...]] = {
         "A device address first has to lose the address that the module was loaded at; symd symbolize --context does that.",
     ),
     Reason.DEBUG_DATA_ELSEWHERE: (
-        "Give the .dwo file, the .dwp package, the .dbg.spv module of SPIR-V, or their folder with --debug.",
+        "Give the debug file, the .dwo file, the .dwp package, the .dbg.spv module of SPIR-V, or their folder with --debug.",
         "symd mcp finds them beside the module and where it was compiled, if they lie below a --source-root.",
     ),
     Reason.AMBIGUOUS: ("Ask again by kernel or section, or name the code object.",),

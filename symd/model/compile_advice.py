@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from symd.model.code import CodeKind
+from symd.model.code import SEPARATE_SUFFIX, CodeKind
 from symd.model.summaries import ObjectSummary
 
 _NO_DEBUG = "none"
@@ -43,12 +43,23 @@ def compile_advice(objects: Sequence[ObjectSummary], path: str | None = None) ->
 
 def _clauses(item: ObjectSummary, objects: Sequence[ObjectSummary]) -> Iterator[str]:
     target = item.target or ""
-    if item.kind is CodeKind.SPIRV:
+    apart = _debug_file(item)
+    if apart:
+        yield f"its debug data is in {apart}: put it beside FILE, or name it with --debug"
+    elif item.kind is CodeKind.SPIRV:
         yield _for_spirv(item)
     elif target.startswith(("sm_", "gfx")):
         yield _NVIDIA if target.startswith("sm_") else _AMD
     else:
         yield from _for_intel(item, _inputs(item, objects))
+
+
+def _debug_file(item: ObjectSummary) -> str:
+    """The file that it says has its debug data."""
+    if item.kind is CodeKind.SPIRV:
+        build_id = item.facts.get("build_id", "") if item.debug == _NO_DEBUG else ""
+        return f"{build_id}{SEPARATE_SUFFIX}" if build_id else ""
+    return str(item.facts.get("debug_link", ""))
 
 
 def _inputs(item: ObjectSummary, objects: Sequence[ObjectSummary]) -> list[ObjectSummary]:

@@ -38,7 +38,8 @@ class Reason(IntEnum):
     """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line and no name that is not."""
     DEBUG_DATA_ELSEWHERE = 14
     """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
-    of the row, and no function: which call of which function it is would stand in that file."""
+    of the row, and no function: which call of which function it is would stand in that file. Where that has the rows too, the function is
+    given that a symbol names."""
     UNRECOGNIZED = 255
     """The daemon is newer, and gave a reason that this symd has no name for. Given is what it gave. Nobody sends or keeps this number."""
 

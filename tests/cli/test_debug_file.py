@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import shutil
+import struct
+import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from tests.cli.conftest import ROOT, Run
 SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 LINED = "shade+0x80: blend at /src/shade.cl:13:30\n  (inlined by) shade at /src/shade.cl:23:18\n"
 UNLINED = "shade+0x80: shade [NO_DEBUG_INFO]\n"
+ELSEWHERE = "shade+0x80: shade [DEBUG_DATA_ELSEWHERE]\n"
 
 
 @pytest.fixture
@@ -156,7 +160,7 @@ def test_each_that_cannot_be_used_is_told_where_none_is(run: Run, linked: Path):
         with (folder / "kept.debug").open("ab") as file:
             file.truncate(1 << 33)
     outcome = run("symbolize", linked, "shade+0x80")
-    assert (outcome.code, outcome.out, outcome.err.count("answered without a debug file")) == (0, UNLINED, 2)
+    assert (outcome.code, outcome.out, outcome.err.count("answered without a debug file")) == (0, ELSEWHERE, 2)
 
 
 def test_llvm_symbolizer_follows_the_link_to_the_same_lines(run: Run, linked: Path):
@@ -170,10 +174,73 @@ def test_llvm_symbolizer_follows_the_link_to_the_same_lines(run: Run, linked: Pa
     assert all(mine == their for mine, their in lines)
 
 
-def test_a_linked_file_with_another_checksum_is_none(run: Run, linked: Path):
-    with linked.with_name("kept.debug").open("ab") as file:
+def test_a_linked_file_with_another_checksum_is_named_with_both(run: Run, linked: Path):
+    kept = linked.with_name("kept.debug")
+    right = zlib.crc32(kept.read_bytes())
+    with kept.open("ab") as file:
         file.write(b"more")
-    assert symbolized(run, linked) == UNLINED
+    outcome = run("symbolize", linked, "shade+0x80")
+    assert (outcome.code, outcome.out) == (0, ELSEWHERE)
+    assert outcome.err == (
+        f"symd: answered without a debug file: {kept}: it is of another build: its CRC-32 is"
+        f" {zlib.crc32(kept.read_bytes()):#010x}, where the object links to {right:#010x}\n"
+    )
+    assert gdb_says(linked, "CRC mismatch")
+
+
+def gdb_says(file: Path, what: str) -> bool:
+    """Where gdb is installed; where it is not, nobody asks."""
+    path = tools.find("gdb")
+    if path is None:
+        return True
+    command = [path, "-nx", "-batch", str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return what in done.stdout + done.stderr
+
+
+def test_a_linked_file_that_is_missing_is_named_with_where_it_was_looked_for(run: Run, linked: Path):
+    kept, folder = linked.with_name("kept.debug"), linked.parent
+    checksum = zlib.crc32(kept.read_bytes())
+    kept.unlink()
+    outcome = run("symbolize", linked, "shade+0x80")
+    assert (outcome.code, outcome.out) == (0, ELSEWHERE)
+    places = f"{folder}, {folder}/.debug, /usr/lib/debug{folder}"
+    assert outcome.err == (
+        f"symd: answered without a debug file: {linked}: kept.debug, to which it links, is in none of {places}\n"
+    )
+    outcome = run("info", linked)
+    assert f"debug data is in kept.debug (.gnu_debuglink, CRC-32 {checksum:#010x}), which is not here" in outcome.out
+    outcome = run("lines", linked)
+    assert outcome.code != 0
+    assert "its debug data is in kept.debug: put it beside FILE, or name it with --debug" in outcome.err
+    assert "compile with" not in outcome.err
+
+
+def test_a_daemon_answers_so_of_an_object_whose_file_is_missing(run: Run, linked: Path, server: str):
+    linked.with_name("kept.debug").unlink()
+    outcome = run("symbolize", "--server", server, linked, "shade+0x80")
+    assert (outcome.code, outcome.out, outcome.err.count("kept.debug")) == (0, ELSEWHERE, 1)
+
+
+@pytest.mark.parametrize("by", ["folder", "build ID"])
+def test_the_debug_file_of_a_distribution_is_found(
+    run: Run, by: str, objcopy: str, linked: Path, stripped: Path, monkeypatch: pytest.MonkeyPatch
+):
+    system = linked.parent / "system"
+    monkeypatch.setattr("symd.cli.debug_file._OF_SYSTEM", str(system))
+    place = system.joinpath(*linked.parent.parts[1:], "kept.debug")
+    if by == "build ID":
+        note = stripped.with_name("note")
+        note.write_bytes(struct.pack("<III4s", 4, 4, 3, b"GNU\0") + bytes.fromhex("abcdef01"))
+        tools.output(objcopy, f"--add-section=.note.gnu.build-id={note}", stripped, linked)
+        content = linked.read_bytes()
+        image = elf.parse(content, Budget(Limits()))
+        at = image.header.shoff + image.by_name[".note.gnu.build-id"].index * 64 + 4
+        linked.write_bytes(content[:at] + struct.pack("<I", 7) + content[at + 4 :])
+        place = system / ".build-id" / "ab" / "cdef01.debug"
+    place.parent.mkdir(parents=True)
+    shutil.move(stripped.with_name("kept.debug"), place)
+    assert symbolized(run, linked) == LINED
 
 
 def test_an_object_that_cannot_be_joined_is_answered_as_without_the_file(run: Run, tmp_path: Path):

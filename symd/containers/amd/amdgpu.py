@@ -101,7 +101,7 @@ def _target(image: Elf, version: int, notes: Notes) -> str | None:
 
 
 def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
-    said = notes.metadata.version
+    said, link = notes.metadata.version, elf.debug_link(image.sections)
     facts = {
         "code_object_version": version if image.header.osabi == ELFOSABI_AMDGPU_HSA else None,
         "os": _OSABI.get(image.header.osabi),
@@ -109,6 +109,7 @@ def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
         "generic_version": target_id.generic_version(image.header.flags, version),
         "metadata_version": ".".join(map(str, said)) if said else None,
         "build_id": image.build_id(),
+        "debug_link": link.name.decode("utf-8", "replace") if link else None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
