@@ -2,7 +2,7 @@
 
 Run from anywhere: ``python samples/cuda/build.py [NAME...]``. Needs nvcc 13.0 on PATH. The other assemblers are found through
 environment variables SYMD_PTXAS_12_0, SYMD_PTXAS_12_4, ... (programs called ptxas, for instance those that the PyPI wheels of
-triton carry), and the device compiler of toolkit 11.8 through SYMD_CICC_11_8 (Debian's nvidia-cuda-toolkit has it and its ptxas),
+triton carry), the nvcc of toolkit 13.5 through SYMD_NVCC_13_5, and the device compiler of toolkit 11.8 through SYMD_CICC_11_8 (Debian's nvidia-cuda-toolkit has it and its ptxas),
 the folder of a toolkit 12.4 for clang through SYMD_CUDA_12_4 (its bin also on PATH). Samples whose compiler or assembler is not
 here are left as they are. The work is done in a neutral folder, because
 compilers write the current directory into line tables. ``manifest.json`` records how each file was made.
@@ -30,6 +30,7 @@ CUBINS: dict[str, tuple[str, ...]] = {
     "saxpy.sm_100.debug": ("saxpy.cu", "-arch=sm_100", "-G"),
     "tonemap.sm_75.lines": ("tonemap.cu", "-arch=sm_75", LINES),
     "tonemap.sm_80.lines": ("tonemap.cu", "-arch=sm_80", LINES),
+    "tonemap.sm_90.ewp": ("tonemap.cu", "-arch=sm_90", "-ewp", LINES),
     "tonemap.sm_90a.lines": ("tonemap.cu", "-arch=sm_90a", LINES),
     "tonemap.sm_100.lines": ("tonemap.cu", "-arch=sm_100", LINES),
     "tonemap.sm_100a.lines": ("tonemap.cu", "-arch=sm_100a", LINES),
@@ -124,6 +125,14 @@ FATBINS: dict[str, tuple[str, ...]] = {
     "saxpy.lto.fatbin": ("saxpy.cu", "-fatbin", *LTO),
     "saxpy.ptx.fatbin": ("saxpy.cu", "-fatbin", *PTX),
 }
+FIVE = tuple(
+    word for sm in ("75", "80", "90a", "100", "103") for word in ("-gencode", f"arch=compute_{sm},code=sm_{sm}")
+)
+CONCATENATED: dict[str, tuple[str, ...]] = {
+    # name: arguments of nvcc 13.5
+    "tonemap.concat-zstd.fatbin": ("tonemap.cu", "-fatbin", LINES, *FIVE, *PTX, "-concat"),
+    "tonemap.concat-lz4.fatbin": ("tonemap.cu", "-fatbin", LINES, *FIVE, *PTX, "-concat", "-compress-mode", "speed"),
+}
 HOST: dict[str, tuple[str, ...]] = {
     "program.o": ("program.cu", "-c", LINES, *TWO, *PTX),
     "program.rdc.o": ("linked_kernel.cu", "-dc", LINES, "-gencode", "arch=compute_80,code=sm_80"),
@@ -180,6 +189,9 @@ def _commands() -> list[tuple[str, list[list[str]] | None]]:
     for name, (version, options) in WRAPPED.items():
         command = [f"clang++-{version}", f"--cuda-path={toolkit}", *options, "-o", name]
         result.append((name, [command] if toolkit else None))
+    newer = os.environ.get("SYMD_NVCC_13_5")
+    for name, arguments in CONCATENATED.items():
+        result.append((name, [[newer, "-Iinclude", *arguments, "-o", name]] if newer else None))
     for name, arguments in {**FATBINS, **HOST}.items():
         result.append((name, [["nvcc", "-Iinclude", *arguments, "-o", name]]))
     return result
@@ -213,7 +225,8 @@ def _narrow(name: str, number: str, compiling: tuple[str, ...], assembling: tupl
 def _named(line: list[str]) -> str:
     """The command as it is recorded: a tool by its version, not by the place it lies in."""
     known = {f"ptxas-{key}": f"SYMD_PTXAS_{key.replace('.', '_')}" for key in (*PTX_VERSION, "11.8")}
-    places = {os.environ.get(variable): name for name, variable in (*known.items(), ("cicc-11.8", "SYMD_CICC_11_8"))}
+    others = {"cicc-11.8": "SYMD_CICC_11_8", "nvcc-13.5": "SYMD_NVCC_13_5"}
+    places = {os.environ.get(variable): name for name, variable in (known | others).items()}
     here = f"--cuda-path={os.environ.get('SYMD_CUDA_12_4')}"
     return " ".join(
         [places.get(line[0], line[0]), *("--cuda-path=cuda-12.4" if word == here else word for word in line[1:])]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from symd import containers
 from symd.config import Limits
-from symd.containers import archive, gzip_file, host_elf, uri
+from symd.containers import archive, compressed_file, host_elf, uri
 from symd.errors import InvalidInput, LimitExceeded
 from symd.system_reason import system_reason
 
@@ -57,4 +57,4 @@ def _unreadable(place: uri.CodeObjectUri, error: OSError) -> InvalidInput:
 def is_device_code(data: bytes) -> bool:
     """Whether a reader of device code claims the bytes: nothing else of a file is taken because a program says so."""
     form = containers.identify(data)
-    return form is not None and form not in (archive, gzip_file, host_elf)
+    return form is not None and form not in (archive, compressed_file, host_elf)

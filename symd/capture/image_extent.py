@@ -17,12 +17,7 @@ from symd.elf.constants import (
     EM_INTELGT,
     EM_NONE,
     ET_CORE,
-    SHT_CUDA_GLOBAL,
-    SHT_CUDA_SHARED,
-    SHT_NOBITS,
-    SHT_NULL,
 )
-from symd.elf.reader import FILE_HEADER_32, FILE_HEADER_64, PROGRAM_HEADER_32, PROGRAM_HEADER_64
 from symd.errors import SymdError
 
 Read = Callable[[int, int], bytes]
@@ -34,10 +29,6 @@ HEAD_BYTES: Final = 64
 _MACHINES: Final = (EM_CUDA, EM_INTELGT, EM_AMDGPU, EM_INTEL182)
 _INTEL_TYPES: Final = range(0xFF01, 0xFF14)
 """The types of Intel's runtime and compiler, for which the machine may be a product's number."""
-_EMPTY_OF_CUDA: Final = (SHT_CUDA_GLOBAL, SHT_CUDA_SHARED)
-"""Sections of cubins without content in the file."""
-_MOST_TABLE_BYTES: Final = 16 << 20
-"""Four times what the most headers take that an ELF image can have."""
 _MOST_KERNELS: Final = 100_000
 
 
@@ -55,7 +46,7 @@ def extent(read: Read) -> int | None:
     head = read(0, HEAD_BYTES)
     try:
         if head[:4] == elf.MAGIC:
-            return _elf(read, head)
+            return elf.image_size(read)
         if head[:4] == igc_debug.MAGIC:
             return _igc_debug(read, head)
         if head[:4] == fatbin.MAGIC:
@@ -63,37 +54,6 @@ def extent(read: Read) -> int | None:
         return compressed_bundle.header(head).size
     except (SymdError, struct.error):
         return None
-
-
-def _elf(read: Read, head: bytes) -> int | None:
-    header = elf.parse_header(head)
-    wide = header.bits == 64
-    ends = [16 + (FILE_HEADER_64 if wide else FILE_HEADER_32).size]
-    if header.phoff and header.phnum:
-        layout = PROGRAM_HEADER_64 if wide else PROGRAM_HEADER_32
-        rows = _table(read, header.phoff, header.phnum, header.phentsize, layout.size)
-        offset, size = (2, 5) if wide else (1, 4)
-        ends += [row[offset] + row[size] for row in map(layout.unpack, rows)]
-        ends.append(header.phoff + header.phnum * header.phentsize)
-    if header.shoff and header.shnum:
-        rows = _table(read, header.shoff, header.shnum, header.shentsize, 64 if wide else 40)
-        layout = struct.Struct("<4xI16xQQ" if wide else "<4xI8xII")
-        sections = [layout.unpack_from(row) for row in rows]
-        empty = (SHT_NULL, SHT_NOBITS, *(_EMPTY_OF_CUDA if header.machine == EM_CUDA else ()))
-        ends += [offset + size for kind, offset, size in sections if kind not in empty]
-        ends.append(header.shoff + header.shnum * header.shentsize)
-    return max(ends) if len(ends) > 1 else None
-
-
-def _table(read: Read, offset: int, count: int, entry: int, least: int) -> list[bytes]:
-    """The entries of a table; struct.error where it is not all there."""
-    size = count * entry
-    if entry < least or size > _MOST_TABLE_BYTES:
-        raise struct.error("no table")
-    data = read(offset, size)
-    if len(data) < size:
-        raise struct.error("the table ends early")
-    return [data[at : at + least] for at in range(0, size, entry)]
 
 
 def _igc_debug(read: Read, head: bytes) -> int | None:

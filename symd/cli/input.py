@@ -17,8 +17,8 @@ from symd.system_reason import system_reason
 if TYPE_CHECKING:
     from symd.cli.left_out import AllowedFiles
 
-GZIP_SUFFIX = ".gz"
-_GZIP = b"\x1f\x8b"
+COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
+"""Of the names of files that ``containers.compressed_file`` reads."""
 _HEAD = 64
 """Bytes from which a format may be known."""
 _SHORTEST_DIGITS = 8
@@ -64,7 +64,7 @@ def read_input(
     expand: bool = True,
     allowed: AllowedFiles | None = None,
 ) -> bytes:
-    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip made of one, ``file.gz``, is
+    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip, zstd, xz, bzip2 or lz4 made of one, such as ``file.gz``, is
     expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
     ``Unsupported`` for a URI into a process.
 
@@ -76,13 +76,15 @@ def read_input(
         raise InvalidInput(
             "the file is empty", where="standard input" if file == "-" else file, hint="what wrote it may have failed"
         )
-    if not (expand and file.endswith(GZIP_SUFFIX) and data[:2] == _GZIP):
+    if not (expand and file.endswith(COMPRESSED_SUFFIXES)):
         return data
     from symd.budget import Budget  # noqa: PLC0415 - few files are compressed
-    from symd.containers.gzip_file import expanded  # noqa: PLC0415
+    from symd.containers import compressed_file  # noqa: PLC0415
 
+    if not compressed_file.claims(data):
+        return data
     try:
-        return expanded(data, Budget(limits, len(data)))
+        return compressed_file.expanded(data, Budget(limits, len(data)))
     except SymdError as error:
         raise error.prefix_where(file) from None
 

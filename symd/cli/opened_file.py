@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from symd import elf
 from symd.budget import Budget
 from symd.cli.debug_file import debug_files
-from symd.cli.input import GZIP_SUFFIX
+from symd.cli.input import COMPRESSED_SUFFIXES
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.containers.file_part import LARGE, MAPPED
@@ -39,7 +39,7 @@ def is_large(file: str, limits: Limits) -> bool:
     """Whether ``file`` is opened by ``large_file``: 64 MiB or more, as it is or as its compressed code objects expand, with all of its
     code and debug data in it, none of it in kernel packs or files apart."""
     size = _size(file)
-    if file.endswith(GZIP_SUFFIX) or not min(LARGE, MAPPED) <= size <= limits.module_size:
+    if file.endswith(COMPRESSED_SUFFIXES) or not min(LARGE, MAPPED) <= size <= limits.module_size:
         return False
     with mapped_file(file) as mapped:
         data = cast("bytes", mapped)

@@ -71,8 +71,9 @@ def written_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
     return found
 
 
-def symbol_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
-    """What llvm-symbolizer says of a symbol: the line at its beginning, under its own name."""
+def function_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
+    """What llvm-symbolizer says of a symbol, at whose beginning this is, and without inlined calls: the innermost line, under the name of the
+    function whose code it is."""
     found = written_frames(answer, options._replace(inlines=True))
     return [found[0]._replace(function=found[-1].function)] if found else []
 

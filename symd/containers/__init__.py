@@ -37,7 +37,7 @@ FORMATS: Sequence[Format] = FormatTable(
     "amd.kpack",
     "khronos.spirv",
     "archive",
-    "gzip_file",
+    "compressed_file",
     "with_dwo",
     "host_elf",
 )

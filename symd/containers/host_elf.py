@@ -1,11 +1,13 @@
 """Host programs, objects and shared libraries: the sections in which they carry device code are handed on.
 
 Source: Clang's HIP support documentation (``.hip_fatbin``), LLVM's offloading documentation (``.llvm.offloading``), the
-sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``. Where there is no such section, the fat
-binaries and SPIR-V modules among the data are (``nvidia.fatbins_in_data``, ``khronos.modules_in_data``)."""
+sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``. So are ELF images among the data
+(``images_in_data``) and, where there is no such section, fat binaries and SPIR-V modules
+(``nvidia.fatbins_in_data``, ``khronos.modules_in_data``)."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
@@ -70,8 +72,9 @@ def claims(data: bytes) -> bool:
 
 def read(element: Element, budget: Budget) -> Contents:
     """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections of SYCL
-    programs one for each of their images, and the data of a program that GCC compiled one for each code object in it. Data of a program
-    with none of these gives one for the fat binaries of each section, and one for each SPIR-V module.
+    programs one for each of their images, and the data of a program that GCC compiled one for each code object in it. Data of other
+    programs gives one for each ELF image, and with none of these sections one for the fat binaries of each section, and one for each
+    SPIR-V module.
 
     An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
@@ -98,8 +101,9 @@ def read(element: Element, budget: Budget) -> Contents:
         facts["kernel_packs"] = packs._asdict()
     if offload_images.is_offloading(image):
         elements += _of_gcc(image, notes, facts, budget)
-    elif not packs and not carries_device_code(section.name for section in image.sections):
-        elements += _among_data(image, notes, budget)
+    else:
+        named = packs is not None or carries_device_code(section.name for section in image.sections)
+        elements += _among_data(image, notes, budget, images_alone=named)
     if not elements and not notes and not element.name:
         raise Unsupported(f"the {facts['machine']} ELF image carries no device code that symd reads", hint=_hint(image))
     return Contents(tuple(elements), notes=tuple(notes), facts=facts)
@@ -115,7 +119,11 @@ def _hint(image: elf.Elf) -> str:
 
 def carries_device_code(names: Iterable[str]) -> bool:
     """Whether a host's image with sections of these names has one of device code; kernel packs count too."""
-    return any(name in _WHOLE or name in _HIP_BUNDLES or _is_bundled(name) for name in names)
+    return any(map(_is_device_section, names))
+
+
+def _is_device_section(name: str) -> bool:
+    return name in _WHOLE or name in _HIP_BUNDLES or _is_bundled(name)
 
 
 def _is_bundled(name: str) -> bool:
@@ -139,31 +147,52 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
     return [Element("amdgcn", content) for content in images.code]
 
 
-def _among_data(image: elf.Elf, notes: list[str], budget: Budget) -> list[Element]:
-    """The fat binaries among the data of a program, one element for those of a section, or the SPIR-V modules, each for itself. All are
-    named after their sections."""
-    from symd.containers.khronos.modules_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
-    from symd.containers.nvidia.fatbins_in_data import fat_binaries_in  # noqa: PLC0415
+def _among_data(image: elf.Elf, notes: list[str], budget: Budget, *, images_alone: bool) -> list[Element]:
+    """What is among the data of a program: one element for the fat binaries of a section, and in the order of the file one for each ELF
+    image and SPIR-V module. All are named after their sections."""
+    from symd.containers.images_in_data import images_in  # noqa: PLC0415 - only where a host program is
 
-    elements = []
+    elements: list[Element] = []
     for section in image.sections:
         if section.type != SHT_PROGBITS or not section.flags & SHF_ALLOC or section.executable:
             continue
+        if _is_device_section(section.name):
+            continue
         part = _part(image, section)
-        fatbins = fat_binaries_in(part, section.name, budget)
-        if fatbins.extents:
-            elements.append(Element(section.name, partial(_joined, part, fatbins.extents)))
-            if fatbins.without_code:
-                count = counted(fatbins.without_code, "fat binary", "fat binaries")
-                notes.append(f"left out: {count} in {section.name} without machine code")
-        found = modules_in(part, section.name, budget)
-        elements += [Element(section.name, partial(part.__getitem__, extent)) for extent in found.extents]
-        if found.extents and found.headers_alone:
-            notes.append(
-                f"left out: SPIR-V headers in {section.name} that begin no whole module: {found.headers_alone}"
-            )
+        images = images_in(part, section.name, budget)
+        if not images_alone:
+            images = _others_among_data(part, section.name, images, elements, notes, budget)
+        elements += [Element(section.name, partial(part.__getitem__, extent)) for extent in images]
         forget(image.data)
     return elements
+
+
+def _others_among_data(
+    part: FilePart, name: str, images: list[slice], elements: list[Element], notes: list[str], budget: Budget
+) -> list[slice]:
+    """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside another is left to
+    that."""
+    from symd.containers.khronos.modules_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
+    from symd.containers.nvidia.fatbins_in_data import fat_binaries_in  # noqa: PLC0415
+
+    fatbins = fat_binaries_in(part, name, budget)
+    if fatbins.extents:
+        elements.append(Element(name, partial(_joined, part, fatbins.extents)))
+        if fatbins.without_code:
+            count = counted(fatbins.without_code, "fat binary", "fat binaries")
+            notes.append(f"left out: {count} in {name} without machine code")
+    found = modules_in(part, name, budget)
+    if found.extents and found.headers_alone:
+        notes.append(f"left out: SPIR-V headers in {name} that begin no whole module: {found.headers_alone}")
+    images = _outside(images, fatbins.extents)
+    return sorted([*images, *_outside(found.extents, images)], key=lambda extent: extent.start)
+
+
+def _outside(extents: Iterable[slice], others: Sequence[slice]) -> list[slice]:
+    """Those that do not begin inside of one of the others, which are in order."""
+    starts = [other.start for other in others]
+    before = ((extent, bisect_right(starts, extent.start)) for extent in extents)
+    return [extent for extent, number in before if not number or others[number - 1].stop <= extent.start]
 
 
 def _joined(data: FilePart, extents: Sequence[slice]) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from symd.budget import Budget
-from symd.containers import gzip_file
+from symd.containers import compressed_file
 from symd.containers.amd import amdgpu_core, amdgpu_core_file
 from symd.containers.nvidia import cuda_core
 from symd.cores import amd, nvidia
@@ -18,8 +18,8 @@ def read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None = None)
     """Every stopped warp or wave of a dump, which gzip may have compressed. ``frames`` is call frame information that somebody
     else has of the code, by the number of the image. Raises InvalidInput for what is no GPU core dump, Malformed,
     LimitExceeded."""
-    if gzip_file.claims(data):
-        return _inside(_read(gzip_file.expanded(data, budget), budget, frames))
+    if compressed_file.claims(data):
+        return _inside(_read(compressed_file.expanded(data, budget), budget, frames))
     return _read(data, budget, frames)
 
 
@@ -34,8 +34,8 @@ def _read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None) -> St
 def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
     """The content of the device's global memory at these addresses and sizes; None where the dump does not have all of
     it. Raises InvalidInput, Malformed, LimitExceeded."""
-    if gzip_file.claims(data):
-        data = gzip_file.expanded(data, budget)
+    if compressed_file.claims(data):
+        data = compressed_file.expanded(data, budget)
     if cuda_core.claims(data):
         return nvidia.memory(data, budget, ranges)
     if amdgpu_core.claims(data):
@@ -50,7 +50,7 @@ def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tu
 def contents(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
     """What stands at these positions of a dump, in so many bytes; None where it does not have all of it. Raises Malformed,
     LimitExceeded."""
-    whole = gzip_file.expanded(data, budget) if gzip_file.claims(data) else data
+    whole = compressed_file.expanded(data, budget) if compressed_file.claims(data) else data
     found = (whole[position : position + size] for position, size in ranges)
     return tuple(content if len(content) == size else None for content, (_, size) in zip(found, ranges, strict=True))
 
@@ -62,7 +62,7 @@ def _no_core() -> InvalidInput:
 def _inside(stopped: StoppedCore) -> StoppedCore:
     """The dump of a compressed file: its code objects lie one level deeper."""
     images = tuple(
-        each if each.path is None else replace(each, path=f"{gzip_file.INSIDE}/{each.path}")
+        each if each.path is None else replace(each, path=f"{compressed_file.INSIDE}/{each.path}")
         for each in stopped.dump.images
     )
     return stopped._replace(dump=replace(stopped.dump, images=images))

@@ -29,6 +29,8 @@ ET_REL: Final = 1
 ET_EXEC: Final = 2
 ET_DYN: Final = 3
 ET_CORE: Final = 4
+ET_CUDA_EWP: Final = 0xFF00
+"""Extensible whole program (``nvcc -ewp``); NVIDIA's tools print it as ET_EWP."""
 ET_OPENCL_SOURCE: Final = 0xFF01
 """The first of the types that NEO defines for its own files."""
 ET_OPENCL_DEBUG: Final = 0xFF05
@@ -116,6 +118,7 @@ STO_CUDA_ENTRY: Final = 0x10
 """The bit of st_other that makes a function a kernel."""
 
 PN_XNUM: Final = 0xFFFF
+PT_NULL: Final = 0
 PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
 PT_NOTE: Final = 4

@@ -26,6 +26,7 @@ from symd.elf.constants import (
     PN_XNUM,
     PT_LOAD,
     PT_NOTE,
+    PT_NULL,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHN_XINDEX,
@@ -68,6 +69,8 @@ _HEADER_STEPS = 8
 """What a section takes."""
 _STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
 """What six bytes of a section take that is gone through one value at a time: a symbol has 24, an element of a note may have one."""
+_MOST_TABLE_BYTES = 16 << 20
+"""Four times what the most headers take that an image can have."""
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 
@@ -330,6 +333,39 @@ def _check_addresses(address: int, size: int, where: str) -> None:
     """The end of what is loaded must be an address too: nobody further down need think of numbers that wrap."""
     if address + size >= _ADDRESS_SPACE_BYTES:
         raise Malformed(f"{size} bytes at address {address:#x} pass the end of the 64-bit address space", where=where)
+
+
+def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | None:
+    """The bytes of the image that begins at offset 0 of ``read``, which takes an offset and a size and returns fewer bytes where there
+    are no more: what its tables reach to. None where it has no table, or one that is not all there. Raises Malformed, Unsupported."""
+    header = parse_header(read(0, _IDENT_SIZE + FILE_HEADER_64.size), where)
+    wide = header.bits == 64
+    ends = []
+    if header.phoff and header.phnum:
+        layout = PROGRAM_HEADER_64 if wide else PROGRAM_HEADER_32
+        rows = _whole_table(read, header.phoff, header.phnum, header.phentsize, layout)
+        offset, size = (2, 5) if wide else (1, 4)
+        ends.append(
+            [
+                header.phoff + header.phnum * header.phentsize,
+                *(row[offset] + row[size] for row in rows if row[0] != PT_NULL),
+            ]
+        )
+    if header.shoff and header.shnum:
+        layout = SECTION_HEADER_64 if wide else SECTION_HEADER_32
+        rows = _whole_table(read, header.shoff, header.shnum, header.shentsize, layout)
+        stored = (row for row in rows if row[1] not in _EMPTY and (header.machine, row[1]) not in _EMPTY_OF_MACHINE)
+        ends.append([header.shoff + header.shnum * header.shentsize, *(row[4] + row[5] for row in stored)])
+    return max(map(max, ends)) if ends and all(len(each) > 1 for each in ends) else None
+
+
+def _whole_table(
+    read: Callable[[int, int], bytes], offset: int, count: int, entry_size: int, layout: struct.Struct
+) -> list[_RawHeader]:
+    """The entries of a table; none where it is not all there."""
+    size = count * entry_size
+    data = read(offset, size) if entry_size >= layout.size and size <= _MOST_TABLE_BYTES else b""
+    return [layout.unpack_from(data, at) for at in range(0, size, entry_size)] if size == len(data) else []
 
 
 def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:

@@ -69,6 +69,8 @@ class _AddressReading:
             scope = self._scopes.told(scope)
             found.append((*self._scopes.names(scope), file, line, column))
             if scope.around is None:
+                if any(each[:2] == found[-1][:2] for each in found[:-1]):
+                    raise NotPlain  # ``index.unnamed_calls`` may doubt the name
                 return tuple(found)
             at, line, column = scope.call_site()
             register, scope = -1 if at is None else at, scope.around

@@ -123,16 +123,17 @@ def _slid(index: Index, rows: I64, lines: I64, wanted: int) -> I64:
 
 
 def _doubted(index: Index, rows: I64) -> NDArray[np.bool_]:
-    """Whether the debug data contradicts itself where the rows begin."""
+    """Whether the debug data contradicts itself where the rows begin, and the line does not hold."""
     if not len(index.columns.written_range):
         return np.zeros(len(rows), np.bool_)
     section, offset = index.rows.section[rows].astype(np.int64), index.rows.offset[rows].astype(np.uint64)
-    found: NDArray[np.bool_] = _reasons(index, section, offset) == Reason.CONTRADICTORY
+    return _has_doubted_line(index, section, offset)
+
+
+def _has_doubted_line(index: Index, section: Column, offset: Column) -> NDArray[np.bool_]:
+    at = index.location_numbers(section, offset)
+    found: NDArray[np.bool_] = (index.locations.reason[at] == Reason.CONTRADICTORY) & (index.locations.line[at] == 0)
     return found
-
-
-def _reasons(index: Index, section: Column, offset: Column) -> Column:
-    return index.locations.reason[index.location_numbers(section, offset)]
 
 
 class _LineLocations:
@@ -188,7 +189,7 @@ class _LineLocations:
 
     def _doubted_after(self, at: int, distance: int) -> bool:
         offset = np.array([int(self.offset[at]) + distance], np.uint64)
-        return bool(_reasons(self.index, self.section[at : at + 1], offset)[0] == Reason.CONTRADICTORY)
+        return bool(_has_doubted_line(self.index, self.section[at : at + 1], offset)[0])
 
     def _at_row(self, at: int) -> BreakpointLocation:
         """The location of a row, with the row's own position in the source."""

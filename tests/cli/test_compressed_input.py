@@ -1,12 +1,17 @@
-"""A file that gzip compressed is what was compressed, for every verb that reads a FILE, and within the limits."""
+"""A file that gzip or another such program compressed is what was compressed, for every verb that reads a FILE, and within the limits."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+import lz4.frame
 import pytest
+import zstandard
 
 from tests.cli.conftest import Run
 
@@ -47,6 +52,21 @@ def test_a_compressed_file_is_answered_as_what_it_holds(run: Run, verb: str, tmp
     assert found[0] == found[1]
     if verb == "slim":
         assert (tmp_path / "out0").read_bytes() == (tmp_path / "out1").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".zst", zstandard.compress), (".xz", lzma.compress), (".bz2", bz2.compress), (".lz4", lz4.frame.compress)],
+)
+def test_so_may_other_programs_have_compressed_it(
+    run: Run, suffix: str, compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    packed = tmp_path / f"vadd.dbg{suffix}"
+    packed.write_bytes(compress(VADD.read_bytes()))
+    assert run("symbolize", packed, "vadd+0x1b0").out == run("symbolize", VADD, "vadd+0x1b0").out
+    elsewhere = tmp_path / "vadd"
+    elsewhere.write_bytes(packed.read_bytes())
+    assert "content/" in run("info", elsewhere).out
 
 
 def test_debug_data_apart_may_be_compressed(run: Run, tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ LLVM_OPTIONS: list[list[str]] = [
     ["--functions=short"],
     ["--no-demangle"],
     ["-i"],
+    ["--no-inlines"],
+    ["--inlining=false", "--functions=short", "-p"],
+    ["--no-inlines", "--output-style=GNU"],
     ["--output-style=GNU"],
     ["--output-style=GNU", "-apis"],
 ]

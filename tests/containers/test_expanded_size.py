@@ -29,6 +29,12 @@ def test_a_fat_binary_is_its_compressed_cubins(name):
     assert expanded_size(sample(name), EXPANDING_NOTHING) == code_bytes(sample(name))
 
 
+def test_cubins_that_are_compressed_as_one_are_padded():
+    data = sample("cuda/bin/tonemap.concat-lz4.fatbin")
+    padding = sum(-len(code.data) % 8 for code in unpack(data).objects)
+    assert expanded_size(data, EXPANDING_NOTHING) == code_bytes(data) + padding
+
+
 def test_a_bundle_is_what_its_header_says():
     data = sample("amdgpu/bin/v3-zstd.ccob")
     assert expanded_size(data, EXPANDING_NOTHING) >= code_bytes(data)

@@ -37,9 +37,11 @@ KNOWN = {
     "LLVM bitcode": b"BC\xc0\xde5\x14\0\0",
     "LLVM bitcode in a wrapper": b"\xde\xc0\x17\x0b\0\0\0\0",
     "NVIDIA's LTO-IR": b"\xed\x43\x4e\x7f\x01\x41\x02\x62",
+    "CUDA Tile IR": b"\x7fTileIR\0\x0d\5\0\0",
     "a Debian package": b"!<arch>\ndebian-binary   1342943816  0     0     100644  4         `\n2.0\n",
     "an RPM package": b"\xed\xab\xee\xdb\x03\0\0\0" + bytes(88),
     "a Metal library": b"MTLB\x01\x80\x02\0",
+    "a 7-Zip archive": b"7z\xbc\xaf\x27\x1c\0\4" + bytes(24),
     "a tar archive": b"kernel.co".ljust(257, b"\0") + b"ustar\x0000" + bytes(248),
     "a DirectX shader (DXBC or DXIL)": b"DXBC" + bytes(28),
     "an IREE module (.vmfb)": _zip_file("module.fb", "iree_linked_rocm_hsaco_fb.fb"),
@@ -77,6 +79,8 @@ def test_other_bytes_are_given_as_they_are(data: bytes) -> None:
         b"kernel void f()\r\n{\r\n}\r\n",
         "main;größer 12\n".encode(),
         b"x = 1; // \n" + "ä".encode() * 65_536,
+        b"unsigned char cubin[] = {" + b"0x7f, 0x45, " * 20_000 + b"0};",
+        b"unsigned char cubin[4] = {0x7f, 0x45, 0x4c, 0x46}; // and no newline",
     ],
 )
 def test_a_source_file_is_called_a_text(data: bytes) -> None:

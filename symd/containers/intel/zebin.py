@@ -16,6 +16,8 @@ from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
 from symd.containers.intel.targets import FUNCTIONS_ONLY, configured_product, core_name, product_name
 from symd.elf.constants import (
+    EM_AMDGPU,
+    EM_CUDA,
     EM_INTELGT,
     ET_EXEC,
     ET_ZEBIN_DYN,
@@ -51,7 +53,9 @@ _COMPATIBILITY = {
 def claims(data: bytes) -> bool:
     """Machine EM_INTELGT, or one of the types of the layout document (0xff11 to 0xff13), where the machine is a product."""
     kind = elf.kind(data)
-    return kind is not None and (kind.machine == EM_INTELGT or ET_ZEBIN_REL <= kind.type <= ET_ZEBIN_DYN)
+    if kind is None or kind.machine in (EM_CUDA, EM_AMDGPU):  # whose types are their own, below and above 0xff00 too
+        return False
+    return kind.machine == EM_INTELGT or ET_ZEBIN_REL <= kind.type <= ET_ZEBIN_DYN
 
 
 def read(element: Element, budget: Budget) -> Contents:

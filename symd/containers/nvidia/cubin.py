@@ -31,6 +31,7 @@ from symd.elf.constants import (
     ELFABIVERSION_CUDA_V2,
     EM_CUDA,
     ET_CORE,
+    ET_CUDA_EWP,
     ET_EXEC,
     ET_REL,
     NT_NV_CUINFO,
@@ -38,7 +39,6 @@ from symd.elf.constants import (
     STO_CUDA_ENTRY,
     STT_FUNC,
 )
-from symd.errors import Malformed
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 from symd.model.identities import ObjectPath
 from symd.model.plurals import counted
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from symd.containers.nvidia.cubin_facts import CubinFacts
 
 NAME = "cubin"
+_TO_BE_LINKED = (ET_REL, ET_CUDA_EWP)
 FIRST_SM_WITH_VARIANT = 90
 """The first processor for which there is code of an architecture-specific variant: sm_90a (PTX ISA, ``.target``)."""
 
@@ -58,14 +59,14 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """One code object, not linked, its section addresses all 0, unless the driver relocated it. What the image says of kernels is
+    """One code object, not linked, its section addresses all 0, unless the driver relocated it, of whatever ELF type. What the image says of kernels is
     read when somebody looks at facts or warnings. Raises Malformed, Unsupported, LimitExceeded."""
     from symd.containers.nvidia.cubin_facts import CubinFacts  # noqa: PLC0415 - a fresh process opens one kind of object
 
     image = elf.parse(element.data, budget, NAME)
-    if image.header.type not in (ET_REL, ET_EXEC):
-        raise Malformed(f"ELF type {image.header.type} is neither relocatable (1) nor executable (2)", where=NAME)
     of_symbols: list[str] = []
+    if image.header.type not in (*_TO_BE_LINKED, ET_EXEC):
+        of_symbols.append(f"ELF type {image.header.type:#x} is new to symd: read as if it were an executable one")
     symbols = _symbols(image, of_symbols)
     relocated = relocated_image.is_relocated(image, symbols)
     if relocated:
@@ -193,7 +194,7 @@ def _facts(image: elf.Elf, tools: list[dict[str, str]], described: CubinFacts) -
         "abi_version": image.header.abi_version,
         "toolkit": toolkit,
         "virtual_architecture": virtual,
-        "relocatable": image.header.type == ET_REL,
+        "relocatable": image.header.type in _TO_BE_LINKED,
         "tools": tools,
         **described.of_image,
     }

@@ -3,16 +3,20 @@ architectures, plain or compressed.
 
 Container: u32 magic, u16 version 1, u16 header size, u64 size of the rest. Entry: u16 kind, u16 version, u32 header
 size, u64 stored size, u32 compressed size, u32 offset of the options, u16 minor, u16 major, u32 architecture, u32 offset
-and u32 size of the name, u64 flags at byte 40, u64 expanded size at byte 56. Measured with fatbinary 13.0; the result
+and u32 size of the name, u64 flags at byte 40, u64 expanded size at byte 56. Name and options follow. The header of a concatenated entry
+(``--concat``, from 13.4 on: several cubins, compressed as one) ends with u32 number and u32 size of a list; in this each image has what an entry
+has, but u32 offset and u64 size in what the entry expands to, padded to 8 bytes. Measured with fatbinary 13.0 and 13.5; the result
 equals what cuobjdump extracts."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from symd import elf
 from symd.budget import Budget
 from symd.containers.file_part import FilePart, part_of
 from symd.containers.format import Contents, Element
@@ -22,16 +26,23 @@ from symd.model.plurals import plural
 
 NAME = "cuda-fatbin"
 MAGIC = b"\x50\xed\x55\xba"
-PTX, ELF, LTO = 1, 2, 8
-KINDS = {PTX: "PTX", ELF: "ELF", LTO: "LTO"}
-_WITHOUT_CODE = {LTO: "NVVM IR and no machine code, which linking makes of it (nvcc -dlto, nvlink)"}
+PTX, ELF, LTO, TILE, CONCATENATED = 1, 2, 8, 0x80, 0x100
+KINDS = {PTX: "PTX", ELF: "ELF", LTO: "LTO", TILE: "Tile IR", CONCATENATED: "concatenated"}
+_HELD = {
+    PTX: "no machine code",
+    LTO: "NVVM IR and no machine code, which linking makes of it (nvcc -dlto, nvlink)",
+    TILE: "no machine code, which tileiras makes of it",
+}
+_OF_PREFIX = {PTX: "compute", LTO: "lto"}
 DEBUG, LZ4, ZSTD, ARCHITECTURE_SPECIFIC, FAMILY_SPECIFIC = 0x2, 0x2000, 0x8000, 0x100000, 0x200000
 _HEADER = struct.Struct("<HHIQIIHHIIIQQQ")
+_LIST = struct.Struct("<II")
 
 
 class FatbinEntry(NamedTuple):
-    """One entry: ``stored`` as it lies in the file, ``raw_size`` bytes once expanded; ``offset`` from the first byte of the
-    fat binary."""
+    """One entry, or one image of a concatenated entry: ``stored`` as it lies in the file, ``raw_size`` bytes once expanded;
+    ``offset`` from the first byte of the fat binary. Of an image, ``inside`` is where it is in what ``whole_size`` bytes are once
+    expanded."""
 
     offset: int
     kind: int
@@ -41,6 +52,8 @@ class FatbinEntry(NamedTuple):
     flags: int
     raw_size: int
     stored: FilePart
+    inside: slice | None = None
+    whole_size: int = 0
 
     @property
     def compression(self) -> str:
@@ -49,7 +62,8 @@ class FatbinEntry(NamedTuple):
     @property
     def label(self) -> str:
         """How notes and errors call it."""
-        return f"{_kind_name(self.kind)} entry {self.target} at byte {self.offset}"
+        what = "image" if self.inside else "entry"
+        return f"{_kind_name(self.kind)} {what} {self.target} at byte {self.offset}"
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -62,6 +76,7 @@ class FatbinEntry(NamedTuple):
             "stored_size": len(self.stored),
             "size": self.raw_size,
             "debug": bool(self.flags & DEBUG),
+            "concatenated": self.inside is not None,
         }
 
 
@@ -71,20 +86,21 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every ELF entry, named by its target. PTX, LTO and unknown entries are named in the notes and skipped
-    before anything is expanded. What is damaged is named in a note; where nothing else is left it is raised."""
+    """An element for every ELF entry and image, named by its target. PTX, LTO, Tile IR and unknown entries are named in the notes and
+    skipped before anything is expanded. What is damaged is named in a note; where nothing else is left it is raised."""
     notes: list[str] = []
     elements: list[Element] = []
     failures: list[SymdError] = []
     facts = []
     skipped: list[FatbinEntry] = []
+    expander = _Expander(budget)
     for entry in _entries(part_of(element.data), budget, notes, failures):
         facts.append(entry.facts())
         if entry.kind != ELF:
             budget.count_elements(entry.label)
             skipped.append(entry)
             continue
-        elements.append(Element(entry.target, partial(_expanded, entry, budget), target=entry.target))
+        elements.append(Element(entry.target, partial(expander.content, entry), target=entry.target))
     if failures and not elements:
         raise failures[0]
     notes = [*_skipped(skipped), *notes, *(f"left out: {error}" for error in failures)]
@@ -104,12 +120,13 @@ def _skipped(entries: Sequence[FatbinEntry]) -> Iterator[str]:
     for entry in entries:
         kinds.setdefault(entry.kind, []).append(entry)
     for kind, found in kinds.items():
-        if len(found) == 1:
-            yield f"{found[0].label}: skipped, it holds {_WITHOUT_CODE.get(kind, 'no machine code')}"
+        one, held = len(found) == 1, _HELD.get(kind)
+        targets = ", ".join(dict.fromkeys(entry.target for entry in found))
+        what = found[0].label if one else f"{len(found)} {_kind_name(kind)} entries ({targets})"
+        if held:
+            yield f"{what}: skipped, {'it holds' if one else 'they hold'} {held}"
         else:
-            targets = ", ".join(dict.fromkeys(entry.target for entry in found))
-            held = _WITHOUT_CODE.get(kind, "no machine code")
-            yield f"{len(found)} {_kind_name(kind)} entries ({targets}): skipped, they hold {held}"
+            yield f"{what}: skipped, symd does not know what {'it holds' if one else 'they hold'}"
 
 
 def _kind_name(kind: int) -> str:
@@ -164,7 +181,13 @@ def container_entries(data: FilePart, at: int, end: int, failures: list[SymdErro
         except SymdError as error:
             failures.append(error)
             return
-        yield entry
+        if entry.kind != CONCATENATED:
+            yield entry
+            continue
+        try:
+            yield from _images(data, entry)
+        except SymdError as error:
+            failures.append(error)
 
 
 def _entry(data: FilePart, at: int, end: int) -> tuple[FatbinEntry, int]:
@@ -189,10 +212,44 @@ def _entry(data: FilePart, at: int, end: int) -> tuple[FatbinEntry, int]:
     return entry, at + header + size
 
 
+def _images(data: FilePart, entry: FatbinEntry) -> Iterator[FatbinEntry]:
+    """The images of a concatenated entry. Raises Malformed where the list or an image leaves the entry."""
+    place = f"{NAME}: concatenated entry at byte {entry.offset}"
+    header, begin = (int.from_bytes(data[entry.offset + at : entry.offset + at + 4], "little") for at in (4, 20))
+    first = entry.offset + begin
+    number, size = _LIST.unpack(data[first : first + _LIST.size].ljust(_LIST.size, b"\0"))
+    if not _HEADER.size <= begin <= header - size:
+        raise Malformed(f"its list of {size} bytes at byte {first} leaves its header of {header}", where=place)
+    listed, at = data[first : first + size], _LIST.size
+    for _ in range(number):
+        if at + _HEADER.size > size:
+            raise Malformed(f"its list of {number} images ends inside of one, at byte {first + size}", where=place)
+        (kind, _, start, length, _, options, _, _, arch, name, name_size, flags, _, _) = _HEADER.unpack_from(listed, at)
+        if start + length > entry.raw_size:
+            raise Malformed(
+                f"the image at byte {first + at} ends at byte {start + length} of {entry.raw_size} that it expands to",
+                where=place,
+            )
+        head = listed[at : at + _image_head(listed, at, name and name + name_size, options)]
+        yield FatbinEntry(
+            first + at, kind, _target(kind, arch, flags), _text(head, name, name_size), _options(head, options),
+            flags | entry.flags & (LZ4 | ZSTD), length, entry.stored, slice(start, start + length), entry.raw_size,
+        )  # fmt: skip
+        at += len(head)
+
+
+def _image_head(listed: bytes, at: int, name_end: int, options: int) -> int:
+    """Bytes that a list has of the image at byte ``at``: behind the fixed part follow the name and the options, each with a NUL, padded."""
+    end = max(_HEADER.size, name_end and name_end + 1)
+    if options and at + options + _LIST.size <= len(listed):
+        end = max(end, options + _LIST.size + _LIST.unpack_from(listed, at + options)[1] + 1)
+    return -(-end // 8) * 8
+
+
 def _target(kind: int, arch: int, flags: int) -> str:
     """ "sm_90a" for code, "compute_90a" for PTX, "lto_90" for LTO."""
     letter = "a" if flags & ARCHITECTURE_SPECIFIC else "f" if flags & FAMILY_SPECIFIC else ""
-    return f"{ {PTX: 'compute', LTO: 'lto'}.get(kind, 'sm') }_{arch}{letter}"
+    return f"{_OF_PREFIX.get(kind, 'sm')}_{arch}{letter}"
 
 
 def _text(head: bytes, offset: int, size: int) -> str:
@@ -200,20 +257,48 @@ def _text(head: bytes, offset: int, size: int) -> str:
 
 
 def _options(head: bytes, offset: int) -> str:
-    """The options record: u32 offset (from the record) and u32 size of the text."""
-    if not offset or offset + 8 > len(head):
+    """The options record: u32 offset and u32 size of the text. From sm_100 on a cubin has other things there, behind a NUL."""
+    if not offset or offset + _LIST.size > len(head):
         return ""
-    start, size = struct.unpack_from("<II", head, offset)
+    start, size = _LIST.unpack_from(head, offset)
     return _text(head, start, size)
 
 
-def _expanded(entry: FatbinEntry, budget: Budget) -> bytes:
-    where = f"{NAME}: {entry.label}"
-    if entry.flags & LZ4:
-        return _expand_lz4(entry.stored[:], entry.raw_size, budget, where)
-    if entry.flags & ZSTD:
-        return expand_zstd(entry.stored[:], entry.raw_size, budget, where)
-    return entry.stored[:]
+class _Expander:
+    """What entries of a fat binary expand to. The one expanded last is kept: the images of a concatenated entry are opened one after the
+    other."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._stored: FilePart | None = None
+        self._content = b""
+
+    def content(self, entry: FatbinEntry) -> bytes:
+        where = f"{NAME}: {entry.label}"
+        if entry.inside is None:
+            content = self._expanded(entry, entry.raw_size, where)
+            return content if entry.compression != "none" else _unpadded(content)
+        if self._stored is not entry.stored:
+            self._stored, self._content = None, b""
+            self._content = self._expanded(entry, entry.whole_size, where)
+            self._stored = entry.stored
+        return _unpadded(self._content[entry.inside])
+
+    def _expanded(self, entry: FatbinEntry, size: int, where: str) -> bytes:
+        if entry.flags & LZ4:
+            return _expand_lz4(entry.stored[:], size, self._budget, where)
+        if entry.flags & ZSTD:
+            return expand_zstd(entry.stored[:], size, self._budget, where)
+        return entry.stored[:]
+
+
+def _unpadded(content: bytes) -> bytes:
+    """A cubin without the zeros that make its size a multiple of 8, as cuobjdump extracts it; other bytes as they are."""
+    with suppress(SymdError):
+        size = elf.image_size(lambda at, size: content[at : at + size])
+        if size is not None and len(content) - 8 < size < len(content) and not any(content[size:]):
+            return content[:size]
+    return content
 
 
 def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:

@@ -120,13 +120,17 @@ def test_what_only_looks_like_an_image_is_none() -> None:
         contents(program.built())
 
 
-def test_code_that_no_table_names_and_programs_of_others_are_left_alone() -> None:
+def test_code_that_no_table_names_is_left_alone() -> None:
     unnamed = Program()
     unnamed.place(CODE)
     unnamed.words.append(0)
-    for data in (unnamed.built(), Program().with_code(CODE).built(marked=False)):
-        with pytest.raises(Unsupported, match="no device code"):
-            contents(data)
+    with pytest.raises(Unsupported, match="no device code"):
+        contents(unnamed.built())
+
+
+def test_code_of_other_programs_has_their_sections_name() -> None:
+    (element,) = contents(Program().with_code(CODE).built(marked=False)).elements
+    assert (element.data, element.name[0]) == (CODE, ".")
 
 
 @pytest.mark.parametrize("others", [(".gnu.offload_funcs",), ()])

@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from symd import containers, elf
 from symd.containers.nvidia import cubin
 from symd.errors import Malformed, SymdError
 from tests import tools
@@ -214,8 +215,21 @@ def test_symbols_outside_their_section_are_left_out_and_long_ones_are_cut():
 def test_other_machines_and_other_kinds_of_elf_are_refused():
     assert not cubin.claims(_made(machine=62))
     assert cubin.claims(_made())
-    with pytest.raises(Malformed, match="type 4"):
-        samples.read_cubin(_made(type=4))
+    assert not cubin.claims(_made(type=4))
+
+
+@pytest.mark.parametrize("kind", [0, 3, 5, 0xFEFF, 0xFF07, 0xFF11, 0xFFFF])
+def test_a_cubin_of_a_new_elf_type_is_read_and_the_type_named(kind):
+    known = samples.code("tonemap.sm_90a.lines.cubin")
+    (new,) = containers.unpack(known.data[:16] + kind.to_bytes(2, "little") + known.data[18:]).objects
+    assert (new.kernels, new.functions, new.target) == (known.kernels, known.functions, known.target)
+    assert [*new.warnings] == [f"ELF type {kind:#x} is new to symd: read as if it were an executable one"]
+
+
+def test_an_extensible_whole_program_is_to_be_linked_and_otherwise_like_others():
+    code = samples.code("tonemap.sm_90.ewp.cubin")
+    assert elf.kind(code.data) == (0xFF00, 190)
+    assert (code.facts["relocatable"], [*code.warnings]) == (True, [])
 
 
 @pytest.mark.parametrize("name", ["saxpy.sm_75.lines.cubin", "tonemap.sm_80.ptxas-12.0.cubin"])

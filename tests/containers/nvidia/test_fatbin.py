@@ -1,4 +1,4 @@
-"""Fat binaries of fatbinary 13.0 against cuobjdump -xelf, and damaged, nested and inflating ones against the limits."""
+"""Fat binaries of fatbinary 13.0 and 13.5 against cuobjdump -xelf, and damaged, nested and inflating ones against the limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from tests.golden.cuda import make, samples
 
 COMPRESSED = {"tonemap.none.fatbin": "none", "tonemap.lz4.fatbin": "lz4", "tonemap.zstd.fatbin": "zstd"}
-PTX, ELF, LTO, LZ4, ZSTD = 1, 2, 8, 0x2000, 0x8000
+CONCATENATED = ("tonemap.concat-zstd.fatbin", "tonemap.concat-lz4.fatbin")
+PTX, ELF, LTO, TILE, CONCAT, LZ4, ZSTD = 1, 2, 8, 0x80, 0x100, 0x2000, 0x8000
 
 
 def entry(content: bytes, kind: int = ELF, arch: int = 80, flags: int = 0x11, **lies: int) -> bytes:
@@ -27,6 +28,31 @@ def entry(content: bytes, kind: int = ELF, arch: int = 80, flags: int = 0x11, **
     size, packed, header = lies.get("size", len(padded)), lies.get("packed", len(content)), lies.get("header", 64)
     head = struct.pack("<HHIQIIHHIIIQQQ", kind, 0x0101, header, size, packed, 0, 8, 1, arch, 0, 0, flags, 0, raw)
     return head + padded
+
+
+def image(offset: int, size: int, arch: int = 80, **lies: int) -> bytes:
+    """What the list of a concatenated entry says of one image, with a name and options that are not text."""
+    name, options = b"a.cu\0\0\0\0", struct.pack("<II", 0x50, 4) + b"\0\2\x09\0" + bytes(4)
+    kind, name_at = lies.get("kind", ELF), lies.get("name_at", 64)
+    head = struct.pack(
+        "<HHIQIIHHIIIQQQ", kind, 0x0101, offset, size, 0, 72, 8, 1, arch, name_at, lies.get("name_size", 4), 0x11, 0, 0
+    )
+    return head + name + options
+
+
+def concatenated(content: bytes, *images: bytes, flags: int = ZSTD, **lies: int) -> bytes:
+    """A concatenated entry of these images, of what ``content`` compresses to."""
+    listed = b"".join(images)
+    size = lies.get("list_size", 8 + len(listed))
+    listed = struct.pack("<II", lies.get("number", len(images)), size) + listed
+    packed = zstandard.compress(content) if flags & ZSTD else content
+    packed_size = len(packed)
+    packed += bytes(-len(packed) % 8)
+    head = struct.pack(
+        "<HHIQIIHHIIIQQQ", CONCAT, 0x0101, 64 + len(listed), len(packed), packed_size, lies.get("begin", 64), 1, 0, 0, 0, 0,
+        0x11 | flags, 0, len(content),
+    )  # fmt: skip
+    return head + listed + packed
 
 
 def container(*entries: bytes, version: int = 1, header: int = 16, size: int | None = None) -> bytes:
@@ -44,9 +70,9 @@ def formats(monkeypatch):
 def test_extracted_cubins_have_the_hashes_of_those_that_cuobjdump_extracts(name):
     golden = [line.split() for line in make.read("extracted.txt")[name]]
     elements = samples.read_fatbin(samples.data(name)).elements
-    found = [
+    found = sorted(
         (f"{element.name}.cubin", len(element.data), hashlib.sha256(element.data).hexdigest()) for element in elements
-    ]
+    )
     assert found == [(file.split(".", 1)[1], int(size), digest) for file, size, digest in golden]
 
 
@@ -76,8 +102,73 @@ def test_ptx_and_lto_are_named_and_never_expanded(name, note):
 
 def test_an_entry_of_an_unknown_kind_is_named_by_its_number():
     contents = samples.read_fatbin(container(entry(b"x" * 8, kind=77), entry(b"\x7fELF....")))
-    assert contents.notes == ("kind 77 entry sm_80 at byte 16: skipped, it holds no machine code",)
+    assert contents.notes == ("kind 77 entry sm_80 at byte 16: skipped, symd does not know what it holds",)
     assert [element.name for element in contents.elements] == ["sm_80"]
+    (note,) = samples.read_fatbin(container(*[entry(b"x" * 8, kind=77)] * 2)).notes
+    assert note == "2 kind 77 entries (sm_80): skipped, symd does not know what they hold"
+
+
+def test_tile_ir_is_named():
+    (note,) = samples.read_fatbin(container(entry(b"\x7fTileIR\0", kind=TILE, arch=100))).notes
+    assert note == "Tile IR entry sm_100 at byte 16: skipped, it holds no machine code, which tileiras makes of it"
+
+
+@pytest.mark.parametrize("name", CONCATENATED)
+def test_images_of_concatenated_entries_are_code_objects_like_others(name, formats):
+    unpacked = containers.unpack(samples.data(name))
+    assert [one.path for one in unpacked.objects] == ["sm_75", "sm_80", "sm_90a", "sm_100", "sm_103"]
+    assert {kernel.name for one in unpacked.objects for kernel in one.kernels} == {"tonemap"}
+    entries = unpacked.containers[0].facts["entries"]
+    assert {one["compression"] for one in entries if one["concatenated"]} == {"lz4" if "lz4" in name else "zstd"}
+    assert {one["name"] for one in entries} == {"tonemap.cu"}
+    assert containers.unpack(samples.data(name), path="sm_90a").objects[0].data == unpacked.objects[2].data
+
+
+def test_a_concatenated_entry_is_expanded_once_for_all_of_its_images():
+    contents = bytes(range(256)) * 80
+    data = container(concatenated(contents, *(image(1024 * number, 1024) for number in range(20))))
+    expansion = len(contents)
+    elements = samples.read_fatbin(data, Limits(expansion=expansion)).elements
+    assert b"".join(element.data for element in elements) == contents
+    with pytest.raises(LimitExceeded, match="expansion"):
+        expanded(samples.read_fatbin(data, Limits(expansion=expansion - 1)))
+
+
+def test_images_without_machine_code_are_named_and_the_next_entry_is_read():
+    data = container(concatenated(bytes(16), image(0, 8, kind=PTX), image(8, 8)), entry(b"\x7fELF....", arch=90))
+    contents = samples.read_fatbin(data)
+    assert [element.name for element in contents.elements] == ["sm_80", "sm_90"]
+    assert contents.notes == ("PTX image compute_80 at byte 88: skipped, it holds no machine code",)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (concatenated(bytes(16), image(0, 17)), "at byte 88 ends at byte 17 of 16"),
+        (concatenated(bytes(16), image(9, 8)), "at byte 88 ends at byte 17 of 16"),
+        (concatenated(bytes(16), image(0, 8), number=2), "2 images ends inside of one, at byte 176"),
+        (concatenated(bytes(16), image(0, 8), number=1 << 31), "ends inside of one"),
+        (concatenated(bytes(16), image(0, 8), list_size=1 << 31), "leaves its header of 160"),
+        (concatenated(bytes(16), image(0, 8), list_size=40), "ends inside of one"),
+        (concatenated(bytes(16), image(0, 8), begin=1 << 31), "leaves its header"),
+        (concatenated(bytes(16), image(0, 8), begin=8), "leaves its header"),
+        (concatenated(bytes(16), image(0, 8), begin=153), "leaves its header"),
+        (concatenated(bytes(16), image(0, 8, name_size=1 << 31), image(8, 8)), "ends inside of one"),
+    ],
+)
+def test_a_list_of_images_that_lies_costs_what_it_lies_about(damaged, message):
+    contents = samples.read_fatbin(container(damaged, entry(b"\x7fELF....", arch=90)))
+    assert contents.elements[-1].name == "sm_90"
+    (note,) = contents.notes
+    assert note.startswith("left out: cuda-fatbin: concatenated entry at byte 16: ")
+    assert message in note
+
+
+def test_a_cubin_that_was_padded_is_what_ptxas_wrote(formats):
+    cubins = [code.data for code in containers.unpack(samples.data(CONCATENATED[0])).objects]
+    assert {len(each) % 8 for each in cubins} == {0, 4, 6}
+    plain = container(*map(entry, cubins))
+    assert [code.data for code in containers.unpack(plain).objects] == cubins
 
 
 def test_many_entries_without_machine_code_are_one_note_for_each_kind():

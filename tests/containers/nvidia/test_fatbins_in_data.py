@@ -16,7 +16,13 @@ from tests.builders.elf import ALLOC, WRITE, Section, build_elf
 from tests.containers.nvidia.test_fatbin import PTX, container, entry
 from tests.golden.cuda import make, samples
 
-NAMES = ("tonemap.none.fatbin", "tonemap.lz4.fatbin", "tonemap.zstd.fatbin", "saxpy.debug.fatbin")
+NAMES = (
+    "tonemap.none.fatbin",
+    "tonemap.lz4.fatbin",
+    "tonemap.zstd.fatbin",
+    "saxpy.debug.fatbin",
+    "tonemap.concat-zstd.fatbin",
+)
 FATBINS = [samples.data(name) for name in NAMES]
 MAGIC = b"\x50\xed\x55\xba"
 WITHOUT_CODE = container(entry(b".version 9.0", PTX))
@@ -54,7 +60,7 @@ def test_those_without_machine_code_are_counted() -> None:
         MAGIC * 9,
         WITHOUT_CODE,
         container(),
-        FATBINS[0][:-8],
+        FATBINS[1][:-8],
         container(entry(b"code"), version=2),
         container(entry(b"code", size=1 << 40)),
         container(entry(b"code"), header=3),
