@@ -32,11 +32,20 @@ def of_object(path: Path, address: int, folder: Path) -> Frames:
 
 
 def of_cubin(section: str, offset: int) -> list[tuple[str, int]]:
-    """(file, line) innermost first, as nvdisasm prints them for raycast.sm_90.lines.cubin; made by tests/golden/cuda."""
+    """(file, line) innermost first, as nvdisasm prints them for raycast.sm_90.lines.cubin; made by tests/golden/cuda. Callers stand where the source calls: for sm_90 and above
+    the table numbers them wrongly, and nvdisasm repeats it (docs/contradictions.md)."""
     text = (ROOT / "tests" / "golden" / "cuda" / "lines.txt").read_text()
     [block] = re.findall(rf"^@ {re.escape(CUBIN.name)}\n(.*?)(?=^@ |\Z)", text, re.DOTALL | re.MULTILINE)
     files = dict(re.findall(r"^f (\d+) (.*)$", block, re.MULTILINE))
     [part] = re.findall(rf"^= {re.escape(section)}\n(.*?)(?=^= |\Z)", block, re.DOTALL | re.MULTILINE)
     rows = [(int(at, 16), chain) for at, chain in re.findall(r"^([0-9a-f]{4,}) (.*)$", part, re.MULTILINE)]
     chain = [chain for at, chain in rows if at <= offset][-1]
-    return [(files[number], int(line)) for number, line in (item.split(":") for item in chain.split("<"))]
+    innermost, *callers = [
+        (files[number], int(line)) for number, line in (item.split(":") for item in chain.split("<"))
+    ]
+    return [innermost, *((file, _CALLED_AT.get(line, line)) for file, line in callers)]
+
+
+_SOURCE = (ROOT / "samples" / "cuda" / "raycast.cu").read_text().splitlines()
+_CALLED_AT = {line - 1: line for line, text in enumerate(_SOURCE, 1) if "(squared(" in text}
+"""The lines that the table gives for those that call ``squared``."""
