@@ -126,7 +126,7 @@ def of_folded(data: bytes) -> Stacks:
         places = []
         for frame in stack.split(";"):
             name, found, place = frame.removesuffix("_[i]").rpartition(" (")
-            if not found or not place.endswith(")"):
+            if not found or not place.endswith(")") or place.startswith("file offset 0x"):
                 places.append((frame, "", 0))
             elif place == "no line)":
                 places.append((name, "", 0))
