@@ -202,7 +202,7 @@ class ObjectNotFound(NotFound):
     def at(cls, path: str, there: Iterable[str] = (), where: str = "") -> ObjectNotFound:
         """The error for a path at which the module has no code object; ``there`` are the paths at which it has some, where they are known."""
         # whoever names an architecture means one of those that have it in their path
-        paths = sorted(set(there), key=lambda each: path not in each)
+        paths = sorted(dict.fromkeys(there), key=lambda each: path not in each)
         hint = "symd info FILE lists them"
         if paths == [""]:
             hint = "the module is one itself: leave the path out"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from symd.api import Symbolizer
 from symd.cli.input import read_input
 from symd.cli.kernel_names import kernel_names
+from symd.cli.listing_sources import with_python_names
 from symd.cli.module import add_with_debug, joined_with, open_symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import BadQuery, HashMismatch, InvalidInput, SymdError
@@ -46,6 +47,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
+from symd.query.source_text import Allowed
 
 if TYPE_CHECKING:
     from symd.profiles.samples import SampledProfile
@@ -70,7 +72,8 @@ class Module:
         self._opened = source, debug, server, limits
         name = _name(source, server)
         with ExitStack() as stack:
-            self._symbolizer = stack.enter_context(open_symbolizer(server, limits))
+            symbolizer = stack.enter_context(open_symbolizer(server, limits))
+            self._symbolizer = with_python_names(symbolizer, Allowed(), limits)
             self.sha256 = _digest(self._symbolizer, source, debug, server, limits)
             """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
             self.name = name or self.sha256

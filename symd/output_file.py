@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
 from symd.leftovers import remove_leftovers
 from symd.private_files import OPENING, make_folder, open_private
-from symd.symbolic_links import resolved
+from symd.symbolic_links import resolved, still_resolved
 from symd.system_reason import system_reason
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -46,22 +46,32 @@ def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True)
     with writing(path, hint):
         target = resolved(path) if follow_links else path
         if follow_links and path.exists() and not path.is_file():
-            # where /dev/stdout is a pipe, its link in /proc leads to "pipe:[1]" (proc_pid_fd(5))
-            _write_as_it_is(target if target.exists() else path, data)
+            _write_as_it_is(path, target, data)
         else:
             _replace(target, data)
 
 
-def _write_as_it_is(path: Path, data: bytes) -> None:
-    """To a pipe or a device. Another user's pipe is refused in a folder that everybody may write in, unless it is the folder's owner's: that
-    user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5)), or lets the opening wait for ever."""
-    held = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _write_as_it_is(path: Path, target: Path, data: bytes) -> None:
+    """To the pipe or device at ``target``, to which ``path`` led. Another user's pipe is refused in a folder that everybody may write in, unless it is
+    the folder's owner's: that user reads what comes (as Linux does with protected_fifos, proc_sys_fs(5)), or lets the opening wait for ever."""
+    # where /dev/stdout is a pipe, its link in /proc leads to "pipe:[1]" (proc_pid_fd(5))
+    held = os.open(target if target.exists() else path, os.O_PATH | os.O_CLOEXEC)
     try:
+        _check_same(path, target, held)
         _check_pipe(path, os.fstat(held))
         with os.fdopen(os.open(f"/proc/self/fd/{held}", os.O_WRONLY | os.O_CLOEXEC), "wb") as stream:
             stream.write(data)
     finally:
         os.close(held)
+
+
+def _check_same(path: Path, target: Path, held: int) -> None:
+    """Raises ``FailedPrecondition`` where another file, or a link to one, was put in the place of a pipe or a device since it was looked at."""
+    leads = os.readlink(f"/proc/self/fd/{held}")  # noqa: PTH115 - text: it may be no path
+    if leads not in (str(target), target.name) or stat.S_ISREG(os.fstat(held).st_mode):
+        raise FailedPrecondition(
+            "another file was put in its place while it was looked at", where=str(path), hint="name another file"
+        )
 
 
 def _check_pipe(path: Path, status: os.stat_result) -> None:
@@ -86,11 +96,26 @@ def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
 
 def output_folder(folder: Path, *, hint: str) -> Path:
     """Where ``folder``, which a person named, leads; it is made where it is not there. Raises ``FailedPrecondition`` where another user's symbolic
-    link leads there (``resolved``), and ``StoreUnavailable`` with ``hint`` where it cannot be made."""
+    link leads there (``resolved``), or where another user puts a link or a folder there while it is made, and ``StoreUnavailable`` with ``hint`` where it
+    cannot be made."""
     with writing(folder, hint):
         place = resolved(folder)
+        before = place.lstat() if os.path.lexists(place) else None
         make_inside(place)
-        return place
+        _check_made(place, before, hint)
+        return still_resolved(place)
+
+
+def _check_made(folder: Path, before: os.stat_result | None, hint: str) -> None:
+    """Raises ``FailedPrecondition`` where a folder that everybody may write in has neither a folder that was there ``before`` nor one that nobody else can replace by
+    a link."""
+    above, made = folder.parent.stat(), folder.lstat()
+    is_shared = above.st_mode & stat.S_ISVTX and above.st_mode & stat.S_IWOTH
+    is_same = before is not None and os.path.samestat(before, made)
+    if not stat.S_ISDIR(made.st_mode) or (
+        is_shared and not is_same and made.st_uid not in (os.geteuid(), above.st_uid)
+    ):
+        raise FailedPrecondition("another user put something there meanwhile", where=str(folder), hint=hint)
 
 
 def make_inside(folder: Path) -> None:
@@ -248,7 +273,11 @@ def _put(temporary: Path, path: Path) -> None:
 
 def _replaced(path: Path) -> os.stat_result | None:
     """The file that is to be replaced; None where there is no file, but at most a link."""
-    return path.stat() if path.is_file() and not path.is_symlink() else None
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _is_own(status: os.stat_result) -> bool:

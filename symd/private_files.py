@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from symd.errors import StoreUnavailable
+from symd.symbolic_links import changeable
 
 if TYPE_CHECKING:
     import socket
@@ -27,10 +28,12 @@ OPENING: Final = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O
 
 
 def temporary_place() -> Path:
-    """The folder for temporary files: the one that $TMPDIR names, or one that the system has. Raises StoreUnavailable where none can be
-    written, as in a container whose file system is read-only."""
+    """The folder for temporary files: the one that $TMPDIR names, or one that the system has; /tmp where another user may change what is in it, and
+    so put links or other bytes in the place of what is made there. Raises StoreUnavailable where none can be written, as in a container whose file
+    system is read-only."""
     try:
-        return Path(tempfile.gettempdir())
+        place = Path(tempfile.gettempdir())
+        return place if changeable(place) is None else Path("/tmp")  # noqa: S108 - not chosen by us otherwise
     except OSError as error:
         raise StoreUnavailable(
             "no folder for temporary files can be written",

@@ -272,3 +272,27 @@ def test_what_is_shown_collected_and_looked_for(machine: Machine) -> None:
     with machine.lasting("view", "--no-browser", str(MODULE), ready="http") as view:
         machine.run("attach", str(view.pid), "--out", str(machine.place / "attached"))
     assert machine.made
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "is_used"),
+    [
+        (os.geteuid(), 0o700, True),
+        (os.geteuid(), 0o1777, True),
+        (os.geteuid(), 0o777, False),
+        pytest.param(
+            65534, 0o700, False, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+        ),
+    ],
+)
+def test_nothing_is_made_where_another_user_may_put_a_link_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, is_used: bool
+) -> None:
+    """Such as the TMPDIR of the user from whom root got it: what is removed at the end would be what the link leads to."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    place.chmod(mode)
+    os.chown(place, owner, -1)
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    with folders.child_folder("tool") as folder:
+        assert (folder.parent == place) is is_used

@@ -104,12 +104,13 @@ class _JsonLocations(WrittenLocations):
     def before(self, reason: Reason) -> str:
         return f'"reason": {to_json(reason.name)}, "frames": ['
 
-    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces) -> Pieces:
+    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces, start_lines: U64) -> Pieces:
         function, linkage_name, file = (
             np.where(each != b"", each, b"null") for each in (functions, linkage_names, files)
         )
         names = side_by_side(b'{"function": ', function, b', "linkage_name": ', linkage_name)
-        return side_by_side(names, b', "file": ', file, b', "line": ')
+        start = pieces_of([b', "start_line": %d' % line if line else b"" for line in start_lines.tolist()])
+        return side_by_side(names, start, b', "file": ', file, b', "line": ')
 
     def positions(self, lines: U64, columns: U64) -> Pieces:
         return decimals((lines, columns), (b', "column": ', b""))

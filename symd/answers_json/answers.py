@@ -39,10 +39,11 @@ def unanswered_json(query: str, answer: Answer) -> dict[str, Any]:
 
 
 def frame_json(frame: Frame) -> dict[str, Any]:
-    """One frame; of several the innermost comes first."""
+    """One frame; of several the innermost comes first. ``start_line`` is there only where it is known."""
     return {
         "function": frame.function,
         "linkage_name": frame.linkage_name,
+        **({"start_line": frame.start_line} if frame.start_line else {}),
         "file": frame.file,
         "line": frame.line,
         "column": frame.column,

@@ -13,16 +13,17 @@ from symd.model.line_tables import LineTable
 
 ROWS_PER_TEXT = 10_000
 """Rows turned into text at a time."""
-_PUBLISHED_FLAGS = int(RowFlag.IS_STMT | RowFlag.END_SEQUENCE)
+_PUBLISHED_FLAGS = int(RowFlag.IS_STMT | RowFlag.END_SEQUENCE | RowFlag.PROLOGUE_END)
 _FLAGS_JSON = {
     flags: f'"is_stmt": {to_json(bool(flags & RowFlag.IS_STMT))}, "end_sequence": {to_json(bool(flags & RowFlag.END_SEQUENCE))}'
-    for flags in (0, int(RowFlag.IS_STMT), int(RowFlag.END_SEQUENCE), _PUBLISHED_FLAGS)
+    + (', "prologue_end": true' if flags & RowFlag.PROLOGUE_END else "")
+    for flags in range(_PUBLISHED_FLAGS + 1)
 }
 
 
 def row_lines(table: LineTable) -> Iterator[str]:
     """The rows in table order, one object a line, ``ROWS_PER_TEXT`` lines in one text; ``text`` is a member only where the
-    table has the text of its lines."""
+    table has the text of its lines, ``prologue_end`` only where a row has that mark."""
     strings = [to_json(text or None) for text in table.strings]
     start = f'{{"object": {to_json(table.path)}, "target": {to_json(table.target)}, '
     sections = [_section_json(text.section, text.section_index) for text in table.text_sections]

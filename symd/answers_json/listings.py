@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from symd.answers_json import to_json
 from symd.answers_json.answers import frame_json
-from symd.model.answers import Answer, Reason
+from symd.model.answers import Answer
 from symd.model.listings import Listing
+from symd.model.reasons import LINED
 from symd.model.sources import SourceText
 
 
@@ -46,7 +47,7 @@ def _of_address(answer: Answer) -> str:
 def _of_location(answer: Answer, texts: Mapping[str, list[str]]) -> str:
     """The members that all instructions of one location share, without braces."""
     frame = answer.frames[0] if answer.frames else None
-    lines = texts.get(frame.file or "", []) if frame and answer.reason is Reason.EXACT else []
+    lines = texts.get(frame.file or "", []) if frame and answer.reason in LINED else []
     source = lines[frame.line - 1] if frame and 0 < frame.line <= len(lines) else None
     shared = {
         "reason": answer.reason.name,

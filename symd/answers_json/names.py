@@ -21,4 +21,5 @@ def named_item_json(found: NamedItem, name: str) -> dict[str, Any]:
         "size": found.size,
         "inlined_copies": found.inlined_copies,
         "facts": dict(found.facts),
+        **({"declared_file": found.declared_file, "declared_line": found.declared_line} if found.declared_line else {}),
     }

@@ -143,7 +143,7 @@ def own_folder(folder: Path) -> Path:
     link leads there, InvalidInput where it is another user's, who could put a link in its place."""
     place = resolved(folder)
     make_inside(place)
-    owner = place.stat().st_uid
+    owner = place.lstat().st_uid  # of a link that was put there while it was made, its own
     if owner not in (os.geteuid(), 0):
         raise _foreign(f"it is user {owner}'s, and another user's folder is not written in", folder)
     return place

@@ -30,7 +30,6 @@ from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
 from symd.private_files import bind_socket, make_folder, new_folder, temporary_place, write_bytes
-from symd.symbolic_links import changeable
 from symd.system_reason import system_reason
 
 _PREFIX: Final = "symd-run-"
@@ -202,11 +201,10 @@ def _noted(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
 
 
 def _parent() -> str:
-    """The folder for temporary files, unless a socket's path below it would be too long, or another user may change what is in it: programs load
-    libraries from there."""
+    """The folder for temporary files, unless a socket's path below it would be too long."""
     longest = _INNER_BYTES - len(_PREFIX) - 16 - 34
     place = str(temporary_place())
-    return place if len(place) <= longest and changeable(Path(place)) is None else "/tmp"  # noqa: S108 - not chosen by us otherwise
+    return place if len(place) <= longest else "/tmp"  # noqa: S108 - not chosen by us otherwise
 
 
 def _locked(folder: Path) -> int:

@@ -9,16 +9,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from shlex import quote
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import click
 
 from symd.api import Symbolizer
 from symd.cli.answer_text import answer_text
+from symd.cli.asked_file import AskedFile
 from symd.cli.demangle import Demangler
 from symd.cli.input import is_regular_file
-from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option
+from symd.cli.module import add_module
+from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import complain, printable
 from symd.config import Limits
 from symd.containers import identify
@@ -58,12 +59,19 @@ _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
     default=None,
     help="Whether to open files that the text names; with --server they are sent to it.  [default: without --server]",
 )
+@object_option
 @demangle_option
 @module_server_option
 @limit_option
 @click.argument("log", default="-", metavar="[LOG]", shell_complete=complete_files)
 def command(
-    modules: tuple[str, ...], files: bool | None, demangle: bool, server: str | None, limits: Limits, log: str
+    modules: tuple[str, ...],
+    files: bool | None,
+    path: str | None,
+    demangle: bool,
+    server: str | None,
+    limits: Limits,
+    log: str,
 ) -> None:
     """Copy the file LOG, or standard input, to standard output, and put frames under each line that names a place in GPU code: KERNEL+0x68,
     addresses of waves whose code object the text names, program counters of a MODULE that is loaded at ADDRESS.
@@ -73,10 +81,13 @@ def command(
 
     Files that the text names are opened here. With --server they stay here, but for those that are given as a MODULE, unless
     --files is given: the text may come from somebody else.
+
+    A function that a MODULE has for several architectures is answered for each, once where the answers are the same; --object sm_90
+    chooses one.
     """
-    with _opened(log) as handle, open_symbolizer(server, limits) as symbolizer:
-        given = [_given(text, symbolizer, server, limits) for text in modules]
-        source = _Modules(symbolizer, server, limits, files, frozenset(os.path.realpath(each.name) for each in given))
+    with _opened(log) as handle, _answering(server, limits) as answering:
+        given = [_given(text, answering) for text in modules]
+        source = _Modules(answering, files, path, given, is_server=server is not None)
         annotator = Annotator(source, given)
         demangler = Demangler(limits) if demangle else None
         for piece, whole in _lines(handle):
@@ -125,18 +136,82 @@ def _text(found: Found, demangler: Demangler | None) -> str:
     return "".join(f"{INDENT}{line}\n" for line in lines)
 
 
+class _Answering(Protocol):
+    """What answers questions about files."""
+
+    def add(self, file: str) -> str:
+        """What a file is called from then on. Raises what opening it raises."""
+        ...
+
+    def symbolize(self, name: str, queries: Sequence[Query], path: str | None) -> Sequence[Answer]: ...
+
+
+class _Here:
+    """Files that are read in this process, as much of each as questions need."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._files: dict[str, AskedFile] = {}
+
+    def add(self, file: str) -> str:
+        name = file if file == "-" else _real(file)
+        if name not in self._files:
+            self._files[name] = AskedFile(file, self._limits)
+        return name
+
+    def symbolize(self, name: str, queries: Sequence[Query], path: str | None) -> Sequence[Answer]:
+        return self._files[name].symbolize(queries, path)
+
+
+class _AtServer:
+    def __init__(self, symbolizer: Symbolizer, server: str, limits: Limits) -> None:
+        self._symbolizer, self._server, self._limits = symbolizer, server, limits
+
+    def add(self, file: str) -> str:
+        return add_module(self._symbolizer, file, self._server, self._limits)
+
+    def symbolize(self, name: str, queries: Sequence[Query], path: str | None) -> Sequence[Answer]:
+        return self._symbolizer.symbolize(name, queries, path)
+
+
+@contextmanager
+def _answering(server: str | None, limits: Limits) -> Iterator[_Answering]:
+    if server is None:
+        yield _Here(limits)
+        return
+    from symd.cli.module import open_symbolizer  # noqa: PLC0415 - slow to import, and needed for a daemon alone
+
+    with open_symbolizer(server, limits) as symbolizer:
+        yield _AtServer(symbolizer, server, limits)
+
+
+def _real(file: str) -> str:
+    """One name for a file, whatever path or URI names all of it."""
+    if not file.startswith("file://"):
+        return os.path.realpath(file)
+    return file if "#" in file else os.path.realpath(parse_uri(file).path)
+
+
 class _Modules:
-    """The modules of a symbolizer. ``files`` says whether it gets files that the text names, None: where it is in this process; it gets
-    those that are ``given``, real paths, in any case."""
+    """Modules that the text may be about. ``files`` says whether files are opened that the text names, None: where they stay in this
+    process; those that are ``given`` are in any case. ``path`` restricts the answers of those that are given to one code object."""
 
     def __init__(
-        self, symbolizer: Symbolizer, server: str | None, limits: Limits, files: bool | None, given: frozenset[str]
+        self,
+        answering: _Answering,
+        files: bool | None,
+        path: str | None,
+        given: Sequence[GivenModule],
+        *,
+        is_server: bool,
     ) -> None:
-        self._symbolizer, self._server, self._limits = symbolizer, server, limits
-        self._files, self._given = files, given
+        self._answering, self._files, self._path, self._is_server = answering, files, path, is_server
+        self._digests = frozenset(each.digest for each in given)
+        self._given = frozenset(os.path.realpath(each.name) for each in given)
 
-    def symbolize(self, digest: str, queries: Sequence[Query]) -> Sequence[Answer]:
-        return self._symbolizer.symbolize(digest, queries)
+    def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        chosen = self._path if digest in self._digests else None
+        return self._answering.symbolize(digest, [query], chosen if path is None else path)[0]
 
     def open(self, uri: str) -> str | None:
         """A file that is not here, stays here, or is no module, is said once on standard error."""
@@ -146,22 +221,21 @@ class _Modules:
                 return None
             if uri.startswith("file://") and not is_regular_file(uri):
                 raise InvalidInput("there is no such file here", where=printable(uri))
-            if self._server is not None and self._files is None and not is_given:
+            if self._is_server and self._files is None and not is_given:
                 hint = "-m FILE sends it, --files sends all that the text names"
                 raise InvalidInput("it stays here", where=printable(uri), hint=hint)
-            return add_module(self._symbolizer, uri, self._server, self._limits)
+            return self._answering.add(uri)
         except SymdError as error:
             complain(str(error))
             return None
 
 
-def _given(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> GivenModule:
+def _given(text: str, answering: _Answering) -> GivenModule:
     """``FILE@ADDRESS``, unless there is a file of that whole name."""
     whole = os.path.lexists(text)  # pathlib is slow to load
     found = None if whole else _BASE.fullmatch(text)
     file, base = (found[1], int(found[2], 16)) if found else (text, None)
-    digest = add_module(symbolizer, file, server, limits)
-    return GivenModule(file, digest, base)
+    return GivenModule(file, answering.add(file), base)
 
 
 def _lines(handle: int) -> Iterator[tuple[bytes, bool]]:

@@ -71,7 +71,7 @@ class _TextLocations(WrittenLocations):
     def before(self, reason: Reason) -> str:  # noqa: ARG002 - it is written behind the innermost frame
         return ": "
 
-    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces) -> Pieces:
+    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces, start_lines: U64) -> Pieces:  # noqa: ARG002 - text has none
         names = np.where(functions != b"", functions, np.where(linkage_names != b"", linkage_names, b"(unnamed)"))
         return np.where(files != b"", side_by_side(names, b" at ", files, b":"), names)
 

@@ -140,7 +140,7 @@ def command(
 
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, catalogue, cache, limits)
-    with progress_bar() as show, open_tables(kept, names, say) as tables:
+    with progress_bar() as show, open_tables(kept, names) as tables:
         report = answer_file(
             tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)
         )

@@ -1,4 +1,5 @@
-"""Readable C++ names, by the demangler that comes with binutils or LLVM; each name is asked for once."""
+"""Readable names of C++, Rust and D as the demangler that comes with binutils or LLVM writes them; each name is asked for once.
+What users call functions is read by ``symd.query.function_spellings``, which takes what all of these write."""
 
 from __future__ import annotations
 
@@ -11,9 +12,13 @@ from symd.model.answers import Answer, Frame
 
 LLVM_PROGRAMS = ("llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(22, 13, -1)), "c++filt")
 PROGRAMS = ("c++filt", *LLVM_PROGRAMS[:-1])
+_AS_ADDR2LINE = "--no-verbose"
+"""Makes c++filt write names as addr2line does: without the hashes of Rust, and ``std::string`` in short."""
 _ANSWER_BYTES = 256 << 20
 """A mangled name that repeats its own parts reads as a far longer one."""
 _HINT = "leave out -C"
+_MANGLED = ("_Z", "_R", "_D")
+"""What names begin with that a demangler may read: those of C++ and older Rust, of Rust, and of D."""
 
 
 class Demangler:
@@ -24,16 +29,21 @@ class Demangler:
         found = next((path for path in map(shutil.which, programs) if path), None)
         if found is None:
             raise ToolMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
-        self._program = found
+        self._command = [found, _AS_ADDR2LINE] if found.endswith("c++filt") else [found]
         self._limits = limits or Limits()
         self._known: dict[str, str] = {}
+        self._unread: set[str] = set()
 
     def learn(self, names: Iterable[str]) -> None:
         """Look up many names in one go."""
-        new = {name: _own(name) for name in names if name not in self._known}
-        new = {name: own for name, own in new.items() if own.startswith("_Z") and own.isprintable() and " " not in own}
+        new = {name: _own(name) for name in names if name not in self._known and name not in self._unread}
+        new = {
+            name: own for name, own in new.items() if own.startswith(_MANGLED) and own.isprintable() and " " not in own
+        }
         if new:
-            self._known.update(zip(new, self._ask(list(new.values())), strict=True))
+            answers = zip(new.items(), self._ask(list(new.values())), strict=True)
+            self._known.update({name: answer for (name, own), answer in answers if answer != own})
+            self._unread.update(new.keys() - self._known.keys())
 
     def names(self, names: Iterable[str]) -> dict[str, str]:
         """Each mangled name that can be read, as it was written."""
@@ -65,13 +75,13 @@ class Demangler:
 
         text = "\n".join(names) + "\n"
         process_limits = ProcessLimits(self._limits.demangle_seconds, self._limits.demangle_memory, _ANSWER_BYTES)
-        ended = run_tool([self._program], process_limits, stdin=text.encode(), hint=_HINT)
+        ended = run_tool(self._command, process_limits, stdin=text.encode(), hint=_HINT)
         if ended.ending.status:
-            raise tool_error(self._program, ended, _HINT)
+            raise tool_error(self._command[0], ended, _HINT)
         answers = ended.answer.decode("utf-8", "replace").splitlines()
         if len(answers) != len(names):
             raise ToolFailed(
-                f"the demangler answered {len(answers)} of {len(names)} names", where=self._program, hint=_HINT
+                f"the demangler answered {len(answers)} of {len(names)} names", where=self._command[0], hint=_HINT
             )
         return answers
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from symd.config import Limits
 from symd.index.file_index import FileIndex
-from symd.model.addresses import Query
+from symd.model.addresses import ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.columns import U64
 from symd.query.effort import Effort
@@ -24,6 +24,25 @@ def file_answers(
         return symbolize_column(
             index.whole(path).read(as_written=as_written), questions, path=path, effort=Effort(limits)
         )
-    found = index.for_queries(questions, path).read(as_written=as_written)
-    plain = found.answer(questions[0], path) if len(questions) == 1 else None
-    return symbolize(found, questions, path, Effort(limits)) if plain is None else [plain]
+    effort = Effort(limits)
+    meant = _by_symbols(index, questions, path, effort)
+    found = index.for_queries(meant, path).read(as_written=as_written)
+    plain = found.answer(meant[0], path) if len(meant) == 1 else None
+    return symbolize(found, meant, path, effort) if plain is None else [plain]
+
+
+def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, effort: Effort) -> Sequence[Query]:
+    """The questions, by the symbol of a function where they call it otherwise and mean that one: what has the symbol is then all that is
+    decoded."""
+    names = {query.kernel for query in questions if isinstance(query, ByKernel)}
+    symbols = index.symbols(path) if names else set()
+    if names <= symbols:
+        return questions
+    from symd.query.function_names import symbols_meant  # noqa: PLC0415 - most people name kernels
+
+    found = symbols_meant(names - symbols, symbols, effort)
+    plain = {name: each[0] for name, each in found.items() if len(each) == 1}
+    return [
+        ByKernel(plain[query.kernel], query.offset) if isinstance(query, ByKernel) and query.kernel in plain else query
+        for query in questions
+    ]

@@ -22,6 +22,7 @@ from symd.containers.uri import is_uri
 from symd.errors import NoDebugData, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.labels import file_label
+from symd.model.texts import in_utf8
 from symd.output_file import write_file
 from symd.spirv_check import Device, check
 from symd.spirv_check.products import PRODUCTS
@@ -105,7 +106,9 @@ def command(
     if kind == "spirv" and not no_check:
         _warn(data, label, _described(simulate, name))
     flags = build_flags if no_debug else with_debug_data(build_flags)
-    source = "" if file == "-" or is_uri(file) else file_label(str(Path(file).absolute()))
+    source = "" if file == "-" or is_uri(file) else _name_for_the_compiler(str(Path(file).absolute()))
+    if kind == "source" and source:
+        _say_another_name(str(Path(file).absolute()), source, flags)
     request = GrabRequest(interface, kind, data, flags, device, simulate, name, timeout, label, source)
     module, grabbed = _grab(request, server, limits, drivers)
     if show_log and grabbed.build_log:
@@ -113,6 +116,22 @@ def command(
     if output:
         _write(output, grabbed, label)
     _report(request, grabbed, module, output, as_json)
+
+
+def _name_for_the_compiler(path: str) -> str:
+    """The path with a low line in the place of each character that Intel's compiler cannot be told: quotes end the value of -s, a backslash is taken for what
+    parts folders, and other bytes than UTF-8 are no text."""
+    return "".join("_" if each in '"\\' or not each.isprintable() else each for each in path)
+
+
+def _say_another_name(path: str, name: str, flags: str) -> None:
+    words = flags.split()
+    if name != path and "-g" in words and "-s" not in words:
+        click.echo(
+            f"symd: {printable(in_utf8(path))}: Intel's compiler cannot be told this name: the debug data says {name}"
+            " (rename the file, or map the one to the other with --map)",
+            err=True,
+        )
 
 
 def sniff(data: bytes, name: str) -> str:

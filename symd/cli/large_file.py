@@ -25,6 +25,8 @@ from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.candidates import MAX_CANDIDATES
+from symd.query.effort import Effort
+from symd.query.function_names import symbols_meant
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -118,12 +120,22 @@ class LargeFile:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
         if self._stored is not None:
             return file_answers(self._stored, questions, path, self._limits, as_written=as_written)
-        asked = None if path is not None else _functions(questions)
-        if self._index is None or self._asked != (asked, path):
+        functions = _functions(questions)
+        if self._index is None or not self._holds(functions, path):
             enough = _EnoughTexts(questions if self._index is None else (), path)
-            self._index = self._opened(asked, path, enough)
-            self._asked = None if enough.found else (asked, path)
+            meant = functions if self._index is None and path is None else None  # who asks again may ask for many
+            self._index = self._opened(meant, path, enough)
+            self._asked = None if enough.found else (meant, path)
         return file_answers(self._index, questions, path, self._limits, as_written=as_written)
+
+    def _holds(self, functions: frozenset[str] | None, path: str | None) -> bool:
+        """Whether the index that is open has all that questions about these functions, or about anything, need."""
+        if self._asked is None or self._index is None:
+            return False
+        known, opened = self._asked
+        if opened is not None:
+            return opened == path
+        return known in (None, functions) and (path is None or self._index.has_object(path))
 
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``. The file is opened once more."""
@@ -148,19 +160,20 @@ class LargeFile:
         return known.kernel_sizes(kernel, path) if known else set()
 
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
-        """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
-        symbol has a name, debug data may, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
+        """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be called so. If no
+        symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
         with mapped_file(self._file) as mapped, gc_frozen():
             data = cast("bytes", mapped)
             opening, again = Opening(data, self._limits, path), CodeAgain(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
+            effort = Effort(self._limits)
             try:
                 for code in opening:
                     is_empty = False
                     kept = again.without_bytes(code)
                     if path is not None or not code.is_compiler_input:
                         objects.append(kept)
-                    if names is not None and (known := _names(code) & names):
+                    if names is not None and (known := _names_meant(code, names, effort)):
                         named.append(kept)
                         found |= known
                     del code
@@ -202,5 +215,8 @@ def _functions(questions: Queries) -> frozenset[str] | None:
     return frozenset(query.kernel for query in questions if isinstance(query, ByKernel))
 
 
-def _names(code: CodeObject) -> set[str]:
-    return {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
+def _names_meant(code: CodeObject, names: frozenset[str], effort: Effort) -> frozenset[str]:
+    """Those of the names that mean a function of a code object."""
+    symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
+    same = names & symbols
+    return same if same == names else same.union(symbols_meant(names - same, symbols, effort))

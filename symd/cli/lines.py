@@ -52,7 +52,6 @@ def command(
     FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. A file without any line table ends with exit code 1,
     as does a name that no kernel has.
     """
-    render = row_lines if as_json else text_rows
     chosen = LineLevel(level)
     with open_module(file, server, limits, debug, path) as module:
         tables = module.symbolizer.lines(module.digest, path, chosen)
@@ -64,7 +63,7 @@ def command(
         for number, table in enumerate(tables):
             if number and not as_json:
                 write_line()
-            for piece in render(table):
+            for piece in row_lines(table) if as_json else text_rows(table, debug_of(module, table)):
                 sys.stdout.write(piece)
         if number < 0:
             raise _nothing(module, path, chosen, kernel)
@@ -98,8 +97,13 @@ def _nothing(module: OpenModule, path: str | None, level: LineLevel, kernel: str
     )
 
 
-def text_rows(table: LineTable) -> Iterator[str]:
-    """The rows as a table, with a heading wherever another section or kernel begins."""
+def debug_of(module: OpenModule, table: LineTable) -> str:
+    """Which debug data a table is from."""
+    return next((item.debug for item in module.summary().objects if item.path == table.path), "")
+
+
+def text_rows(table: LineTable, debug: str = "") -> Iterator[str]:
+    """The rows as a table, with a heading wherever another section or kernel begins; ``debug`` names the debug data."""
     strings = [printable(text.replace("\t", " ")) for text in table.strings]
     last: tuple[int, int] | None = None
     for rows in row_chunks(table):
@@ -108,23 +112,26 @@ def text_rows(table: LineTable) -> Iterator[str]:
             if (section, kernel) != last:
                 piece.append("\n" if last else "")
                 last = section, kernel
-                piece.append(_heading(table, section, strings[kernel]))
+                piece.append(_heading(table, section, strings[kernel], debug))
             address = table.text_sections[section].address + offset
             position = f"{line}:{column}" if column else f"{line}"
-            words = f"{address:#012x}  {position:<10}  {_flag_words(flags):<12}  {strings[file]}  {strings[text]}"
+            words = f"{address:#012x}  {position:<10}  {_flag_words(flags):<20}  {strings[file]}  {strings[text]}"
             piece.append(f"{words.rstrip()}\n")
         yield "".join(piece)
 
 
-def _heading(table: LineTable, number: int, kernel: str) -> str:
+def _heading(table: LineTable, number: int, kernel: str, debug: str) -> str:
     section = table.text_sections[number].section
-    parts = [table.path, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
+    parts = [table.path, table.target or "", debug, section or "", f"kernel {kernel}" if kernel else ""]
     title = printable("  ".join(part for part in parts if part)) or "module"
     text = "  text" if table.text is not None else ""
-    return f"{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file{text}\n"
+    return f"{title}\n{'address':<12}  {'line:col':<10}  {'flags':<20}  file{text}\n"
 
 
 def _flag_words(flags: int) -> str:
     if flags & RowFlag.END_SEQUENCE:
         return "end_sequence"
-    return "is_stmt" if flags & RowFlag.IS_STMT else ""
+    return " ".join(word for flag, word in _SHOWN if flags & flag)
+
+
+_SHOWN = ((RowFlag.IS_STMT, "is_stmt"), (RowFlag.PROLOGUE_END, "prologue_end"))

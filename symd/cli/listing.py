@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from symd.answers_json.listings import instruction_lines
 from symd.cli.demangle import Demangler
-from symd.cli.listing_sources import allowed_folders, source_texts
+from symd.cli.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.cli.listing_text import Lines, Printer, text_lines
 from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
@@ -81,7 +82,8 @@ def command(
     """
     allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
-    with open_module(file, server, limits, debug, path) as module:
+    with open_module(file, server, limits, debug, path) as opened:
+        module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         found = -1
         problems: list[str] = []
         for found, listing in enumerate(_listings(module, part)):

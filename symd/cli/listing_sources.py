@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from symd.api import Symbolizer
 from symd.config import Limits
+from symd.model.answers import Answer, Answers, Reason
+from symd.model.arguments import AnyColumn, AnyQuery
+from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
+from symd.model.waiting import always
+from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
 from symd.store.source_files import read_below
 
@@ -27,3 +34,66 @@ def source_texts(
     read = partial(read_below, largest=limits.source_size)
     found = symbolizer.sources(digest, files) if files else []
     return {source.file: completed(source, allowed, read) for source in found}
+
+
+def texts_on_disk(files: Sequence[str], allowed: Allowed, limits: Limits) -> dict[str, str | None]:
+    """The text of each file from an allowed folder, None where there is none."""
+    read = partial(read_below, largest=limits.source_size)
+    return {file: completed(SourceText(file), allowed, read).text for file in files}
+
+
+def with_python_names(symbolizer: Symbolizer, allowed: Allowed, limits: Limits) -> Symbolizer:
+    """The symbolizer, whose answers have the names of Python functions that these sources tell (``query.python_names``)."""
+    return cast("Symbolizer", _PythonNamed(symbolizer, allowed, limits))
+
+
+class _PythonNamed:
+    """What it does not do itself the symbolizer does."""
+
+    def __init__(self, symbolizer: Symbolizer, allowed: Allowed, limits: Limits) -> None:
+        self._symbolizer, self._allowed, self._limits = symbolizer, allowed, limits
+        self._names: dict[str, PythonNames] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._symbolizer, name)
+
+    def _of(self, digest: str) -> PythonNames:
+        if digest not in self._names:
+
+            def texts(files: list[str]) -> dict[str, str | None]:
+                found = source_texts(self._symbolizer, digest, files, self._allowed, self._limits)
+                return {file: source.text for file, source in found.items()}
+
+            self._names[digest] = PythonNames(texts)
+        return self._names[digest]
+
+    def symbolize(
+        self, digest: str, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+    ) -> Answers:
+        found = self._symbolizer.symbolize(digest, queries, path, as_written=as_written)
+        return found if as_written else self._of(digest).named_columns(found)
+
+    def symbolize_one(self, digest: str, query: AnyQuery, path: str | None = None) -> Answer:
+        found = self._symbolizer.symbolize_one(digest, query, path)
+        return found if found.reason is Reason.EXACT else self._of(digest).named([found])[0]
+
+    def symbolize_column(
+        self,
+        digest: str,
+        values: AnyColumn,
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+    ) -> Answers:
+        found = self._symbolizer.symbolize_column(
+            digest, values, kernel=kernel, section=section, path=path, as_written=as_written
+        )
+        return found if as_written else self._of(digest).named_columns(found)
+
+    def listing(
+        self, digest: str, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+    ) -> Iterator[Listing]:
+        for each in self._symbolizer.listing(digest, part, check_wanted):
+            yield replace(each, answers=self._of(digest).named_columns(each.answers))

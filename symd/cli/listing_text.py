@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from symd.cli.output import is_coloured, printable
-from symd.model.answers import Answers, Frame, Reason
+from symd.model.answers import Answers, Frame
 from symd.model.listings import Listing
+from symd.model.reasons import LINED
 from symd.model.sources import Origin, SourceText
 from symd.query.paths import base_name
 
@@ -59,7 +60,7 @@ def blocks(answers: Answers) -> list[Block]:
         if block is None:
             section = answers.text_sections[place - 1].section or ""
             block = functions[function] = Block(kernel, function, section)
-        innermost = frames[0] if frames and answers.locations.reason[location] == Reason.EXACT else None
+        innermost = frames[0] if frames and int(answers.locations.reason[location]) in LINED else None
         if innermost and innermost.file and innermost.line:
             block.files.setdefault(innermost.file, {}).setdefault(innermost.line, []).append(number)
         else:

@@ -24,12 +24,12 @@ from symd.cli.symbolizer_styles import (
     StyleOptions,
     Written,
     WrittenFrame,
+    function_frames,
     gnu_text,
     json_text,
     json_value,
     llvm_json,
     llvm_text,
-    symbol_frames,
     written_frames,
 )
 from symd.config import DEFAULT_LIMITS
@@ -297,7 +297,13 @@ class Answering:
         asked = Asked(question.module, address or 0, "" if address is not None else question.place)
         if answer is None:
             return asked, []
-        return asked, (written_frames if address is not None else symbol_frames)(answer, self._line.options)
+        own_name = address is None or self._takes_symbols()
+        return asked, (function_frames if own_name else written_frames)(answer, self._line.options)
+
+    def _takes_symbols(self) -> bool:
+        """Whether the name is that of the symbol table, which knows no inlined calls."""
+        options = self._line.options
+        return not options.inlines and options.functions is FunctionNames.LINKAGE and self._line.style != "GNU"
 
     def _query(self, question: Question) -> Query | None:
         address = _number(question.place)

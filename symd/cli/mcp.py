@@ -10,7 +10,7 @@ import click
 
 from symd.cli.input import module_beginning, module_digest, read_input
 from symd.cli.left_out import AllowedFiles
-from symd.cli.listing_sources import allowed_folders, source_texts
+from symd.cli.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.cli.mcp_lines import whole_lines
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
@@ -59,7 +59,8 @@ def command(
 
     allowed = _allowed(roots, files, server)
     folders = allowed_folders([Path(root) for root in allowed.roots], rules)
-    with open_symbolizer(server, limits) as symbolizer:
+    with open_symbolizer(server, limits) as opened_symbolizer:
+        symbolizer = with_python_names(opened_symbolizer, folders, limits)
 
         def opened(file: str) -> AskedModule:
             if not _is_daemons(file, server):

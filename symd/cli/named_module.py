@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from symd.api import Symbolizer
-from symd.cli.demangle import Demangler
 from symd.cli.module import add_module
 from symd.config import Limits
-from symd.errors import InvalidInput, ToolMissing
+from symd.errors import InvalidInput
 from symd.profiles import NamedModule
 
 
@@ -28,12 +26,3 @@ def named_file(text: str) -> tuple[str, str]:
     if not identity or not file:
         raise InvalidInput("a module is named by a file", where=f"--module {text}", hint="write FILE or ID=FILE")
     return identity, file
-
-
-def readable_names(names: Sequence[str], limits: Limits, tell: Callable[[str], None]) -> dict[str, str]:
-    """Mangled names to readable ones; ``tell`` hears where no demangler is installed."""
-    try:
-        return Demangler(limits).names(names)
-    except ToolMissing as error:
-        tell(f"readable kernel names are not matched: {error.message} (install binutils)")
-        return {}

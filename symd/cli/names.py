@@ -100,4 +100,5 @@ def _details(found: NamedItem) -> list[str]:
             f"{found.address or 0:#x} ({section})+{found.section_offset:#x}, {found.size} {plural(found.size, 'byte')}"
         )
     copies = f"inlined {found.inlined_copies} {plural(found.inlined_copies, 'time')}" if found.inlined_copies else ""
-    return [linkage, place, copies, f"of {found.path}" if found.path else "", facts_text(found.facts)]
+    declared = f"declared at {found.declared_file or '(no file)'}:{found.declared_line}" if found.declared_line else ""
+    return [linkage, place, copies, declared, f"of {found.path}" if found.path else "", facts_text(found.facts)]

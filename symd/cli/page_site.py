@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +13,8 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.input import read_input
-from symd.cli.listing_sources import allowed_folders
-from symd.cli.module import open_module
+from symd.cli.listing_sources import allowed_folders, with_python_names
+from symd.cli.module import OpenModule, open_module
 from symd.cli.options import complete_files, source_root_option
 from symd.cli.output import printable
 from symd.cli.profile_names import naming_profile
@@ -83,7 +83,8 @@ def shown_module(
 ) -> Iterator[Shown]:
     """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
     allowed = allowed_folders(roots, rules)
-    with open_module(file, server, limits, debug) as module, closing(ColouredApart()) as colour:
+    with open_module(file, server, limits, debug) as opened, closing(ColouredApart()) as colour:
+        module = replace(opened, symbolizer=with_python_names(opened.symbolizer, allowed, limits))
         if not module.symbolizer.module(module.digest).objects:
             raise NoDebugData("there is no GPU code to show", where=file)
         found = None
@@ -96,8 +97,28 @@ def shown_module(
                 found = NamedProfile(Path(profile).name, placed(samples(data, options), resolver, options))
             if not found.samples.values:
                 _say_that_nothing_is_shown(profile, file, found.samples)
+            else:
+                _say_what_lies_elsewhere(profile, file, found.samples, module)
         sources = partial(_sources, module.symbolizer, allowed, limits)
         yield Shown(module.symbolizer, module.digest, file, sources, found, limits, colour)
+
+
+def _say_what_lies_elsewhere(profile: str, file: str, found: PlacedSamples, module: OpenModule) -> None:
+    """Of the samples that lie in no kernel of FILE how many they are, and why."""
+    total = found.weight(found.totals())
+    inside = found.in_kernels(module.digest, module.summary())
+    reasons = [(reason.name, found.weight(row)) for reason, row in found.left.items()]
+    own = sum(found.weight(row) for place, row in found.values.items() if place.digest == module.digest)
+    here = sum(map(found.weight, found.values.values()))
+    parts = [*reasons, ("in other modules", here - own), ("in code outside of its kernels", own - inside)]
+    shown = ", ".join(f"{value:,} {name}" for name, value in parts if value)
+    if shown:
+        share = 100 * (total - inside) / total if total else 0
+        click.echo(
+            f"symd: {total - inside:,} of {total:,} {found.unit} ({share:.1f} %) of {printable(profile)} lie in no kernel of"
+            f" {printable(file)}: {printable(shown)}",
+            err=True,
+        )
 
 
 def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -14,9 +13,18 @@ import click
 from symd import profiles
 from symd.cli.apart import check_apart
 from symd.cli.input import read_input
+from symd.cli.listing_sources import allowed_folders, with_python_names
 from symd.cli.module import open_symbolizer
-from symd.cli.named_module import named_file, named_module, readable_names
-from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
+from symd.cli.named_module import named_file, named_module
+from symd.cli.options import (
+    complete_files,
+    example,
+    json_option,
+    limit_option,
+    module_server_option,
+    rules_option,
+    source_root_option,
+)
 from symd.cli.output import NO, write_json
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
@@ -25,6 +33,7 @@ from symd.config import Limits
 from symd.containers import compressed_file, identify
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput
+from symd.model.sources import PathRule
 from symd.output_file import write_file_or_stdout
 from symd.profiles import Converted, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
@@ -67,6 +76,8 @@ from symd.profiles.exports import EXPORTS
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Read the code object files that the profile names, when they lie below DIR.",
 )
+@source_root_option
+@rules_option
 @module_server_option
 @limit_option
 @json_option
@@ -79,6 +90,8 @@ def command(
     modules: tuple[str, ...],
     name: str | None,
     folders: tuple[Path, ...],
+    roots: tuple[Path, ...],
+    rules: tuple[PathRule, ...],
     server: str | None,
     limits: Limits,
     as_json: bool,
@@ -110,8 +123,8 @@ def command(
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
         files = Files(folders, limits)
-        readable = partial(readable_names, limits=limits, tell=say)
-        resolver = Resolver(symbolizer, named, demangle=readable, read_uri=files.read)
+        sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
+        resolver = Resolver(sources, named, read_uri=files.read)
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             if to is not None:
@@ -191,6 +204,10 @@ def _report(report: Report, as_json: bool) -> None:
         f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
         f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
     )
+    if report.weight is not None:
+        weight = report.weight
+        share = 100 * weight.left / weight.total if weight.total else 0
+        say(f"{weight.left:,} of {weight.total:,} {weight.unit} ({share:.1f} %) have no symbols where they were taken")
     say_notes(report.notes)
 
 
@@ -204,5 +221,6 @@ def report_json(report: Report) -> dict[str, Any]:
         "resolved": report.resolved,
         "approximate": report.approximate,
         "unresolved": {reason.name: count for reason, count in report.unresolved.items()},
+        "weight": None if report.weight is None else report.weight._asdict(),
         "notes": list(report.notes),
     }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
 from symd.cli.module import open_symbolizer
-from symd.cli.named_module import named_module, readable_names
+from symd.cli.named_module import named_module
 from symd.config import DEFAULT_LIMITS, UNBOUNDED_STORE, Limits, default_cache
 from symd.engine import Engine
 from symd.errors import InvalidInput
@@ -56,15 +55,13 @@ class SampleModules:
 
 
 @contextmanager
-def open_tables(
-    source: SampleModules, names: TableNames, tell: Callable[[str], None] = lambda _: None
-) -> Iterator[SampleTables]:
-    """Tables of samples answered from these modules. ``tell`` hears of a tool that is missing where answers are worse without it."""
+def open_tables(source: SampleModules, names: TableNames) -> Iterator[SampleTables]:
+    """Tables of samples answered from these modules."""
     from symd.sample_tables.tables import SampleTables  # noqa: PLC0415 - Arrow is an extra, and slow to import
 
     with _open_symbolizer(source) as symbolizer:
         named = [named_module(text, symbolizer, source.server, source.limits) for text in source.modules]
-        yield SampleTables(symbolizer, named, names, partial(readable_names, limits=source.limits, tell=tell))
+        yield SampleTables(symbolizer, named, names)
 
 
 @contextmanager

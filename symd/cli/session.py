@@ -146,6 +146,8 @@ class Session:
         sizes = sorted(kernels.kernel_sizes(query.kernel, path)) if query else []
         if query is None or not sizes:
             return ""
+        if sizes == [0]:
+            return f"{query.kernel} has no code: its symbol has size 0"
         several = " or ".join(f"{size} ({size:#x})" for size in sizes)
         return f"{query.kernel} is {several} bytes long; {query.offset:#x} lies behind its text"
 

@@ -23,7 +23,9 @@ from symd.cli.options import (
     json_option,
     limit_option,
     object_option,
+    rules_option,
     server_option,
+    source_root_option,
 )
 from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import AskedKernels, Session
@@ -36,8 +38,11 @@ from symd.model.query_syntax import is_number, parse_query
 from symd.model.times import LATEST_TIME
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from symd.cli.demangle import Demangler
     from symd.cli.module import OpenModule
+    from symd.model.sources import PathRule
 
 _NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, one a line (see symd symbolize --help)"
 
@@ -56,6 +61,8 @@ _NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, o
 @object_option
 @debug_option
 @demangle_option
+@source_root_option
+@rules_option
 @click.option(
     "--store",
     metavar="FOLDER",
@@ -86,6 +93,8 @@ def command(
     path: str | None,
     debug: str | None,
     demangle: bool,
+    roots: tuple[Path, ...],
+    rules: tuple[PathRule, ...],
     store: str | None,
     as_written: bool,
     context: str | None,
@@ -120,7 +129,7 @@ def command(
     asked = [] if from_input else _queries(file, queries)
     if store is not None and (server is not None or debug is not None):
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
-    with _answering(file, server, limits, debug, store) as (answers, kernels):
+    with _answering(file, server, limits, debug, store, (roots, rules)) as (answers, kernels):
         ask = partial(answers, path=path, as_written=as_written or styled is not None)
         demangler = _demangler(limits) if demangle and not styled else None
         lines = styled or _lines(demangler, as_json=as_json)
@@ -184,19 +193,26 @@ def _device_addresses(
 
 @contextmanager
 def _answering(
-    file: str, server: str | None, limits: Limits, debug: str | None, store: str | None
+    file: str,
+    server: str | None,
+    limits: Limits,
+    debug: str | None,
+    store: str | None,
+    sources: tuple[Sequence[Path], Sequence[PathRule]],
 ) -> Iterator[tuple[Callable[..., Sequence[Answer]], AskedKernels]]:
     """What answers, and what knows of kernels: this process, as directly as it can, where it needs neither a daemon nor two
     files."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
-            asked = AskedFile(file, limits, store)
+            asked = AskedFile(file, limits, store, sources)
             yield asked.symbolize, asked
         return
+    from symd.cli.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
     from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
-        yield partial(module.symbolizer.symbolize, module.digest), _KernelsOf(module)
+        named = with_python_names(module.symbolizer, allowed_folders(*sources), limits)
+        yield partial(named.symbolize, module.digest), _KernelsOf(module)
 
 
 class _KernelsOf:

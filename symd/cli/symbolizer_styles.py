@@ -46,6 +46,7 @@ class WrittenFrame(NamedTuple):
     line: int
     column: int
     source: str = ""
+    start_line: int = 0
 
 
 class Asked(NamedTuple):
@@ -70,8 +71,9 @@ def written_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
     return found
 
 
-def symbol_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
-    """What llvm-symbolizer says of a symbol: the line at its beginning, under its own name."""
+def function_frames(answer: Answer, options: StyleOptions) -> list[WrittenFrame]:
+    """What llvm-symbolizer says of a symbol, at whose beginning this is, and without inlined calls: the innermost line, under the name of the
+    function whose code it is."""
     found = written_frames(answer, options._replace(inlines=True))
     return [found[0]._replace(function=found[-1].function)] if found else []
 
@@ -85,6 +87,7 @@ def _written(frame: Frame, options: StyleOptions) -> WrittenFrame:
         frame.line,
         frame.column,
         source,
+        frame.start_line,
     )
 
 
@@ -189,4 +192,4 @@ def _json_frame(place: WrittenFrame) -> dict[str, Any]:
     }
     if place.source:
         value["Source"] = place.source
-    return value | {"StartAddress": "", "StartFileName": "", "StartLine": 0}
+    return value | {"StartAddress": "", "StartFileName": "", "StartLine": place.start_line}

@@ -61,7 +61,8 @@ class _Starts:
     def of(self, segment: Segment) -> Iterator[tuple[int, int]]:
         match segment.start:
             case ByKernel(kernel, offset):
-                found = [(entry.section, entry.offset + offset) for entry in self._index.kernels_named(kernel)]
+                entries = [entry for entry in self._index.kernels_named(kernel) if entry.size]
+                found = [(entry.section, entry.offset + offset) for entry in entries]
             case BySection(section, offset):
                 found = [(number, offset) for number in self._named.get(section, ())]
             case _:

@@ -185,7 +185,7 @@ class _Sizer:
         match place:
             case ByKernel(kernel, offset):
                 entries = [each for each in self._index().kernels_named(kernel) if each.section in texts.sizes]
-                return [(each.size or texts.sizes[each.section] - each.offset) - offset for each in entries]
+                return [each.size - offset for each in entries]
             case BySection(section, offset):
                 return [texts.sizes[number] - offset for number in texts.by_section.get(section, ())]
             case ByAddress(address):

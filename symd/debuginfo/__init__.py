@@ -28,10 +28,11 @@ from symd.elf import debug_link
 from symd.errors import SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import U32, U64
-from symd.model.debug_info import DebugInfo, LineRows, Scopes, TextSpans
+from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
 __all__ = ("PartialDebugInfo", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
+_HOPPER = 90
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are read one by one: that costs as much."""
 
@@ -123,7 +124,7 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
     if chosen is None:
         return None
     debug = _decoded(code, layout, sections, chosen.units, limits)
-    if debug.rows.context is not None or not len(debug.rows):
+    if debug.rows.calls is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
     number, start, found = layout.section_of(chosen.start)
@@ -202,12 +203,21 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
 
 def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes."""
-    if info.rows.context is None or not np.any(info.rows.context):
+    if info.rows.calls is None or not np.any(info.rows.calls.written_site):
         return info
     from symd.debuginfo import nvidia_inlining  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
-    found = nvidia_inlining.scopes(info.rows, info.names, code.functions)
-    return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
+    found = nvidia_inlining.scopes(
+        info.rows, info.names, code.functions, leaves_out_files=_is_from_hopper_on(code.target or "")
+    )
+    warnings = (*info.warnings, *found.warnings)
+    return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
+
+
+def _is_from_hopper_on(target: str) -> bool:
+    """Whether a target is sm_90 or newer, for which NVIDIA's assembler writes line tables in another way."""
+    number = target.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    return target.startswith("sm_") and number.isdecimal() and int(number) >= _HOPPER
 
 
 def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:
@@ -226,8 +236,17 @@ def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | No
         line=lines.line[keep],
         column=lines.column[keep],
         flags=lines.flags[keep],
-        context=None if lines.context is None else _renumbered(lines.context, keep),
-        name=None if lines.name is None else lines.name[keep],
+        calls=None if lines.calls is None else _kept_calls(lines.calls, keep),
+    )
+
+
+def _kept_calls(calls: RowCalls, keep: slice | Positions) -> RowCalls:
+    return RowCalls(
+        _renumbered(calls.site, keep),
+        calls.name[keep],
+        _renumbered(calls.written_site, keep),
+        calls.written_name[keep],
+        calls.doubt[keep],
     )
 
 

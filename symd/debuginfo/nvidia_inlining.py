@@ -9,56 +9,93 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.model.answers import Reason
 from symd.model.code import Function
 from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import NO_PARENT, LineRows, RowFlag, Scopes
+from symd.model.debug_info import NO_PARENT, Doubt, LineRows, RowFlag, Scopes, WrittenScopes
 from symd.model.plurals import counted
 
 MAX_DEPTH = 64
 """Calls inlined into one another; what is deeper is taken as not inlined."""
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class InlinedScopes:
-    """``names`` begins with the names that were passed; ``warnings`` say what was left out."""
+    """``names`` begins with the names that were passed; ``warnings`` say what was left out. The scopes are those of the answer;
+    ``written`` is where the rows say otherwise, with scopes that have no ranges."""
 
     scopes: Scopes
     names: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...]
+    written: WrittenScopes
 
 
-def scopes(rows: LineRows, names: Sequence[str], functions: Sequence[Function]) -> InlinedScopes:
+def scopes(
+    rows: LineRows, names: Sequence[str], functions: Sequence[Function], *, leaves_out_files: bool = False
+) -> InlinedScopes:
     """One scope for each pair of call site and name, inside one for each function that has any.
 
-    Ranges are spans of rows, for a scope and everything around it; a function's own scope covers only those, the rest
-    of it is known by its symbol. Rows' ``context`` must name earlier rows of their sequence, as ``LineRows`` says.
+    Ranges are spans of rows, for a scope and everything around it, up to the next function symbol; a function's own scope covers only those, the rest
+    of it is known by its symbol. ``leaves_out_files`` says that the assembler does not write which file a call stands in where the row before is of another one: such a
+    call has no place.
     """
-    if rows.context is None or rows.name is None:
-        return InlinedScopes(Scopes.empty(), tuple(names))
-    tree = _tree(rows.context, rows.name)
-    outermost = np.flatnonzero(tree.parent < 0)
-    owner = _smallest_function(rows, tree.site[outermost], functions)
-    used, slot = np.unique(owner, return_inverse=True)
-    parent = np.where(tree.parent >= 0, tree.parent + len(used), -1)
-    parent[outermost] = slot
-    own_names = [functions[number].name if number >= 0 else "" for number in used.tolist()]
-    own, inner = np.zeros(len(used), np.uint32), tree.site
-    around = np.concatenate([np.full(len(used), -1), parent])
-    scope, section, start, end = _ranges(rows, np.where(tree.of_row >= 0, tree.of_row + len(used), -1), around)
+    if rows.calls is None:
+        return InlinedScopes(Scopes.empty(), tuple(names), (), WrittenScopes.empty())
+    answered = _tree(rows.calls.site, rows.calls.name)
+    written = _tree(rows.calls.written_site, rows.calls.written_name)
+    owner = _smallest_function(rows, np.arange(len(rows)), functions)
+    judged = _Judged.of(rows, answered, owner, leaves_out_files=leaves_out_files)
+    known: dict[tuple[int, ...], int] = {}
+    said_here = _chains(rows, answered, owner, judged.placeless, known)
+    said_there = _chains(rows, written, owner, np.zeros(len(written.site), np.bool_), known)
+    differs = judged.contradictory | (said_here != said_there)
+    needed = written if differs.any() else _NONE
+    outermost = np.concatenate(
+        [answered.site[answered.parent < 0], needed.site[needed.parent < 0], np.flatnonzero(judged.nobody)]
+    )
+    used = np.unique(owner[outermost])
+    parts = [
+        _placed(each, owner, used, first)
+        for each, first in ((answered, len(used)), (needed, len(used) + len(answered.site)))
+    ]
+    parent = np.concatenate([np.full(len(used), -1), *parts])
+    own = np.zeros(len(used), np.uint32)
+    site = np.concatenate([answered.site, needed.site])
+    has_place = np.concatenate([~judged.placeless, np.ones(len(needed.site), np.bool_)])
+    of_row = np.where(answered.of_row >= 0, answered.of_row + len(used), -1)
+    of_row[judged.nobody] = np.searchsorted(used, owner[judged.nobody])
+    end = _ends(rows, functions)
+    scope, section, start, stop = _ranges(rows, of_row, parent, end)
     found = Scopes(
-        parent=np.where(around < 0, NO_PARENT, around).astype(np.uint32),
-        name=np.concatenate([np.arange(len(used)) + len(names), tree.name]).astype(np.uint32),
-        linkage_name=np.zeros(len(around), np.uint32),
-        inlined=(around >= 0).astype(np.uint8),
-        call_file=np.concatenate([own, rows.file[inner]]),
-        call_line=np.concatenate([own, rows.line[inner]]),
-        call_column=np.concatenate([own, rows.column[inner]]),
+        parent=np.where(parent < 0, NO_PARENT, parent).astype(np.uint32),
+        name=np.concatenate([np.arange(len(used)) + len(names), answered.name, needed.name]).astype(np.uint32),
+        linkage_name=np.zeros(len(parent), np.uint32),
+        inlined=(parent >= 0).astype(np.uint8),
+        call_file=np.concatenate([own, np.where(has_place, rows.file[site], 0)]),
+        call_line=np.concatenate([own, np.where(has_place, rows.line[site], 0)]),
+        call_column=np.concatenate([own, np.where(has_place, rows.column[site], 0)]),
         range_scope=scope.astype(np.uint32),
         range_section=section,
         range_offset=start,
-        range_end=end,
+        range_end=stop,
     )
-    return InlinedScopes(found, (*names, *own_names), tree.warnings)
+    own_names = [functions[number].name if number >= 0 else "" for number in used.tolist()]
+    row = np.flatnonzero(differs & (end > rows.offset))
+    said = (
+        np.where(needed.of_row[row] >= 0, needed.of_row[row] + len(used) + len(answered.site), NO_PARENT)
+        if len(row)
+        else row
+    )
+    spans = WrittenScopes(
+        rows.section[row],
+        rows.offset[row],
+        end[row],
+        said.astype(np.uint32),
+        np.where(judged.contradictory[row], np.uint8(Reason.CONTRADICTORY), np.uint8(Reason.INFERRED)),
+        ~judged.nobody[row],
+    )
+    return InlinedScopes(found, (*names, *own_names), answered.warnings, spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +110,84 @@ class _Tree:
     warnings: tuple[str, ...]
 
 
-def _tree(context: U32, name: U32) -> _Tree:
+_NOTHING = np.zeros(0, np.int64)
+_NONE = _Tree(_NOTHING, _NOTHING.astype(np.uint32), _NOTHING, _NOTHING, ())
+
+
+def _tree(site: U32, name: U32) -> _Tree:
     """A call site is an earlier row than those inlined there, so scopes sorted by call site have parents first."""
-    inlined = np.flatnonzero(context > 0)
-    keys, number = np.unique(context[inlined].astype(np.uint64) << np.uint64(32) | name[inlined], return_inverse=True)
-    of_row = np.full(len(context), -1)
-    of_row[inlined] = number
-    site = (keys >> np.uint64(32)).astype(np.int64) - 1
-    parent = of_row[site]
+    inlined = np.flatnonzero(site > 0)
+    keys, number = np.unique(site[inlined].astype(np.uint64) << np.uint64(32) | name[inlined], return_inverse=True)
+    of_row = np.full(len(site), -1)
+    of_row[inlined] = number.reshape(-1)
+    rows = (keys >> np.uint64(32)).astype(np.int64) - 1
+    parent = of_row[rows]
     deep = np.flatnonzero(_too_deep(parent))
     lost = np.isin(of_row, deep)
     warnings = (f"left out: the callers of {counted(int(lost.sum()), 'row')} inlined more than {MAX_DEPTH} deep",)
     of_row[lost] = -1
-    return _Tree(site, keys.astype(np.uint32), parent, of_row, warnings if len(deep) else ())
+    return _Tree(rows, keys.astype(np.uint32), parent, of_row, warnings if len(deep) else ())
 
 
-def _too_deep(parent: I64) -> NDArray[np.bool_]:
+def _too_deep(parent: I64) -> Mask:
     at = np.arange(len(parent))
     for _ in range(MAX_DEPTH):
         at = np.where(at >= 0, parent[at], -1)
     return at >= 0
+
+
+def _placed(tree: _Tree, owner: I64, used: I64, first: int) -> I64:
+    """The parents of a tree's scopes where these are numbered from ``first`` and functions are as in ``used``."""
+    return np.where(tree.parent >= 0, tree.parent + first, np.searchsorted(used, owner[tree.site]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What is doubted of rows and scopes: ``placeless`` are the scopes whose call has no place that is sure; ``nobody`` are the rows of which nobody knows where they
+    were inlined, and ``contradictory`` these and those inlined, directly or not, at a place that is not sure or into a function without a name."""
+
+    placeless: Mask
+    nobody: Mask
+    contradictory: Mask
+
+    @classmethod
+    def of(cls, rows: LineRows, tree: _Tree, owner: I64, *, leaves_out_files: bool) -> _Judged:
+        assert rows.calls is not None  # noqa: S101 - for the type checker
+        lost = (rows.calls.doubt & np.uint8(Doubt.CALLER)) != 0
+        placeless = _has_unsure_file(rows, tree, owner) if leaves_out_files else np.zeros(len(tree.site), np.bool_)
+        of_nobody, unsure = lost[tree.site], placeless | (tree.name == 0)
+        for scope, parent in enumerate(tree.parent.tolist()):
+            if parent >= 0:
+                of_nobody[scope] |= of_nobody[parent]
+                unsure[scope] |= unsure[parent]
+        inlined = tree.of_row >= 0
+        nobody, contradictory = lost.copy(), lost.copy()
+        nobody[inlined] |= of_nobody[tree.of_row[inlined]]
+        contradictory[inlined] |= (of_nobody | unsure)[tree.of_row[inlined]]
+        return cls(placeless, nobody, contradictory)
+
+
+def _has_unsure_file(rows: LineRows, tree: _Tree, owner: I64) -> Mask:
+    """Scopes whose call stands in a function with rows of several files, and the row of the call does not change the file: it may be that of the row before."""
+    body = np.where(tree.of_row >= 0, tree.of_row, -2 - owner)
+    pairs = np.unique(np.stack([body, rows.file.astype(np.int64)]), axis=1)
+    bodies, files = np.unique(pairs[0], return_counts=True)
+    same = np.append(False, rows.file[1:] == rows.file[:-1])
+    found: Mask = np.isin(body[tree.site], bodies[files > 1]) & same[tree.site]
+    return found
+
+
+def _chains(rows: LineRows, tree: _Tree, owner: I64, placeless: Mask, known: dict[tuple[int, ...], int]) -> I64:
+    """For each row the number of what its chain of inlined calls says (names and places), -1 where it is none; ``known`` numbers the chains."""
+    number = np.zeros(len(tree.site), np.int64)
+    columns = (rows.file, rows.line, rows.column, owner)
+    places = zip(*(each[tree.site].tolist() for each in columns), strict=True)
+    scopes = zip(tree.parent.tolist(), tree.name.tolist(), placeless.tolist(), places, strict=True)
+    for scope, (parent, name, has_none, place) in enumerate(scopes):
+        around = int(number[parent]) if parent >= 0 else -2 - place[-1]
+        key = (around, name) if has_none else (around, name, *place[:-1])
+        number[scope] = known.setdefault(key, len(known))
+    return np.append(number, -1)[tree.of_row]
 
 
 def _smallest_function(rows: LineRows, numbers: I64, functions: Sequence[Function]) -> I64:
@@ -117,10 +212,23 @@ def _place(section: U32 | U64, offset: U64) -> U64:
     return section.astype(np.uint64) << np.uint64(44) | np.minimum(offset, np.uint64((1 << 44) - 1))
 
 
-def _ranges(rows: LineRows, of_row: I64, parent: I64) -> tuple[I64, U32, U64, U64]:
-    """(scope, section, start, end): each row's span for its scope and every scope around, neighbours joined."""
+def _ends(rows: LineRows, functions: Sequence[Function]) -> U64:
+    """Where each row ends: with the next row, or where another function symbol begins, of whose code it says nothing."""
     last = (rows.flags & RowFlag.END_SEQUENCE) != 0
     end = np.where(last, rows.offset, np.append(rows.offset[1:], np.uint64(0)))
+    begins = np.unique(_place(
+        np.array([function.section_index for function in functions], np.uint64),
+        np.array([function.offset for function in functions], np.uint64),
+    ))  # fmt: skip
+    if len(begins):
+        place = _place(rows.section, rows.offset)
+        after = np.append(begins, np.uint64((1 << 64) - 1))[np.searchsorted(begins, place, side="right")]
+        end = np.minimum(end, rows.offset + (after - place))
+    return end
+
+
+def _ranges(rows: LineRows, of_row: I64, parent: I64, end: U64) -> tuple[I64, U32, U64, U64]:
+    """(scope, section, start, end): each row's span for its scope and every scope around, neighbours joined."""
     row = np.flatnonzero((of_row >= 0) & (end > rows.offset))
     scope = of_row[row]
     every_scope, every_row = [scope], [row]

@@ -84,7 +84,10 @@ def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:
     flags = request["build_flags"]
     if request["kind"] == "source":
         flags = naming_source(flags, request["source_name"], device)
-    built = driver.build(device, read_input(), request["kind"], flags)
+    data = read_input()
+    if request["working_folder"] is not None:
+        os.chdir(request["working_folder"])
+    built = driver.build(device, data, request["kind"], flags)
     log = bounded(built.build_log)
     value = {"kernels": built.kernels, "build_log": log, "driver": device.driver, "device": device.name}
     return value, (built.debug_data, built.native)

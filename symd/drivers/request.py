@@ -35,8 +35,8 @@ class DriverRequest:
     source_name: str = ""
 
 
-def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> None:
-    """What the child needs to know, whether it must confine itself, and the module."""
+def write_request(folder: Path, request: DriverRequest, *, confined: bool, working_folder: str | None = None) -> None:
+    """What the child needs to know, whether it must confine itself, in which other folder it compiles, and the module."""
     fields = {
         "verb": request.verb,
         "api": request.api.name,
@@ -47,6 +47,7 @@ def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> No
         "source_name": request.source_name,
         "root": request.root,
         "confined": confined,
+        "working_folder": working_folder,
         "parent": os.getpid(),
     }
     write_bytes(folder / _REQUEST, json.dumps(fields).encode())
@@ -54,7 +55,7 @@ def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> No
 
 
 def read_request() -> Mapping[str, Any]:
-    """The fields of ``DriverRequest`` of those names, ``api`` by its name, ``confined``, and ``parent``, a pid; for the child, in its working directory."""
+    """The fields of ``DriverRequest`` of those names, ``api`` by its name, ``confined``, ``working_folder``, and ``parent``, a pid; for the child, in its working directory."""
     fields: dict[str, Any] = json.loads(Path(_REQUEST).read_text(encoding="utf-8"))
     return fields
 

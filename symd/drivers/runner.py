@@ -112,9 +112,10 @@ def ask(
     try:
         command = child_command(request)
         with child_folder("driver") as folder:
-            write_request(folder, request, confined=confinement is Confinement.FULL)
+            compiled_in = _working_folder(request, confinement)
+            write_request(folder, request, confined=confinement is Confinement.FULL, working_folder=compiled_in)
             base = inherited(os.environ, confinement, folder)
-            environment = simulate.environment(base, request.simulate, request.root)
+            environment = simulate.environment(base, request.simulate, request.root, compiled_in)
             ended = run(
                 command,
                 _process_limits(request, limits, folder),
@@ -134,6 +135,17 @@ def ask(
         if isinstance(error, BuildFailed):
             error.hint = error.hint or _advice_on_build(error.build_log, confinement)
         raise
+
+
+def _working_folder(request: DriverRequest, confinement: Confinement) -> str | None:
+    """The folder of the user's in which source text is compiled that is the user's own, as by the compiler's other programs: relative names in it count
+    from there. None where it is another's, or there is none."""
+    if request.kind != "source" or confinement is not Confinement.NONE:
+        return None
+    try:
+        return os.getcwd()  # noqa: PTH109 - as text
+    except OSError:
+        return None
 
 
 def _process_limits(request: DriverRequest, limits: Limits, folder: Path) -> ProcessLimits:

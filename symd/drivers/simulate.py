@@ -54,8 +54,8 @@ _SIMULATION_KEYS: Final[Mapping[str, str]] = MappingProxyType(
 _FIXED_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "NEO_CACHE_PERSISTENT": "0",
-        # Clang takes $PWD for the compilation directory where it names the working directory. This name is the same
-        # in every private folder, so that one source text always gives the same debug data.
+        # Clang takes $PWD for the compilation directory where it names the working directory, and puts it in front of the relative names of
+        # #line. This name is the same in every private folder, so that one source text always gives the same debug data.
         "PWD": "/proc/self/cwd",
     }
 )
@@ -115,10 +115,15 @@ def simulation(product: str) -> dict[str, str]:
     return {**_SIMULATION_KEYS, "ProductFamilyOverride": product, "HardwareInfoOverride": _GEOMETRY[product]}
 
 
-def environment(base: Mapping[str, str], product: str | None, root: str | None) -> dict[str, str]:
-    """``base`` without what spoils a grab, with the keys for the simulated product and the driver folder, if any."""
+def environment(
+    base: Mapping[str, str], product: str | None, root: str | None, working_folder: str | None = None
+) -> dict[str, str]:
+    """``base`` without what spoils a grab, with the keys for the simulated product and the driver folder, if any. ``working_folder`` is where the driver
+    compiles, unless in its private folder."""
     result = {name: value for name, value in base.items() if name not in _REMOVED_FROM_ENVIRONMENT}
     result |= _FIXED_ENVIRONMENT
+    if working_folder is not None:
+        result["PWD"] = working_folder
     if product is not None:
         result |= simulation(product)
     if root is not None:

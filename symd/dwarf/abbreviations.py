@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from symd.budget import DebugBudget
 from symd.dwarf import forms
-from symd.dwarf.constants import Form
+from symd.dwarf.constants import At, Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded, Malformed
 
+_ADDRX_OFFSET, _DATA4 = int(Form.DW_FORM_LLVM_addrx_offset), int(Form.DW_FORM_data4)
 _IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)
 _ATTRIBUTE_LIMIT = 256
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
@@ -169,4 +170,6 @@ def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
         if not (name or form):
             return tuple(found)
         found.append(Attribute(name, form, forms.layout(form, widths), constant))
+        if form == _ADDRX_OFFSET:  # two values, of which the second is one of its own here
+            found.append(Attribute(forms.LOW_PC_OFFSET if name == At.DW_AT_low_pc else 0, _DATA4, 4))
     raise cursor.fail(f"an abbreviation with more than {_ATTRIBUTE_LIMIT} attributes")

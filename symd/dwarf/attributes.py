@@ -199,6 +199,9 @@ class AttributeReader:
     def take_low_pc(self, values: _Values, found: ScopeAttributes) -> None:
         found.low[values.which], found.has_low[values.which] = self._addresses(values)
 
+    def take_low_pc_offset(self, values: _Values, found: ScopeAttributes) -> None:
+        found.low[values.which] += values.raw
+
     def take_ranges(self, values: _Values, found: ScopeAttributes) -> None:
         found.ranges[values.which], found.has_ranges[values.which] = self._range_lists(values)
 
@@ -310,6 +313,7 @@ _TAKERS: Mapping[int, Callable[[AttributeReader, _Values, ScopeAttributes], None
     At.DW_AT_abstract_origin: AttributeReader.take_origin,
     At.DW_AT_specification: AttributeReader.take_specification,
     At.DW_AT_low_pc: AttributeReader.take_low_pc,
+    forms.LOW_PC_OFFSET: AttributeReader.take_low_pc_offset,
     At.DW_AT_high_pc: AttributeReader.take_high_pc,
     At.DW_AT_ranges: AttributeReader.take_ranges,
     At.DW_AT_call_file: AttributeReader.take_call_file,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from symd.dwarf.bulk_read import Positions, Scalar, spread
 from symd.model.columns import U8, U32, U64
+from symd.model.debug_info import RowCalls
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -25,10 +26,8 @@ class LineColumns:
     A sequence row: ``ends``, the number after its last line row, and ``table`` u32, the number of its table (whose
     offset is ``tables[table]``).
 
-    ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as
-    ``symd.model.debug_info.LineRows`` has them: ``context`` is the row number, plus one, of the call site (0: not
-    inlined), always an earlier row of the same sequence; ``name`` indexes ``names`` and is 0 where ``context`` is.
-    ``names[0]`` is "".
+    ``calls`` (None where no table has NVIDIA's extension) are the inlined calls that rows carry themselves; their names index ``names``,
+    whose entry 0 is "".
 
     ``file_maps`` maps a table's offset to a u32 array that turns its file register into an index of ``files``.
     ``warnings`` name the tables that were left out, or that say less than they should, by section and offset.
@@ -41,8 +40,7 @@ class LineColumns:
     flags: U8
     ends: Positions
     table: U32
-    context: U32 | None = None
-    name: U32 | None = None
+    calls: RowCalls | None = None
     files: tuple[str, ...] = ("",)
     names: tuple[str, ...] = ("",)
     tables: tuple[int, ...] = ()

@@ -34,6 +34,7 @@ class Tag(IntEnum):
     DW_TAG_typedef = 0x16
     DW_TAG_union_type = 0x17
     DW_TAG_unspecified_parameters = 0x18
+    DW_TAG_variant = 0x19
     DW_TAG_inheritance = 0x1C
     DW_TAG_inlined_subroutine = 0x1D
     DW_TAG_ptr_to_member_type = 0x1F
@@ -50,6 +51,7 @@ class Tag(IntEnum):
     DW_TAG_template_type_parameter = 0x2F
     DW_TAG_template_value_parameter = 0x30
     DW_TAG_try_block = 0x32
+    DW_TAG_variant_part = 0x33
     DW_TAG_variable = 0x34
     DW_TAG_volatile_type = 0x35
     DW_TAG_restrict_type = 0x37
@@ -80,6 +82,8 @@ class At(IntEnum):
     DW_AT_low_pc = 0x11
     DW_AT_high_pc = 0x12
     DW_AT_language = 0x13
+    DW_AT_discr_value = 0x16
+    DW_AT_string_length = 0x19
     DW_AT_comp_dir = 0x1B
     DW_AT_const_value = 0x1C
     DW_AT_containing_type = 0x1D
@@ -170,6 +174,8 @@ class Form(IntEnum):
     DW_FORM_GNU_str_index = 0x1F02
     DW_FORM_GNU_ref_alt = 0x1F20
     DW_FORM_GNU_strp_alt = 0x1F21
+    DW_FORM_LLVM_addrx_offset = 0x2001
+    """An index as DW_FORM_addrx, and a 32-bit offset from that address."""
 
 
 class Ut(IntEnum):

@@ -19,9 +19,11 @@ STRX_FORMS = frozenset(
 ADDRX_FORMS = frozenset(
     {
         Form.DW_FORM_addrx, Form.DW_FORM_addrx1, Form.DW_FORM_addrx2, Form.DW_FORM_addrx3, Form.DW_FORM_addrx4,
-        Form.DW_FORM_GNU_addr_index,
+        Form.DW_FORM_GNU_addr_index, Form.DW_FORM_LLVM_addrx_offset,
     }
 )  # fmt: skip
+LOW_PC_OFFSET = 1 << 32
+"""The name, which no attribute has, of what stands behind a DW_AT_low_pc of the form DW_FORM_LLVM_addrx_offset: the bytes from that address."""
 UNIT_REFERENCES = frozenset(
     {Form.DW_FORM_ref1, Form.DW_FORM_ref2, Form.DW_FORM_ref4, Form.DW_FORM_ref8, Form.DW_FORM_ref_udata}
 )
@@ -33,6 +35,9 @@ CONSTANTS = frozenset(
 )  # fmt: skip
 OFFSETS = frozenset({Form.DW_FORM_sec_offset, Form.DW_FORM_data4, Form.DW_FORM_data8})
 """Forms of an offset into another section; the data forms are those of DWARF 2 and 3."""
+
+
+UNKNOWN_FORM = "an attribute of an unknown form"
 
 
 class ValueLayout(IntEnum):
@@ -89,6 +94,7 @@ _LAYOUTS: dict[int, int] = {
     Form.DW_FORM_loclistx: ValueLayout.LEB,
     Form.DW_FORM_rnglistx: ValueLayout.LEB,
     Form.DW_FORM_GNU_addr_index: ValueLayout.LEB,
+    Form.DW_FORM_LLVM_addrx_offset: ValueLayout.LEB,
     Form.DW_FORM_GNU_str_index: ValueLayout.LEB,
     Form.DW_FORM_string: ValueLayout.STRING,
     Form.DW_FORM_block1: ValueLayout.BLOCK1,
@@ -140,7 +146,7 @@ def skip(cursor: Cursor, kind: int) -> None:
     elif kind in BLOCK_LENGTH:
         cursor.skip(cursor.unsigned(BLOCK_LENGTH[ValueLayout(kind)]))
     else:
-        raise cursor.fail("an attribute of an unknown form")
+        raise cursor.fail(UNKNOWN_FORM)
 
 
 def read(cursor: Cursor, form: int, widths: Widths, constant: int) -> int | bytes | None:

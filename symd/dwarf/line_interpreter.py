@@ -12,7 +12,7 @@ import numpy as np
 from symd.dwarf.constants import Lne, Lns
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.line_header import EXTENDED_OPCODE, LineHeader, file_entry_directory
-from symd.dwarf.line_program import ProgramRows
+from symd.dwarf.line_program import BETWEEN_ROWS, NAMED, ProgramRows
 from symd.dwarf.opcode_boundaries import operand_count
 from symd.dwarf.sections import DebugSection
 from symd.errors import Malformed
@@ -23,6 +23,7 @@ _U32 = 0xFFFFFFFF
 _U64 = 0xFFFFFFFFFFFFFFFF
 # Plain numbers: to combine enumeration members takes longer than all the rest of an instruction.
 _IS_STMT, _END_SEQUENCE, _BASIC_BLOCK = int(RowFlag.IS_STMT), int(RowFlag.END_SEQUENCE), int(RowFlag.BASIC_BLOCK)
+_IMPLIED = int(RowFlag.IMPLIED)
 _PROLOGUE_END, _EPILOGUE_BEGIN = int(RowFlag.PROLOGUE_END), int(RowFlag.EPILOGUE_BEGIN)
 
 
@@ -39,6 +40,12 @@ class _State:
     flags: int = 0
     context: int = 0
     name: int = 0
+    is_called: bool = False
+    """The inlined call was set since the last row."""
+    is_fresh: bool = False
+    """It was, and the address was not moved on since."""
+    is_moved: bool = False
+    """The instruction before moved the address on, the first one to do so since the call was set."""
 
 
 @dataclass(slots=True)
@@ -57,15 +64,23 @@ class _Machine:
 
     def emit(self, flags: int = 0) -> None:
         s = self.state
-        flags |= s.flags | (_IS_STMT if s.is_stmt else 0)
+        flags |= (_IS_STMT if s.is_stmt else 0) | (NAMED if s.is_called else 0)
+        if not flags & _IMPLIED:  # the other flags are those of the next row that is written
+            flags |= s.flags
+            s.flags = 0
         self.rows.extend(
             (s.address & _U64, min(s.file, _U32), s.line & _U32, min(s.column, _U32), flags, s.context, s.name)
         )
-        s.flags = 0
+        s.is_called = s.is_fresh = False
 
     def step(self) -> None:
         parameters = self.header.parameters
+        start = self.cursor.at
         opcode = self.cursor.unsigned(1)
+        if self.state.is_moved:
+            self.state.is_moved = False
+            if self._begins_another_row(opcode, start):
+                self.emit(_IMPLIED)
         if opcode >= parameters.opcode_base:
             self.advance((opcode - parameters.opcode_base) // parameters.line_range)
             self.state.line += parameters.line_base + (opcode - parameters.opcode_base) % parameters.line_range
@@ -78,6 +93,15 @@ class _Machine:
             for _ in range(operand_count(parameters, opcode)):
                 self.cursor.uleb()
 
+    def _begins_another_row(self, opcode: int, start: int) -> bool:
+        """Whether an instruction behind DW_LNS_advance_pc belongs to the next row already, so that the one of the advance was left out
+        (``line_program.ProgramRows``)."""
+        if opcode != EXTENDED_OPCODE:
+            return opcode >= self.header.parameters.opcode_base or opcode in BETWEEN_ROWS
+        ahead = Cursor(self.cursor.data, self.cursor.section, start + 1, self.cursor.end)
+        ahead.uleb()
+        return ahead.unsigned(1) == Lne.DW_LNE_NVIDIA_inlined_call
+
     def extended(self) -> None:
         size = self.cursor.uleb()
         start = self.cursor.skip(size)
@@ -88,6 +112,7 @@ class _Machine:
 
     def advance_pc(self) -> None:
         self.advance(self.cursor.uleb())
+        self.state.is_moved, self.state.is_fresh = self.state.is_fresh, False
 
     def advance_line(self) -> None:
         self.state.line += self.cursor.sleb()
@@ -132,6 +157,7 @@ class _Machine:
 
     def inlined_call(self, operands: Cursor) -> None:
         self.state.context, self.state.name = operands.uleb(), operands.uleb()
+        self.state.is_called = self.state.is_fresh = True
 
 
 _STANDARD: Mapping[int, Callable[[_Machine], None]] = {
@@ -173,7 +199,7 @@ def run(section: DebugSection, header: LineHeader) -> ProgramRows:
     rows = every[: machine.ends[-1] if machine.ends else 0]
     unfinished = (0,) if len(rows) < len(every) else ()
     columns = rows.T.copy()
-    inlined = bool(columns[5].any() or columns[6].any())
+    inlined = bool((columns[4] & np.uint64(NAMED)).any())
     return ProgramRows(
         address=columns[0],
         file=columns[1].astype(np.uint32),

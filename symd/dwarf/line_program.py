@@ -28,6 +28,11 @@ _ROW_FLAGS = (
 )
 _COPY, _END_SEQUENCE = int(Lns.DW_LNS_copy), int(Lne.DW_LNE_end_sequence)
 _NEGATE_STMT = int(Lns.DW_LNS_negate_stmt)
+_ADVANCE_PC = int(Lns.DW_LNS_advance_pc)
+BETWEEN_ROWS = (int(Lns.DW_LNS_advance_line), int(Lns.DW_LNS_set_file))
+"""Instructions with which NVIDIA's assembler begins a row, none of which it writes behind DW_LNS_advance_pc of the same one."""
+NAMED = 64
+"""A bit of the flags of a row that the inlined call was set for; it is gone when calls are resolved."""
 _FREQUENT = (int(Lns.DW_LNS_advance_line), int(Lns.DW_LNS_set_column), _NEGATE_STMT)
 _ADDRESS_SIZES = (2, 4, 8)
 _LARGEST = np.uint64(0xFFFFFFFF)
@@ -41,6 +46,10 @@ class ProgramRows(NamedTuple):
     passed. ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None
     where no program sets them. ``malformed`` maps a program that was refused to the place and the reason; ``open``
     lists programs whose last sequence has no end and was left out.
+
+    NVIDIA's assembler (ptxas 12.4 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the row before and whose call is another: it sets the call, moves
+    the address on and goes straight to the next row, although every row that it writes ends in DW_LNS_copy behind DW_LNS_advance_pc, or in a special opcode. Such a row
+    is here, with the flag ``IMPLIED``.
     """
 
     address: U64
@@ -95,6 +104,8 @@ class _Code:
         emits = self.u8 >= self.parameters.opcode_base
         emits |= self.u8 == _COPY
         emits &= self.found.starts
+        self.implied = self._implied(emits)
+        emits[self.implied] = True
         closers = self.found.extended[self.kind == _END_SEQUENCE]
         emits[closers] = True
         # Twice as fast as cumsum(emits, dtype=np.int32).
@@ -110,6 +121,22 @@ class _Code:
         self.ends = np.flatnonzero(closing) + 1
         self.first = np.append(0, self.ends[:-1])
         self._sort_others(self.found.starts ^ emits)
+
+    def _implied(self, emits: NDArray[np.bool_]) -> Positions:
+        """The positions of DW_LNS_advance_pc that stand for a row which NVIDIA's assembler left out (``ProgramRows``)."""
+        calls: Positions = self.found.extended[self.kind == int(Lne.DW_LNE_NVIDIA_inlined_call)]
+        if not len(calls):
+            return calls
+        moves = np.flatnonzero((self.u8 == _ADVANCE_PC) & self.found.starts)
+        starts = np.flatnonzero(self.found.starts)
+        after = starts[np.searchsorted(starts, moves, side="right")]  # behind the last one stands the sentinel
+        opcode = self.u8[after]
+        follows = (opcode >= self.parameters.opcode_base) | np.isin(opcode, BETWEEN_ROWS) | np.isin(after, calls)
+        ends = np.append(-1, np.flatnonzero(emits))
+        earlier = np.maximum(ends[np.searchsorted(ends, moves) - 1], np.append(-1, moves[:-1]))
+        call = np.append(-1, calls)[np.searchsorted(calls, moves)]
+        found: Positions = moves[follows & (call > earlier)]
+        return found
 
     def _sort_others(self, others: NDArray[np.bool_]) -> None:
         """Tell instructions that add no row apart: the frequent ones as masks of bytes, the others as one list."""
@@ -141,6 +168,16 @@ class _Code:
         """The row that an instruction's effect reaches first."""
         return self._rows.take(at).astype(np.intp)
 
+    def written(self, rows: Positions) -> Positions:
+        """The same rows, or those behind them that are the next ones to stand in the table."""
+        if not len(self.implied):
+            return rows
+        following = np.arange(len(self.row_at))
+        following[self.row(self.implied) - 1] = len(self.row_at)
+        following = np.minimum.accumulate(following[::-1])[::-1]
+        found: Positions = following[rows]
+        return found
+
     def extended(self, kind: int) -> tuple[Positions, Positions, Positions]:
         """Where operands of an extended opcode begin and end, and the row that its effect reaches first."""
         which = np.flatnonzero(self.kind == int(kind))
@@ -171,7 +208,7 @@ def run(section: DebugSection, headers: Sequence[LineHeader]) -> ProgramRows:
         "column": _register(code, Lns.DW_LNS_set_column, 0),
         "flags": _flags(code),
     }
-    context, name = _inlined(code)
+    context, name = _inlined(code, columns["flags"])
     if context is not None and name is not None:
         columns["context"], columns["name"] = context, name
     return _keep(code, columns)
@@ -211,7 +248,7 @@ def _lines(code: _Code) -> U32:
 def _advances(code: _Code) -> tuple[Positions, U64]:
     """Position and byte count of everything but special opcodes that moves the address on."""
     parameters = code.parameters
-    moved = code.opcode(Lns.DW_LNS_advance_pc)
+    moved = np.append(code.opcode(Lns.DW_LNS_advance_pc), code.implied)
     constant = code.opcode(Lns.DW_LNS_const_add_pc)
     fixed = code.opcode(Lns.DW_LNS_fixed_advance_pc)
     step = (255 - parameters.opcode_base) // parameters.line_range * parameters.min_inst_length
@@ -236,6 +273,8 @@ def _addresses(code: _Code) -> U64:
     address = delta.take(code.row_opcode)
     at, count = _advances(code)
     rows = code.row(at)
+    if len(code.implied):  # each is a row itself
+        rows -= np.isin(at, code.implied)
     set_at, set_rows, values = _set_addresses(code)
     if set_at.size:
         last = np.append(set_rows[1:] != set_rows[:-1], True)
@@ -273,13 +312,16 @@ def _flags(code: _Code) -> U8:
     flags += np.uint8(code.parameters.default_is_stmt)
     flags &= np.uint8(RowFlag.IS_STMT)
     for opcode, flag in _ROW_FLAGS:
-        flags[code.row(code.opcode(opcode))] |= np.uint8(flag)
+        flags[code.written(code.row(code.opcode(opcode)))] |= np.uint8(flag)
     flags[code.end_rows] |= np.uint8(RowFlag.END_SEQUENCE)
+    if len(code.implied):
+        flags[code.row(code.implied) - 1] |= np.uint8(RowFlag.IMPLIED)
     return flags
 
 
-def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
-    """The context and name registers of NVIDIA's extension; both operands must end inside their instruction."""
+def _inlined(code: _Code, flags: U8) -> tuple[U64 | None, U64 | None]:
+    """The context and name registers of NVIDIA's extension; both operands must end inside their instruction. Rows for which
+    they are set are marked in ``flags``."""
     at, end, rows = code.extended(Lne.DW_LNE_NVIDIA_inlined_call)
     if not at.size:
         return None, None
@@ -288,6 +330,7 @@ def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
     name = np.zeros(len(at), np.uint64)
     name[whole], after[whole] = uleb_at(code.u8, after[whole])
     code.refuse(at[~whole | (after > end)], "an inlined call without its two operands")
+    flags[rows] |= np.uint8(NAMED)
     return code.fill(0, rows, context), code.fill(0, rows, name)
 
 

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import line_program
-from symd.dwarf.bulk_read import Positions, spread
+from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, first_rows, look_up_files
+from symd.dwarf.constants import Lne
 from symd.dwarf.line_header import LineHeader, ProgramParameters, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import ProgramGroup, RowTable
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
+from symd.dwarf.strings import StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
@@ -116,9 +117,10 @@ def _parts(
 
 def _most_rows(section: DebugSection, header: LineHeader) -> int:
     """Rows that a program has at the most: in each instruction that adds one stands a special opcode, or the byte 1
-    (DW_LNS_copy, DW_LNE_end_sequence)."""
+    (DW_LNS_copy, DW_LNE_end_sequence); before each that NVIDIA's assembler left out, a call."""
     program = np.frombuffer(section.data, np.uint8)[header.program : header.end]
-    return int(np.count_nonzero((program >= header.parameters.opcode_base) | (program == 1)))
+    added = (program >= header.parameters.opcode_base) | (program == 1) | (program == Lne.DW_LNE_NVIDIA_inlined_call)
+    return int(np.count_nonzero(added))
 
 
 def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warnings: Warnings) -> None:
@@ -178,7 +180,10 @@ def assemble(
         return lines
     context = _concatenated([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
     name = _concatenated([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
-    return _with_calls(lines, context, name, strings, headers)
+    from symd.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
+
+    calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
+    return replace(lines, calls=calls, names=names)
 
 
 def _sequences(parts: Sequence[ProgramGroup]) -> tuple[Positions, U32, Positions | slice]:
@@ -199,33 +204,7 @@ def _or_zeros(column: U64 | None, count: int) -> U64:
     return np.zeros(count, np.uint64) if column is None else column
 
 
-def _with_calls(
-    lines: LineColumns, context: U64, name: U64, strings: StringReader, headers: Sequence[LineHeader]
-) -> LineColumns:
-    """The rows with what NVIDIA's extension says of them."""
-    names = Names()
-    sites = _call_sites(context, lines.first)
-    name_columns = _inline_names(strings, headers, lines.table_of_row, name, sites, names)
-    return replace(lines, context=sites, name=name_columns, names=names.all())
-
-
 def _concatenated(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     if len(columns) == 1:
         return columns[0]
     return np.concatenate(columns) if columns else np.zeros(0, dtype)
-
-
-def _call_sites(context: U64, first: Positions) -> U32:
-    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row. The
-    sequences begin at ``first``."""
-    begin = spread(first, first, len(context))
-    earlier = (context > 0) & (context <= (np.arange(len(context)) - begin).astype(np.uint64))
-    return np.where(earlier, context + begin.astype(np.uint64), np.uint64(0)).astype(np.uint32)
-
-
-def _inline_names(
-    strings: StringReader, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
-) -> U32:
-    base = np.array([header.names_base for header in headers], np.uint64)[unit]
-    places = np.where(context != 0, string_key(IN_STRINGS, base + name), NO_STRING)
-    return names.intern(strings, places)[0]

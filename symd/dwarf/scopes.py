@@ -17,6 +17,7 @@ from symd.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, look_
 from symd.dwarf.constants import Tag
 from symd.dwarf.declarations import Declarations, declared_functions
 from symd.dwarf.die_split import NULL, DieColumns
+from symd.dwarf.forms import UNKNOWN_FORM
 from symd.dwarf.range_lists import RangeRows, in_order, read_lists
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.strings import Names, StringReader
@@ -24,11 +25,14 @@ from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model.columns import U8, U32, U64
-from symd.model.debug_info import NO_PARENT
+from symd.model.debug_info import BODY, NO_PARENT
+from symd.model.plain_answers import KERNEL_BODY
 from symd.model.plurals import counted
 
 _DIES_A_STEP = 256
 """DIEs that are looked at again for each level of calls in each other."""
+_WITH_ALL_PATHS = 5
+"""The version of DWARF whose line tables name their own folder."""
 _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 
@@ -67,12 +71,19 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
     warnings = Warnings(units.warnings)
     u8 = np.frombuffer(sections.info.data, np.uint8)
     trees = _split(sections, u8, units, warnings)
-    if warnings and not trees:
+    if warnings and not trees and not (len(lines) and _rows_alone_are_sound(sections, warnings)):
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
     functions = functions_of(*_end_to_end(trees), units.abbreviation_tables.all)
     del trees  # large
     reader = AttributeReader(sections, u8, units.units)
     return scopes_of(sections, lines, units, reader, strings, Names(lines.names), functions, warnings)
+
+
+def _rows_alone_are_sound(sections: DebugSections, warnings: Warnings) -> bool:
+    """Whether units are lost for a form alone that is not known, and line tables need none: those of DWARF 5 have all paths."""
+    wide = sections.lines.data[:4] == b"\xff" * 4
+    version = int.from_bytes(sections.lines.data[12:14] if wide else sections.lines.data[4:6], "little")
+    return version >= _WITH_ALL_PATHS and all(UNKNOWN_FORM in each for each in warnings.all())
 
 
 def scopes_of(
@@ -102,12 +113,30 @@ def scopes_of(
             warnings.add(f"left out: {counted(int(count), 'reference')} out of {place}")
     unit = np.array([unit.number for unit in units.units], np.uint32)[functions.unit]
     which = defined.which
+    scopes = _columns(sections, functions, found, ranges, name, linkage_name, call_file, unit, defined.number)
     return replace(
-        _columns(sections, functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
+        scopes,
+        inlined=_with_bodies(scopes, names.all()),
         functions=FunctionColumns(name[which], linkage_name[which], defined.file, defined.line, unit[which]),
         names=names.all(),
         warnings=warnings.all(),
     )
+
+
+def _with_bodies(scopes: ScopeColumns, names: Sequence[str]) -> U8:
+    """``inlined``, where kernels' own bodies are told from other calls."""
+    calls = np.flatnonzero(scopes.inlined)
+    calls = calls[scopes.parent[calls] != NO_PARENT]
+    calls = calls[scopes.inlined[scopes.parent[calls]] == 0]
+    linkage, which = np.unique(scopes.linkage_name[calls], return_inverse=True)
+    bodies = np.array([names[number].startswith(KERNEL_BODY) for number in linkage.tolist()], np.bool_)[which]
+    inlined = scopes.inlined.copy() if bodies.any() else scopes.inlined
+    for scope in calls[bodies].tolist():
+        around = scopes.parent[scope]
+        kernel = names[scopes.linkage_name[scope]].removeprefix(KERNEL_BODY)
+        if kernel in (names[scopes.name[around]], names[scopes.linkage_name[around]]):
+            inlined[scope] = BODY
+    return inlined
 
 
 def _columns(

@@ -272,7 +272,7 @@ def _take(
         unit.dwo_id = number(_GNU_DWO_ID, 0)
     form, line_table = values.get(_STMT_LIST, (0, None))
     unit.stmt_list = line_table if form in forms.OFFSETS and isinstance(line_table, int) else None
-    unit.low_pc = _address(sections, unit, *values.get(_LOW_PC, (0, None)))
+    unit.low_pc = _address(sections, unit, *values.get(_LOW_PC, (0, None))) + number(forms.LOW_PC_OFFSET, 0)
     unit.comp_dir = _text(sections, strings, unit, *values.get(_COMP_DIR, (0, None)))
     unit.name = _text(sections, strings, unit, *values.get(_NAME, (0, None)))
     unit.dwo_name = _text(sections, strings, unit, *values.get(_DWO_NAME, values.get(_GNU_DWO_NAME, (0, None))))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from symd.fault_text.references import AtAddress, CodeObjectNamed, InFunction, LoadedAt, Reference, references
-from symd.fault_text.spelling import spelling_of_overloads, spellings
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
+from symd.query.function_spellings import taken_apart
 
 MOST_LOADED = 1000
 """Address ranges that are kept; the first that were told are forgotten first."""
@@ -16,6 +17,7 @@ MOST_OPENED = 1000
 """Files that one text may have opened."""
 MOST_WAITING = 64
 """Addresses that wait until the code that they are in is named."""
+_BRACKETS = re.compile(r"[()<>]")
 _NOTHING = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE, Reason.OUTSIDE_TEXT})
 """Reasons that say: this module has no such place."""
 
@@ -31,8 +33,8 @@ class GivenModule(NamedTuple):
 class Modules(Protocol):
     """Who answers."""
 
-    def symbolize(self, digest: str, queries: Sequence[Query]) -> Sequence[Answer]:
-        """The answers of a module."""
+    def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        """The answer of a module, or of the code object at ``path`` in it."""
         ...
 
     def open(self, uri: str) -> str | None:
@@ -104,7 +106,7 @@ class Annotator:
             return
         subject = f"{address:#x}"
         for digest, at in self._places(address):
-            answer = self._modules.symbolize(digest, [ByAddress(ObjectAddress(at))])[0]
+            answer = self._modules.symbolize(digest, ByAddress(ObjectAddress(at)))
             if answer.reason not in _NOTHING and answer.reason is not Reason.AMBIGUOUS:
                 yield Found(subject, answer)
                 return
@@ -123,28 +125,43 @@ class Annotator:
                 yield module.digest, address - base
 
     def _in_function(self, function: str, offset: int) -> Iterator[Found]:
-        """The first spelling of the name that a module knows counts; different answers of several modules are all told. What is
-        found without parameters may be another overload, and says so."""
-        for name in spellings(function):
-            if known := self._known(name, offset):
-                yield from (Found(f"{function}+{offset:#x}", answer) for answer in known)
+        """Different answers of several modules are all told. Where the text before a name was taken for a part of it, its last word is the
+        name. What is found without parameters may be another overload, and says so."""
+        name = taken_apart(function)
+        words = [] if _BRACKETS.search(function) else function.split()[-1:]
+        for called in dict.fromkeys((function, *words)):
+            if known := self._known(f"{function}+{offset:#x}", called, offset):
+                yield from known
                 return
-        overloads = spelling_of_overloads(function)
-        if overloads is not None:
+        if name.parameters is not None:
+            overloads = name.text[name.head]
             subject = f"{overloads}+{offset:#x} (there is no {function}+{offset:#x})"
-            yield from (Found(subject, answer) for answer in self._known(overloads, offset))
+            yield from self._known(subject, overloads, offset)
 
-    def _known(self, name: str, offset: int) -> list[Answer]:
+    def _known(self, subject: str, name: str, offset: int) -> list[Found]:
         digests = dict.fromkeys(
             [module.digest for module in self._given] + [each for each in self._opened.values() if each]
         )
-        answers = [self._modules.symbolize(digest, [ByKernel(name, KernelOffset(offset))])[0] for digest in digests]
-        return _distinct([answer for answer in answers if answer.reason not in _NOTHING])
+        query = ByKernel(name, KernelOffset(offset))
+        found = [each for digest in digests for each in self._of_each_object(subject, digest, query)]
+        return _distinct([each for each in found if each.answer.reason not in _NOTHING])
+
+    def _of_each_object(self, subject: str, digest: str, query: ByKernel) -> list[Found]:
+        """The answer of a module. The text does not say for which architecture code ran: where several code objects have the function each
+        of them answers, and the answers say which where they differ."""
+        answer = self._modules.symbolize(digest, query)
+        paths = list(dict.fromkeys(candidate.path for candidate in answer.candidates))
+        if answer.reason is not Reason.AMBIGUOUS or len(paths) < 2:
+            return [Found(subject, answer)]
+        each = [Found(f"{subject} of {path}", self._modules.symbolize(digest, query, path)) for path in paths]
+        distinct = _distinct([found for found in each if found.answer.reason not in _NOTHING])
+        return distinct if len(distinct) > 1 else [Found(subject, found.answer) for found in distinct]
 
 
-def _distinct(answers: Sequence[Answer]) -> list[Answer]:
+def _distinct(found: Sequence[Found]) -> list[Found]:
     """Answers that say different things: modules may hold the same code several times."""
-    said: dict[object, Answer] = {}
-    for answer in answers:
-        said.setdefault((answer.reason, answer.frames, answer.frames or answer.kernel), answer)
+    said: dict[object, Found] = {}
+    for each in found:
+        answer = each.answer
+        said.setdefault((answer.reason, answer.frames, answer.frames or answer.kernel), each)
     return list(said.values())

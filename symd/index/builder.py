@@ -16,6 +16,7 @@ from symd.index.module_tables import DecodedObject, ModuleTables, module_tables
 from symd.index.packing import Unpacked, pack_ranges, pack_table, range_count
 from symd.index.schema import FunctionTable, RowTable, check_names
 from symd.index.starts import encode_starts
+from symd.model.debug_info import RowFlag
 from symd.model.summaries import ModuleSummary
 
 __all__ = ("DecodedObject", "build", "build_unless_suspect", "build_unpacked")
@@ -93,7 +94,7 @@ def object_columns(objects: Sequence[DecodedObject], module: ModuleTables, strin
         "object_path": strings.add_all([code.path for code in codes]),
         "object_target": strings.add_all([code.target or "" for code in codes]),
         "object_compiler_input": np.array([code.is_compiler_input for code in codes], np.uint8),
-        "object_rows": module.rows.counts,
+        "object_rows": _written_rows(module),
     }
 
 
@@ -143,9 +144,23 @@ def owner_columns(found: ModuleRanges) -> dict[str, Column]:
 
 
 def row_table(module: ModuleTables) -> RowTable:
+    """The rows that line tables have; ranges follow from others too (``RowFlag.IMPLIED``)."""
     rows = module.rows
     section = np.broadcast_to(rows.section, len(rows.offset))
-    return RowTable(section, rows.offset, rows.file, rows.line, rows.column, rows.flags)
+    table = RowTable(section, rows.offset, rows.file, rows.line, rows.column, rows.flags)
+    implied = (rows.flags & RowFlag.IMPLIED) != 0
+    return RowTable(*(column[~implied] for column in table)) if implied.any() else table
+
+
+def _written_rows(module: ModuleTables) -> Column:
+    """How many of these each object has."""
+    implied = (module.rows.flags & RowFlag.IMPLIED) != 0
+    if not implied.any():
+        return module.rows.counts
+    before = np.append(0, np.cumsum(~implied))
+    ends = np.cumsum(module.rows.counts)
+    counts: Column = before[ends] - before[ends - module.rows.counts]
+    return counts
 
 
 def _packed_tables(module: ModuleTables) -> dict[str, Column]:

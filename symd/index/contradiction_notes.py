@@ -18,6 +18,8 @@ from symd.model.summaries import ModuleSummary
 MAX_PLACES = 4
 """So many places a note names."""
 _TORN = "functions contradict each other: code of one lies in the range of another"
+_CALLS = "the line table numbers rows of inlined calls otherwise than it writes them, or leaves rows or names of inlined calls out"
+_UNNAMED = "inlined calls have the name of the function around them, as a compiler leaves it that makes one debug function of all: they have none here"
 _ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions or with none of their source"
 
 
@@ -41,6 +43,7 @@ class _Kind(NamedTuple):
 
     object: int
     torn: bool
+    unnamed: bool
     contradictory: int
     inferred: int
     places: int
@@ -50,10 +53,10 @@ class _Kind(NamedTuple):
 def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
     """Object by object, what is torn first."""
     section = np.searchsorted(texts.base, found.start, side="right") - 1
-    order = np.lexsort((~found.torn, texts.object[section]))
-    section, (start, stop, reason, torn) = section[order], (column[order] for column in found)
+    order = np.lexsort((found.unnamed, ~found.torn, texts.object[section]))
+    section, (start, stop, reason, torn, unnamed) = section[order], (column[order] for column in found)
     code_object = texts.object[section]
-    edges = runs(code_object, torn)
+    edges = runs(code_object, torn, unnamed)
     size = (stop - start).astype(np.int64)
     sums = [
         np.add.reduceat(np.where(reason == one, size, 0), edges).tolist()
@@ -69,16 +72,19 @@ def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
     base = texts.base[section[first[shown]]]
     columns = (texts.number[section[first[shown]]], start[first[shown]] - base, stop[last[shown]] - base)
     places = zip(*(column.tolist() for column in columns), strict=True)
-    groups = (code_object[edges].tolist(), torn[edges].tolist(), *sums, count.tolist())
-    for code_object_number, is_torn, contradictory, inferred, number in zip(*groups, strict=True):
+    groups = (*(column[edges].tolist() for column in (code_object, torn, unnamed)), *sums, count.tolist())
+    for code_object_number, is_torn, is_unnamed, contradictory, inferred, number in zip(*groups, strict=True):
         some = list(islice(places, min(number, MAX_PLACES)))
-        yield _Kind(code_object_number, is_torn, contradictory, inferred, number, some)
+        yield _Kind(code_object_number, is_torn, is_unnamed, contradictory, inferred, number, some)
 
 
 def _note(found: _Kind, code: CodeObject) -> str:
     sizes = ((found.contradictory, Reason.CONTRADICTORY), (found.inferred, Reason.INFERRED))
     answered = ", ".join(f"{size} bytes {reason.name}" for size, reason in sizes if size)
-    return f"{_TORN if found.torn else _ROWS}, in {_places(code, found)}; answered so: {answered}{_cause(code)}"
+    what = _CALLS if code.vendor is Vendor.NVIDIA and not code.debug.has_units else _ROWS
+    what = _TORN if found.torn else _UNNAMED if found.unnamed else what
+    cause = " (likely cause: Triton)" if found.unnamed else _cause(code)
+    return f"{what}, in {_places(code, found)}; answered so: {answered}{cause}"
 
 
 def _places(code: CodeObject, found: _Kind) -> str:
@@ -91,6 +97,8 @@ def _places(code: CodeObject, found: _Kind) -> str:
 
 def _cause(code: CodeObject) -> str:
     """Who writes such data, where that is known: docs/contradictions.md has what was measured."""
+    if code.vendor is Vendor.NVIDIA and not code.debug.has_units:
+        return " (likely cause: NVIDIA's assembler, ptxas)"
     if code.vendor is not Vendor.INTEL:
         return ""
     version = code.facts.get("zebin_version")

@@ -12,6 +12,9 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
 * where a linker folded functions of several declarations into the code of one, nobody knows whose it is; where only the
   line tables of several lead to the code of one, and none is known to be its own, its scopes hold and no line;
 * so it is with a row outside of the text that the code object itself carries of its source;
+* inlined calls that NVIDIA's line tables carry are those that are meant (``dwarf.nvidia_calls``): INFERRED where that is not what
+  is written, CONTRADICTORY where nobody knows;
+* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds: CONTRADICTORY;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from numpy.typing import NDArray
 
 from symd.index.distinct import Groups, combined, grouped
 from symd.index.format import Column
-from symd.index.lost_copies import lost_copies, roots_of
+from symd.index.lost_copies import lost_copies
 from symd.index.module_tables import FunctionLineTable, ModuleTables
+from symd.index.unnamed_calls import roots_of
 from symd.model.answers import Reason
 from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
@@ -56,27 +60,29 @@ class Text(NamedTuple):
 class Contradictions(NamedTuple):
     """Pieces that are answered otherwise than rows and scopes say, in order: ``scope`` (-1: nobody's) and ``reason``;
     where that is INFERRED the row's position holds, else none does. ``torn`` says that functions contradict each other
-    there, not only rows and scopes. ``suspected``: whether something looked wrong at all, if only for want of the rest of
+    there, not only rows and scopes; ``unnamed`` that all holds but the name of a call around. ``suspected``: whether something looked wrong at all, if only for want of the rest of
     the debug data."""
 
     piece: I64
     scope: I64
     reason: Column
     torn: NDArray[np.bool_]
+    unnamed: NDArray[np.bool_]
     suspected: bool = False
 
     def __len__(self) -> int:
         return len(self.piece)
 
 
-NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.bool_))
+_NONE = np.zeros(0, np.bool_)
+NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8), _NONE, _NONE)
 
 
 def contradictions(module: ModuleTables, text: Text) -> Contradictions:
     """All of a module's."""
     if not len(module.rows.line) or not len(text.row):
         return NOTHING
-    table = _doubted_pieces(module, text)
+    table = _overruled(_reread_pieces(module, text), _doubted_pieces(module, text))
     is_suspected = len(table) > 0
     if len(module.scopes.parent):
         roots = roots_of(module.scopes.parent)
@@ -86,10 +92,13 @@ def contradictions(module: ModuleTables, text: Text) -> Contradictions:
         is_suspected |= len(suspects) > 0 or len(folded) > 0
         table = _overruled(_readings(module, text, roots, claims, suspects), table)
         table = _overruled(table, folded)
-    if not is_suspected:
+    table = _overruled(_unnamed_pieces(module, text), by=table)
+    if not is_suspected and not len(table):
         return NOTHING
     piece, scope, reason, torn = table[np.argsort(table[:, 0])].T
-    return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, suspected=True)
+    unnamed = np.append(module.scopes.differing(), np.False_)[scope] & (reason == Reason.INFERRED)
+    reason[unnamed] = Reason.CONTRADICTORY
+    return Contradictions(piece, scope, reason.astype(np.uint8), torn != 0, unnamed, suspected=True)
 
 
 def _overruled(table: I64, by: I64) -> I64:
@@ -117,6 +126,21 @@ def _doubted_pieces(module: ModuleTables, text: Text) -> I64:
     """The same of the pieces of which line tables say several things, or what no source has: the scopes hold, and no line."""
     piece = _pieces_with_lines(module.rows.line, text, _areas_within(text, module.doubted))
     return _contradictory(piece, text.scope[text.area[piece]], torn=False)
+
+
+def _reread_pieces(module: ModuleTables, text: Text) -> I64:
+    """The same of the pieces whose inlined calls are answered otherwise than their rows say (NVIDIA's line tables)."""
+    span = module.written.over(text.position)[text.area]
+    piece = np.flatnonzero((span >= 0) & (text.row >= 0))
+    reason = module.written.reason[span[piece]].astype(np.int64)
+    return np.stack([piece, text.scope[text.area[piece]], reason, np.zeros(len(piece), np.int64)], axis=1)
+
+
+def _unnamed_pieces(module: ModuleTables, text: Text) -> I64:
+    """The same of the pieces in calls without a name and in what was inlined there: their rows and scopes are those that are written."""
+    piece = _pieces_with_lines(module.rows.line, text, np.append(module.scopes.differing(), np.False_)[text.scope])
+    reason, torn = (np.full(len(piece), value) for value in (int(Reason.INFERRED), 0))
+    return np.stack([piece, text.scope[text.area[piece]], reason, torn], axis=1)
 
 
 def _pieces_with_lines(line: Column, text: Text, areas: NDArray[np.bool_]) -> I64:

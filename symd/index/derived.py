@@ -15,6 +15,7 @@ from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.starts import Starts
 from symd.model.answers import Reason
 from symd.model.columns import I64
+from symd.model.debug_info import BODY
 from symd.model.reasons import KNOWN
 
 RESERVED = max(KNOWN) + 1
@@ -53,9 +54,26 @@ class DerivedColumns:
             raise DataLoss(_CONTRADICTION, where="index file")
 
     @cached_property
+    def has_bodies(self) -> bool:
+        """Whether owners are told as their parents: the kernels' own bodies, except as written."""
+        return not self._as_written and bool((self._columns.owner_inlined == BODY).any())
+
+    @cached_property
     def calls(self) -> I64:
         """The owners that are inlined calls; each has a location of its own, where it was called from."""
-        return np.flatnonzero((self._columns.owner_inlined != 0) & (self._columns.owner_parent != 0))
+        inlined, parent = self._columns.owner_inlined, self._columns.owner_parent
+        return np.flatnonzero((inlined != 0) & (parent != 0) & (not self.has_bodies or inlined != BODY))
+
+    @cached_property
+    def _parent(self) -> Column:
+        """The owner around each."""
+        return self._told(self._columns.owner_parent)
+
+    def _told(self, owner: Column) -> Column:
+        """Owners as they are told."""
+        if not self.has_bodies:
+            return owner
+        return np.where(self._columns.owner_inlined[owner] == BODY, self._columns.owner_parent[owner], owner)
 
     @cached_property
     def first_range(self) -> int:
@@ -73,9 +91,9 @@ class DerivedColumns:
         columns, pages = self._columns, self.ranges
         call_number = np.zeros(len(columns.owner_name), np.uint32)
         call_number[calls] = RESERVED + np.arange(len(calls), dtype=np.uint32)
-        around = columns.owner_parent[calls]
+        around = self._parent[calls]
         frame = pages.frame(ranges)
-        owner = columns.frame_owner[frame]
+        owner = self._told(columns.frame_owner[frame])
         reason, kernel = pages.reason(ranges), columns.frame_kernel[frame]
         function = columns.owner_name[owner]
         unknown = (owner == 0) & _IS_NO_DEBUG_DATA[reason]
@@ -91,8 +109,9 @@ class DerivedColumns:
             (columns.owner_file[calls], columns.frame_file[frame]),
             (columns.owner_line[calls], line),
             (columns.owner_column[calls], pages.column(ranges)),
-            (columns.owner_inlined[around], columns.owner_inlined[owner]),
+            (columns.owner_inlined[around] != 0, columns.owner_inlined[owner] != 0),
             (call_number[around], call_number[owner]),
+            (columns.owner_start_line[around], columns.owner_start_line[owner]),
             (around, owner),
         )
         table = LocationTable(*starmap(_after_reserved, of_calls_and_ranges))
@@ -101,11 +120,11 @@ class DerivedColumns:
 
     def calls_around(self, ranges: I64) -> I64:
         """The inlined calls that enclose the code of ``ranges``, in the order of owners."""
-        parent = self._columns.owner_parent
+        parent = self._parent
         used = np.zeros(len(parent), np.bool_)
         is_call = np.zeros(len(parent), np.bool_)
         is_call[self.calls] = True
-        owner = self._columns.frame_owner[self.ranges.frame(ranges)]
+        owner = self._told(self._columns.frame_owner[self.ranges.frame(ranges)])
         while len(owner):
             owner = owner[is_call[owner] & ~used[owner]]
             used[owner] = True

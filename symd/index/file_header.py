@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 18
+VERSION = 20
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -20,7 +20,11 @@ among their data alone are not remembered as refused any more; 16, core dumps of
 both images of a module, and no functions that were not loaded; 17, programs with fat binaries among their data alone are not remembered as
 refused any more, and facts and notes have bounds; 18, a DebugNoLine of SPIR-V ends an OpLine too, and where no scope is
 in force lines of other functions are nobody's; rows outside of the text that is carried of their source are CONTRADICTORY;
-targets of zebins that name a product configuration alone, and SPIR-V modules whose debug data is apart."""
+targets of zebins that name a product configuration alone, and SPIR-V modules whose debug data is apart; 19, inlined calls in NVIDIA's line tables are those
+that are meant, and rows end where another function symbol begins of which the debug data says nothing; 20, ``owner_start_file`` and
+``owner_start_line``, where functions are declared; functions of AMD code without instructions own no byte, bodies of OpenCL kernels are told
+from other inlined calls, and AMD objects with SHT_REL, or addresses as index and offset, are not remembered as refused any
+more, and inlined calls that are said to be the function around them have no name."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

@@ -50,6 +50,17 @@ class FileIndex:
             return self.whole(path)
         return self._partial.index(queries, path) or self.whole(path)
 
+    def has_object(self, path: str) -> bool:
+        """Whether the code object at ``path`` is here, and not only on the way to others."""
+        return any(code.path == path for code in self._objects)
+
+    def symbols(self, path: str | None) -> set[str]:
+        """The names of all kernels and function symbols of the code object at ``path``, or of all that is meant without one."""
+        meant = [code for code in self._objects if (code.path == path if path else not code.is_compiler_input)]
+        return {
+            name for code in meant for own in (code.kernels, code.functions) for name in (each.name for each in own)
+        }
+
     @cached_property
     def _partial(self) -> PartialIndex:
         from symd.index.partial import PartialIndex  # noqa: PLC0415 - who asks for many addresses needs all of the index
@@ -78,7 +89,7 @@ class FileIndex:
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
         """As of ``ModuleSummary``."""
         meant = (code for code in self._objects if (not code.is_compiler_input if path is None else code.path == path))
-        found = {own.size for code in meant for own in code.kernels if own.name == kernel and own.size}
+        found = {own.size for code in meant for own in code.kernels if own.name == kernel}
         return found or self._summary.kernel_sizes(kernel, path)
 
     def whole(self, path: str | None = None) -> Index:

@@ -161,7 +161,7 @@ def _first_around(spans: list[tuple[int, int, int]], offsets: Sequence[int]) -> 
 
 
 def _copied(module: ModuleTables) -> _Copies:
-    scopes = np.flatnonzero((module.scopes.inlined != 0) & ~lost_copies(module))
+    scopes = np.flatnonzero((module.scopes.inlined == 1) & ~lost_copies(module) & ~module.scopes.differing())
     object_, name, linkage = (
         column[scopes] for column in (module.scopes.object, module.scopes.name, module.scopes.linkage_name)
     )

@@ -36,7 +36,8 @@ class Frames(NamedTuple):
 class Owners(NamedTuple):
     """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody;
     then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string
-    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called."""
+    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called, ``start_file`` (a string number) and
+    ``start_line`` where the function is declared."""
 
     name: Column
     linkage_name: Column
@@ -45,6 +46,8 @@ class Owners(NamedTuple):
     file: Column
     line: Column
     column: Column
+    start_file: Column
+    start_line: Column
 
 
 class Written(NamedTuple):
@@ -60,12 +63,13 @@ class Written(NamedTuple):
 
 class Stretches(NamedTuple):
     """Text positions [start, stop) that are answered otherwise than written, neighbours of one ``reason`` joined;
-    ``torn`` as ``Contradictions`` has it."""
+    ``torn`` and ``unnamed`` as ``Contradictions`` has them."""
 
     start: Column
     stop: Column
     reason: Column
     torn: NDArray[np.bool_]
+    unnamed: NDArray[np.bool_]
 
 
 _NOTHING, _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.uint32)
@@ -85,7 +89,7 @@ class ModuleRanges(NamedTuple):
     frames: Frames
     owners: Owners
     written: Written = Written(_NO_LINES.astype(np.int64), _NO_LINES.astype(np.int64), _NO_LINES, _NOTHING, _NOTHING)
-    stretches: Stretches = Stretches(_NOTHING, _NOTHING, _NOTHING, _NOTHING.astype(np.bool_))
+    stretches: Stretches = Stretches(_NOTHING, _NOTHING, _NOTHING, *[_NOTHING.astype(np.bool_)] * 2)
     suspected: bool = False
 
 
@@ -94,7 +98,7 @@ class _Areas(NamedTuple):
     of which is ``begin``. ``kernel`` is a string number, ``section`` says that a section begins there. Equal ``group``:
     the line of an earlier piece may stand for a missing one. ``bare`` is the ``Reason`` where a row has no line,
     ``missing`` where there is no row. Only of ``machine_code`` need rows and scopes fit. Whose code it is stands
-    ``elsewhere``."""
+    ``elsewhere``. ``symbol`` is the owner where no scope reaches."""
 
     begin: I64
     scope: Column
@@ -106,6 +110,7 @@ class _Areas(NamedTuple):
     missing: Column
     machine_code: NDArray[np.bool_]
     elsewhere: NDArray[np.bool_]
+    symbol: Column
 
 
 def module_ranges(module: ModuleTables) -> ModuleRanges:
@@ -120,6 +125,8 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         *(each.stop for each in covers),
         *module.elsewhere,
         *module.doubted,
+        module.written.start,
+        module.written.stop,
         base,
         end,
         origin,
@@ -131,17 +138,19 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     position = own.values[: len(areas.begin)]
     del own  # its tables are as large as the text
     start, row = start[pieces], row[pieces]
-    written = _Reading(areas, _area_of_piece(areas, len(row)))
+    as_written, span = _as_written(areas, module, position)
+    written = _Reading(as_written, _area_of_piece(areas, len(row)))
     text = Text(row, written.area, areas.scope, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
     owners, stretches = _owners(module, names), _stretches(found, start, int(last))
-    if not len(found):
+    if not len(found) and as_written is areas:
         written.filled(module, row)
         del row, text
         merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
     believed, answered = row.copy(), _answered(areas, found, len(row))
-    believed[found.piece[found.reason == Reason.CONTRADICTORY]] = -1
+    lined = found.unnamed | np.append(module.written.lined, np.False_)[span][written.area[found.piece]]
+    believed[found.piece[(found.reason == Reason.CONTRADICTORY) & ~lined]] = -1
     answered.filled(module, believed).reason[found.piece] = found.reason
     otherwise = _WrittenPieces.of(written.filled(module, row), answered)
     return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
@@ -177,8 +186,9 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
     code_object = _or_none(texts.object, section)
     no_debug_reason = _or_none(module.no_debug_reason, code_object)
     names = _scope_names(module, scope, function)
+    has_name = (names != 0) | module.scopes.differing()
     named = _or_none(symbols.name != 0, function) | ((no_debug_reason > 0) & (kernel != 0))
-    bare = np.where(np.where(scope >= 0, _or_none(names != 0, scope), named), Reason.NO_LINE, Reason.GAP)
+    bare = np.where(np.where(scope >= 0, _or_none(has_name, scope), named), Reason.NO_LINE, Reason.GAP)
     elsewhere = (smallest_cover(*module.elsewhere, own)[:count] >= 0) & (scope < 0)
     bare[elsewhere] = Reason.DEBUG_DATA_ELSEWHERE
     symbol = np.where((function >= 0) & ~elsewhere, function + (1 + len(parent)), 0)
@@ -193,8 +203,27 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
         missing=np.where(no_debug_reason, no_debug_reason, bare),
         machine_code=_or_none(module.machine_code, code_object),
         elsewhere=elsewhere,
+        symbol=symbol,
     )
     return areas, names
+
+
+def _as_written(areas: _Areas, module: ModuleTables, position: Column) -> tuple[_Areas, I64]:
+    """(the areas with the scopes that are written where these are answered otherwise, for each area the number of the span of ``module.written``
+    that holds it, or -1). Areas begin at these text positions."""
+    span = module.written.over(position)
+    if not len(module.written.start) and not len(module.scopes.written):
+        return areas, span
+    scope, owner = areas.scope.astype(np.int64), areas.owner.astype(np.int64)
+    differs = span >= 0
+    scope[differs] = module.written.scope[span[differs]]
+    if len(module.scopes.written):
+        said = np.append(module.scopes.written, -1)[scope]
+        differs |= said != scope
+        scope = said
+    at = np.flatnonzero(differs)
+    owner[at] = np.where(scope[at] >= 0, scope[at] + 1, areas.symbol[at])
+    return areas._replace(scope=scope, owner=owner), span
 
 
 def _scope_names(module: ModuleTables, scope: Column, function: Column) -> Column:
@@ -225,7 +254,35 @@ def _owners(module: ModuleTables, names: Column) -> Owners:
         file=owners(scopes.call_file),
         line=owners(scopes.call_line),
         column=owners(scopes.call_column),
+        start_file=owners(*_declared(module, module.functions.file)),
+        start_line=owners(*_declared(module, module.functions.first)),
     )
+
+
+def _declared(module: ModuleTables, of_functions: Column) -> tuple[Column, Column]:
+    """What holds of each scope's function, and of that with each symbol's name; 0 where none is known."""
+    function = np.minimum(module.scopes.function, np.uint32(len(of_functions)))
+    found: Column = np.append(of_functions, of_functions.dtype.type(0))
+    return found[function], found[_functions_of_symbols(module, function)]
+
+
+def _functions_of_symbols(module: ModuleTables, function: Column) -> Column:
+    """The function with each symbol's name in the debug data of its object, where that is one: of some the debug data does not say where they
+    are. ``function`` has that of each scope; the one behind the last is none."""
+    scopes, symbols = module.scopes, module.symbols
+    none = np.uint32(len(module.functions.first))
+    own = np.flatnonzero((scopes.inlined == 0) & (function != none))
+    names = np.concatenate([scopes.linkage_name[own], scopes.name[own]]).astype(np.int64)
+    key = np.tile(scopes.object[own].astype(np.int64), 2) << 32 | names
+    order = np.lexsort((np.tile(function[own], 2), key))
+    key, found = key[order], np.tile(function[own], 2)[order]
+    wanted = symbols.object.astype(np.int64) << 32 | symbols.name.astype(np.int64)
+    first, stop = (np.searchsorted(key, wanted, side=side) for side in ("left", "right"))
+    at, last = np.minimum(first, max(len(key) - 1, 0)), np.maximum(stop - 1, 0)
+    if not len(key):
+        return np.full(len(wanted), none)
+    one = (first < stop) & (found[at] == found[last])
+    return np.where(one, found[at], none)
 
 
 def _or_none(table: Column, number: Column) -> Column:
@@ -366,7 +423,8 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     symbol_holds = (found.scope < 0) & ~areas.machine_code[old[at]]  # functions of SPIR-V do not overlap
     owner[at] = np.where(symbol_holds, owner[at], found.scope + 1)
     scope[at] = found.scope
-    group[at] = int(group.max()) + 1 + np.arange(len(at))
+    elsewhere = ~(found.unnamed & (found.scope == areas.scope[old[at]]))
+    group[at[elsewhere]] = int(group.max(initial=0)) + 1 + np.flatnonzero(elsewhere)
     cut = _Areas(
         begin=cuts,
         scope=scope,
@@ -378,6 +436,7 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
         missing=areas.missing[old],
         machine_code=areas.machine_code[old],
         elsewhere=areas.elsewhere[old],
+        symbol=areas.symbol[old],
     )
     return _Reading(cut, _area_of_piece(cut, count))
 
@@ -386,10 +445,12 @@ def _stretches(found: Contradictions, start: Column, end: int) -> Stretches:
     stop = np.append(start[1:], start.dtype.type(end))[found.piece]
     begin = start[found.piece]
     new = np.ones(len(found), np.bool_)
-    new[1:] = (begin[1:] != stop[:-1]) | (found.reason[1:] != found.reason[:-1]) | (found.torn[1:] != found.torn[:-1])
+    new[1:] = begin[1:] != stop[:-1]
+    for each in (found.reason, found.torn, found.unnamed):
+        new[1:] |= each[1:] != each[:-1]
     first = np.flatnonzero(new)
     last = np.append(first, len(found))[1:] - 1
-    return Stretches(begin[first], stop[last], found.reason[first], found.torn[first])
+    return Stretches(begin[first], stop[last], found.reason[first], found.torn[first], found.unnamed[first])
 
 
 def _merged(

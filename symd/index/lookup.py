@@ -79,6 +79,15 @@ class KernelEntry(NamedTuple):
     size: int
 
 
+class Start(NamedTuple):
+    """Where a function begins: the number of a text section, the offset in it, and the bytes from there to the section's end; none of a
+    function of size 0, which is one that owns no byte."""
+
+    section: int
+    offset: int
+    room: int
+
+
 def parts_of(count: int) -> Iterator[slice]:
     """So many entries, ``LOCATED_AT_ONCE`` at a time; of none one part, which is empty."""
     return (slice(start, min(start + LOCATED_AT_ONCE, count)) for start in range(0, max(count, 1), LOCATED_AT_ONCE))
@@ -140,7 +149,7 @@ class Index:
 
     @cached_property
     def _as_written(self) -> Index:
-        if not len(self.columns.written_range):
+        if not len(self.columns.written_range) and not self.derived.has_bodies:
             return self
         return Index(self.buffer, as_written=True, one_table=self._one_table, unpacked=self._unpacked)
 
@@ -229,11 +238,14 @@ class Index:
             self._kernels_asked[name] = known
         return known
 
-    def kernel_starts(self, name: str, path: str | None) -> list[tuple[int, int]]:
-        """Where kernels of that name begin, each a section number and an offset in it, among ``chosen_sections``."""
-        entries = self.kernels_named(name)
-        places = [(each.section, each.offset) for each in entries if self.is_chosen(each.section, path)]
-        return list(dict.fromkeys(places))
+    def start(self, section: int, offset: int, size: int) -> Start:
+        """The beginning of a function of ``size`` bytes."""
+        return Start(section, offset, max(self.section_size(section) - offset, 0) if size else 0)
+
+    def kernel_starts(self, name: str, path: str | None) -> list[Start]:
+        """Where kernels of that name begin, among ``chosen_sections``."""
+        entries = [each for each in self.kernels_named(name) if self.is_chosen(each.section, path)]
+        return list(dict.fromkeys(self.start(each.section, each.offset, each.size) for each in entries))
 
     @cached_property
     def _kernels_asked(self) -> dict[str, tuple[KernelEntry, ...]]:
@@ -299,7 +311,7 @@ class Index:
 
     def _find_start(self, name: str, path: str | None) -> TextStart | None:
         entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.section, path)]
-        if len(entries) != 1:
+        if len(entries) != 1 or not entries[0].size:
             return None
         return self._start(name, entries[0].section, entries[0].offset)
 
@@ -337,7 +349,8 @@ class Index:
     @cached_property
     def locations(self) -> Locations:
         """All locations. Numbers that ``location_numbers`` gives are numbers in here."""
-        return Locations(*self.derived.locations[:-1], strings=self.strings, shared=True)
+        table = self.derived.locations
+        return Locations(*table[:-2], strings=self.strings, shared=True, start_line=table.start_line)
 
     @property
     def location_owner(self) -> Column:
@@ -364,7 +377,8 @@ class Index:
         used, back = np.unique(ranges, return_inverse=True)
         calls = derived.calls_around(used)
         table = derived.locations_of(used, calls)
-        return (back + (RESERVED + len(calls))).astype(np.uint32), Locations(*table[:-1], strings=self.strings)
+        locations = Locations(*table[:-2], strings=self.strings, start_line=table.start_line)
+        return (back + (RESERVED + len(calls))).astype(np.uint32), locations
 
     def _ranges(self, section: Column, offset: Column) -> Column:
         if len(self._bases) == 1:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.index.format import Column
 from symd.index.module_tables import ModuleTables
+from symd.index.unnamed_calls import roots_of
 from symd.model.columns import I64
 from symd.model.debug_info import NO_PARENT
 
@@ -27,14 +27,3 @@ def lost_copies(module: ModuleTables, roots: I64 | None = None) -> NDArray[np.bo
     roots = roots_of(parent) if roots is None else roots
     lost: NDArray[np.bool_] = ~placed & placed[roots]
     return lost
-
-
-def roots_of(parent: Column) -> I64:
-    """The function at the root of each scope's tree. Parents come before children."""
-    found = np.arange(len(parent))
-    outward = np.where(parent == NO_PARENT, found, parent)
-    while True:
-        further = outward[found]
-        if np.array_equal(further, found):
-            return found
-        found = outward[further]

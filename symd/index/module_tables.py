@@ -16,10 +16,11 @@ from symd.errors import SymdError
 from symd.index.distinct import combined, runs
 from symd.index.format import Column, narrow
 from symd.index.interner import Interner
+from symd.index.unnamed_calls import without_wrong_names
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.columns import I64
-from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, LineRows, Scopes, TextSpans
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, LineRows, Scopes, TextSpans, WrittenScopes
 
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
 
@@ -93,7 +94,8 @@ class ScopeRanges(NamedTuple):
 
 class ScopeTable(NamedTuple):
     """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers;
-    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION."""
+    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION. ``written`` is for each the scope that has what is written of it, itself
+    as a rule; empty where that is so of all."""
 
     object: Column
     parent: Column
@@ -104,6 +106,14 @@ class ScopeTable(NamedTuple):
     call_line: Column
     call_column: Column
     function: Column
+    written: Column = np.zeros(0, np.int64)
+
+    def differing(self) -> NDArray[np.bool_]:
+        """The scopes of which, or of one around which, something else is written."""
+        if not len(self.written):
+            return np.zeros(len(self.parent), np.bool_)
+        found: NDArray[np.bool_] = self.written != np.arange(len(self.written))
+        return found
 
 
 class StrayTable(NamedTuple):
@@ -111,6 +121,22 @@ class StrayTable(NamedTuple):
 
     start: Column
     stop: Column
+
+
+class WrittenTable(NamedTuple):
+    """``DebugInfo.written`` of all objects: text positions [start, stop), ``scope`` as numbered through all objects (-1: none)."""
+
+    start: Column
+    stop: Column
+    scope: I64
+    reason: Column
+    lined: NDArray[np.bool_]
+
+    def over(self, position: Column) -> I64:
+        """The number of the span that holds each text position, or -1."""
+        found = np.searchsorted(self.start, position, side="right") - 1
+        found[position >= np.append(self.stop, self.stop.dtype.type(0))[found]] = -1
+        return found
 
 
 class FunctionLineTable(NamedTuple):
@@ -125,7 +151,7 @@ class FunctionLineTable(NamedTuple):
 
 class ModuleTables(NamedTuple):
     """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``machine_code`` says
-    that it is not SPIR-V; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
+    that it is not SPIR-V, ``line_tables_alone`` that its debug data is line tables without units; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``, and
     ``doubted`` those of ``DebugInfo.doubted``; ``files`` are the (object, string number) of every source file."""
 
     texts: TextSections
@@ -138,8 +164,10 @@ class ModuleTables(NamedTuple):
     strays: StrayTable
     no_debug_reason: Column
     machine_code: NDArray[np.bool_]
+    line_tables_alone: NDArray[np.bool_]
     elsewhere: tuple[Column, Column]
     doubted: tuple[Column, Column]
+    written: WrittenTable
     files: tuple[Column, Column]
 
 
@@ -158,19 +186,22 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
     )
     every = [debug.scopes for debug in debugs]
     first_scope = _firsts([len(scopes) for scopes in every])
+    ranges = _ranges(every, first_scope, texts, sections)
     return ModuleTables(
         texts,
         kernels,
         symbols,
         _rows([debug.rows for debug in debugs], sections, files),
-        _scopes(debugs, first_scope, names, files),
-        _ranges(every, first_scope, texts, sections),
+        without_wrong_names(_scopes(debugs, first_scope, names, files), ranges, kernels, lambda: strings.values),
+        ranges,
         _function_lines(debugs, files),
         _strays(debugs, texts, sections),
         np.array([_no_debug_reason(item) for item in objects], np.uint8),
         np.array([item.code.debug is not DebugScheme.SPIRV for item in objects], np.bool_),
+        np.array([item.code.debug is DebugScheme.LINE_ONLY for item in objects], np.bool_),
         _positions([debug.elsewhere for debug in debugs], texts, sections),
         _positions([debug.doubted for debug in debugs], texts, sections),
+        _written([debug.written for debug in debugs], first_scope, texts, sections),
         files.distinct(),
     )
 
@@ -179,6 +210,17 @@ def _positions(every: Sequence[TextSpans], texts: TextSections, sections: _Secti
     section = sections.text_sections([spans.section for spans in every])
     start, end = (_end_to_end([spans[part] for spans in every]) for part in (1, 2))
     return texts.positions(section, start), texts.positions(section, end)
+
+
+def _written(
+    every: Sequence[WrittenScopes], first_scope: I64, texts: TextSections, sections: _SectionNumbers
+) -> WrittenTable:
+    start, stop = _positions([TextSpans(*each[:3]) for each in every], texts, sections)
+    scope = _moved_or_none([each.scope for each in every], first_scope, NO_PARENT).astype(np.int64)
+    scope[scope == NO_PARENT] = -1
+    reason, lined = (_end_to_end([each[part] for each in every]) for part in (4, 5))
+    order = np.argsort(start, kind="stable")
+    return WrittenTable(start[order], stop[order], scope[order], reason[order], lined.astype(np.bool_)[order])
 
 
 def _no_debug_reason(item: DecodedObject) -> int:

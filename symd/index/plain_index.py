@@ -26,6 +26,8 @@ _ITEMS: Mapping[bytes, Literal["B", "H", "I", "Q"]] = {b"|u1\0": "B", b"<u2\0": 
 _WIDTHS: Mapping[bytes, int] = {b"|u1\0": 1, b"<u2\0": 2, b"<u4\0": 4, b"<u8\0": 8}
 _SIGNED: Mapping[int, Literal["b", "h", "i", "q"]] = {1: "b", 2: "h", 4: "i", 8: "q"}
 _UNSIGNED: Mapping[int, Literal["B", "H", "I"]] = {1: "B", 2: "H", 4: "I"}
+_BODY = 2
+"""As ``debug_info.BODY``."""
 _MOST_SECTIONS = 1 << 16
 """Text sections that are gone through one by one."""
 
@@ -47,8 +49,8 @@ def whole_answer_at(file: memoryview, digest: bytes, address: int) -> WholeAnswe
 
 PlainSection = tuple[str, str | None, int]
 """A text section: the path of its code object, its name, its number."""
-WholeFrame = tuple[str | None, str | None, str | None, int, int, bool]
-"""As ``PlainFrame``, and whether it is inlined."""
+WholeFrame = tuple[str | None, str | None, str | None, int, int, bool, int]
+"""As ``PlainFrame``, whether it is inlined, and the line where the function is declared."""
 WholeAnswer = tuple[PlainSection, int, str | None, int, tuple[WholeFrame, ...]]
 """Text section, offset in it, kernel, number of a ``Reason``, frames."""
 
@@ -105,16 +107,16 @@ class _PlainIndex:
         section, offset = self._held(address)
         number = self._number
         frame, line, column, reason = self._range(self._range_at(number("section_base", section) + offset))
-        owner, file = number("frame_owner", frame), number("frame_file", frame)
+        owner, file = self._told(number("frame_owner", frame)), number("frame_file", frame)
         if not owner or not (number("owner_name", owner) or file):
             raise NotPlain  # a kernel's name may stand for the function's, or there are no frames
         frames = []
         while True:
-            name, linkage_name, inlined = (
-                number(f"owner_{each}", owner) for each in ("name", "linkage_name", "inlined")
+            name, linkage_name, inlined, start_line = (
+                number(f"owner_{each}", owner) for each in ("name", "linkage_name", "inlined", "start_line")
             )
             texts = self._text(name), self._text(linkage_name), self._text(file)
-            frames.append((*texts, line, column, bool(inlined)))
+            frames.append((*texts, line, column, bool(inlined), start_line))
             around = number("owner_parent", owner) if inlined else 0
             if not around:
                 kernel = self._text(number("frame_kernel", frame))
@@ -122,7 +124,11 @@ class _PlainIndex:
             if around >= owner:
                 raise NotPlain  # an owner around itself
             file, line, column = (number(f"owner_{each}", owner) for each in ("file", "line", "column"))
-            owner = around
+            owner = self._told(around)
+
+    def _told(self, owner: int) -> int:
+        """An owner, or its parent where that is told in its place."""
+        return self._number("owner_parent", owner) if self._number("owner_inlined", owner) == _BODY else owner
 
     def _named(self, section: int) -> PlainSection:
         path = self._text(self._number("object_path", self._number("section_object", section)))

@@ -13,6 +13,7 @@ from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
 from symd.index.schema import Columns
 from symd.index.starts import GROUP
 from symd.model.answers import Frame, Reason
+from symd.model.debug_info import BODY
 from symd.model.reasons import KNOWN
 
 RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
@@ -68,7 +69,7 @@ class PointLookup:
 
     __slots__ = (
         "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_kept_text", "_last_slot", "_most_text", "_owner_column", "_owner_file",
-        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_start_base", "_start_bits",
+        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_owner_start_line", "_start_base", "_start_bits",
         "_start_rank", "_start_sorted", "_string_data", "_string_ends", "pages", "shift",
     )  # fmt: skip
 
@@ -84,7 +85,7 @@ class PointLookup:
         self._owner_name, self._owner_linkage_name = numbers(Columns.owner_name), numbers(Columns.owner_linkage_name)
         self._owner_inlined, self._owner_parent = numbers(Columns.owner_inlined), numbers(Columns.owner_parent)
         self._owner_file, self._owner_line = numbers(Columns.owner_file), numbers(Columns.owner_line)
-        self._owner_column = numbers(Columns.owner_column)
+        self._owner_column, self._owner_start_line = numbers(Columns.owner_column), numbers(Columns.owner_start_line)
         self._string_ends, text = numbers(Columns.string_ends), numbers(Columns.string_data)
         self._string_data = text if text.contiguous else memoryview(text.tobytes())
         self.pages: dict[int, AnswerPage] = {}
@@ -167,7 +168,7 @@ class PointLookup:
         """What holds in a range: its kernel, and the frame of its owner with those that it is inlined into."""
         frame, line, column, number = self._derived.ranges.one(number)
         reason = _REASONS[number]
-        kernel, owner, file = self._frame_kernel[frame], self._frame_owner[frame], self._frame_file[frame]
+        kernel, owner, file = self._frame_kernel[frame], self._told(self._frame_owner[frame]), self._frame_file[frame]
         function = self._owner_name[owner] if owner or reason not in NO_DEBUG_DATA else kernel
         text = self._text
         kernel_name = shared_name(text(kernel))
@@ -176,12 +177,19 @@ class PointLookup:
         frames = []
         while True:
             inlined, linkage_name = bool(self._owner_inlined[owner]), self._owner_linkage_name[owner]
-            frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined))
-            around = self._owner_parent[owner] if inlined else 0
+            start_line = self._owner_start_line[owner]
+            frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined, start_line))
+            around = self._told(self._owner_parent[owner]) if inlined else 0
             if not around:
                 return reason, kernel_name, tuple(frames)
             file, line, column = self._owner_file[owner], self._owner_line[owner], self._owner_column[owner]
             owner, function = around, self._owner_name[around]
+
+    def _told(self, owner: int) -> int:
+        """An owner, or its parent where that is told in its place."""
+        if self._owner_inlined[owner] == BODY and self._derived.has_bodies:
+            return self._owner_parent[owner]
+        return owner
 
     def _text(self, number: int) -> str | None:
         if not number:

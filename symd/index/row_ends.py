@@ -1,5 +1,6 @@
 """Where rows end. A line sequence may go on after the end of its function, over padding that belongs to no function. So a row that
-begins in a function is taken to end where the function's symbol ends."""
+begins in a function is taken to end where the function's symbol ends. Line tables without units are NVIDIA's: there a row says nothing
+of a function that begins later. The assembler puts its own functions (division, square root), without rows, behind a kernel and within its symbol."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     if not len(module.symbols.start) or not len(start):
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
+    if module.line_tables_alone.any():
+        stop = _up_to_next_symbol(start, stop, module, scopes)
     end = symbols.end_at(start)
     over = end < stop
     over &= end > start
@@ -24,6 +27,21 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     cut = stop.copy()
     cut[at] = end[at]
     return start, cut
+
+
+def _up_to_next_symbol(start: Column, stop: Column, module: ModuleTables, scopes: _Cover) -> Column:
+    """Where rows end that would reach over a function symbol which begins after them in an object with ``line_tables_alone``; where a scope has any code
+    from there on, it decides."""
+    begins = np.sort(module.symbols.start[module.line_tables_alone[module.symbols.object]])
+    at = np.searchsorted(begins, start, side="right")
+    following = np.append(begins, begins.dtype.type(0))[at]
+    over = np.flatnonzero((at < len(begins)) & (following < stop))
+    over = over[scopes.leaves_free(following[over], stop[over])]
+    if not len(over):
+        return stop
+    cut = stop.copy()
+    cut[over] = following[over]
+    return cut
 
 
 class _Cover:

@@ -123,11 +123,15 @@ class Columns:
 
     owner_name = Spec("owner", "narrowest", "string: the function's name", number_of="string")
     owner_linkage_name = Spec("owner", "narrowest", "string: its linkage name, where that differs", number_of="string")
-    owner_inlined = Spec("owner", "narrowest", "1 for an inlined call")
+    owner_inlined = Spec("owner", "narrowest", "1 for an inlined call, 2 for one of the kernel's own body")
     owner_parent = Spec("owner", "narrowest", "the owner around it", number_of="owner")
     owner_file = Spec("owner", "narrowest", "string: the file of the call", number_of="string")
     owner_line = Spec("owner", "narrowest", "the line of the call")
     owner_column = Spec("owner", "narrowest", "the column of the call")
+    owner_start_file = Spec(
+        "owner", "narrowest", "string: the file in which the function is declared", number_of="string"
+    )
+    owner_start_line = Spec("owner", "narrowest", "the line there; 0 where it is not known")
 
     row_data = Spec("byte", "u8", "a packed table: `RowTable`")
 
@@ -257,4 +261,5 @@ class LocationTable(NamedTuple):
     column: Column
     inlined: Column
     parent: Column
+    start_line: Column
     owner: Column

@@ -248,11 +248,11 @@ class Tools:
 
 
 def _column(sampled: SampledProfile, value: str | None) -> int:
-    """The number of the values of that name; of the first without one. Raises BadQuery."""
+    """The number of the values of that name; without one of those that are shown first. Raises BadQuery."""
     names = [kind.name for kind in sampled.value_types]
     if not names or (value is not None and value not in names):
         raise BadQuery(f"the profile has no values called {_cut(value or '')!r}", hint=f"it has {', '.join(names)}")
-    return names.index(value) if value is not None else 0
+    return names.index(value) if value is not None else sampled.default
 
 
 def _text_of(place: HotPlace, texts: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -158,6 +158,7 @@ class _Spelled:
             table.line[numbers].tolist(),
             table.column[numbers].tolist(),
             table.inlined[numbers].astype(np.bool_).tolist(),
+            table.start_lines[numbers].tolist(),
             strict=True,
         )
         return map(tuple.__new__, repeat(Frame), columns)

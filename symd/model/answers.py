@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Frame(NamedTuple):
-    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position."""
+    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position. ``start_line`` is the line
+    where the function is declared, 0 where that is not known."""
 
     function: str | None
     linkage_name: str | None
@@ -27,6 +28,7 @@ class Frame(NamedTuple):
     line: int
     column: int
     inlined: bool
+    start_line: int = 0
 
     def __str__(self) -> str:
         """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
@@ -117,7 +119,8 @@ class Locations:
     A location is an innermost frame with a ``parent`` location (0 = outermost). ``kernel``, ``function``,
     ``linkage_name`` and ``file`` index ``strings``, whose entry 0 is "absent". ``reason`` holds Reason numbers and
     matters only where an answer points; ``inlined`` says that the frame was inlined into its parent. ``shared`` says
-    that further answers will point into this very table.
+    that further answers will point into this very table. ``start_line`` is the line where the function is declared; None: of none is it
+    known.
     """
 
     reason: U8
@@ -131,6 +134,7 @@ class Locations:
     parent: U32
     strings: Sequence[str]
     shared: bool = field(default=False, kw_only=True)
+    start_line: U32 | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.reason)
@@ -140,8 +144,18 @@ class Locations:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a table of its own, with the strings as a plain list: they may be views of a file or of a message."""
-        columns = [getattr(self, each.name) for each in fields(self) if each.name not in ("strings", "shared")]
-        return Locations, (*columns, [*self.strings])
+        apart = ("strings", "shared", "start_line")
+        columns = [getattr(self, each.name) for each in fields(self) if each.name not in apart]
+        return _table_of, ((*columns, [*self.strings]), self.start_line)
+
+    @property
+    def start_lines(self) -> U32:
+        """``start_line``, 0 where it is not known."""
+        if self.start_line is not None:
+            return self.start_line
+        from symd.model.columns import no_numbers  # noqa: PLC0415 - few tables have none
+
+        return no_numbers(len(self))
 
     def frames(self, number: int) -> tuple[Frame, ...]:
         """The frames of one location, innermost first."""
@@ -160,7 +174,12 @@ class Locations:
             int(self.line[at]),
             int(self.column[at]),
             bool(self.inlined[at]),
+            0 if self.start_line is None else int(self.start_line[at]),
         )
+
+
+def _table_of(columns: tuple[Any, ...], start_line: U32 | None) -> Locations:
+    return Locations(*columns, start_line=start_line)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

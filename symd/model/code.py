@@ -119,7 +119,7 @@ class Section:
 
 class Function(NamedTuple):
     """A named code range, from a symbol. ``offset``: bytes from the first byte of section ``section_index``; ``size``:
-    bytes of text, 0 where the file does not say."""
+    bytes of text; one of none is named at its place and has no code."""
 
     name: str
     section_index: int
@@ -129,7 +129,7 @@ class Function(NamedTuple):
 
 class Kernel(NamedTuple):
     """An entry point the host can launch. ``offset``: bytes from the first byte of section ``section_index``; ``size``:
-    bytes of text, 0 where the file does not say. ``facts`` is what the format says of it, JSON-ready, with names such as
+    bytes of text; one of none has no code. ``facts`` is what the format says of it, JSON-ready, with names such as
     ``simd_width``, ``registers``, ``shared_memory``, ``arguments``."""
 
     name: str

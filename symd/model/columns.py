@@ -20,3 +20,8 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
+
+
+def no_numbers(count: int) -> U32:
+    """A column of so many zeros."""
+    return np.zeros(count, np.uint32)

@@ -8,6 +8,7 @@ from enum import IntFlag
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.model.columns import U8, U32, U64
 
@@ -20,6 +21,34 @@ class RowFlag(IntFlag):
     END_SEQUENCE = 4
     PROLOGUE_END = 8
     EPILOGUE_BEGIN = 16
+    IMPLIED = 32
+    """The row is not in the table: NVIDIA's assembler moved the address on and left its row out."""
+
+
+class Doubt(IntFlag):
+    """What is not as written in the inlined calls of a line row (bits of ``RowCalls.doubt``)."""
+
+    NAME = 1
+    """The function's name is another one than the row says, or none is known."""
+    CALLER = 2
+    """Nobody knows where the call stands."""
+    CALL_FILE = 4
+    """The line of the call is known and its file is not."""
+
+
+class RowCalls(NamedTuple):
+    """The inlined calls that line rows carry themselves (NVIDIA's extension), an entry for each row.
+
+    ``site`` is the number of the row of the call site, plus one; 0 where nothing is inlined. It is always an earlier row of the same sequence. ``name`` indexes
+    ``DebugInfo.names`` and is 0 where ``site`` is, or where no name is known. ``written_site`` and ``written_name`` are
+    what the table says to the letter. ``doubt`` has bits of ``Doubt``.
+    """
+
+    site: U32
+    name: U32
+    written_site: U32
+    written_name: U32
+    doubt: U8
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -28,9 +57,7 @@ class LineRows:
 
     ``section`` holds ELF section indexes and ``offset`` bytes from that section's start (a SPIR-V module has one
     section, number 0, the module itself). ``file`` indexes ``DebugInfo.files``; its entry 0 is "no file".
-    ``context`` and ``name`` exist only where the line table carries inlining itself (NVIDIA's extension): ``context``
-    is the row number (in these columns, plus one; 0 = not inlined) of the call site, ``name`` an index into
-    ``DebugInfo.names``.
+    ``calls`` exists only where the line table carries inlining itself (NVIDIA's extension).
     """
 
     section: U32
@@ -39,8 +66,7 @@ class LineRows:
     line: U32
     column: U32
     flags: U8
-    context: U32 | None = None
-    name: U32 | None = None
+    calls: RowCalls | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -52,6 +78,7 @@ class LineRows:
 
 
 NO_PARENT = 0xFFFFFFFF
+BODY = 2
 NO_FUNCTION = 0xFFFFFFFF
 
 
@@ -60,7 +87,8 @@ class Scopes:
     """Functions and inlined calls of one code object: two tables of equally long columns.
 
     A scope row: ``parent`` (scope number, or NO_PARENT for a function), ``name`` and ``linkage_name`` (indexes into
-    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1), and where the call that was inlined stands:
+    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1; BODY: the kernel around it is the same function, which
+    clang compiles as two), and where the call that was inlined stands:
     ``call_file`` (index into ``DebugInfo.files``), ``call_line``, ``call_column``. Parents come before children.
     A range row: ``[range_offset, range_end)`` in section ``range_section`` belongs to ``range_scope``.
     ``function`` is the number of a scope's function in ``DebugInfo.functions``, or NO_FUNCTION; None: of no scope is it
@@ -104,6 +132,23 @@ class FunctionLines(NamedTuple):
         return cls(*[np.zeros(0, np.uint32)] * 4)
 
 
+class WrittenScopes(NamedTuple):
+    """Text that is answered otherwise than its rows say: offsets from ``start`` to ``end`` in the section of that number, the innermost
+    scope there as written (NO_PARENT: none), and the ``Reason`` of the answer. ``lined`` says that the row's own position holds all the same."""
+
+    section: U32
+    start: U64
+    end: U64
+    scope: U32
+    reason: U8
+    lined: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls) -> WrittenScopes:
+        u32, u64, u8 = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+        return cls(u32, u64, u64, u32, u8, np.zeros(0, np.bool_))
+
+
 class TextSpans(NamedTuple):
     """Stretches of text: offsets from ``start`` to ``end`` in the section of that number."""
 
@@ -132,3 +177,4 @@ class DebugInfo:
     elsewhere: TextSpans = field(default_factory=TextSpans.empty)
     strays: TextSpans = field(default_factory=TextSpans.empty)
     doubted: TextSpans = field(default_factory=TextSpans.empty)
+    written: WrittenScopes = field(default_factory=WrittenScopes.empty)

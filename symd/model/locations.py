@@ -39,6 +39,7 @@ def subset(table: Locations, numbers: U32) -> tuple[Locations, U32]:
         inlined=table.inlined[kept],
         parent=renumbered[table.parent[kept]],
         strings=strings,
+        start_line=None if table.start_line is None else table.start_line[kept],
     )
     return part, renumbered
 
@@ -86,6 +87,7 @@ def concat(tables: Sequence[Locations]) -> tuple[Locations, list[int]]:
         inlined=np.concatenate([table.inlined for table in tables]),
         parent=np.concatenate([_shifted(table.parent, offset) for table, offset, _ in parts]),
         strings=list(strings),
+        start_line=np.concatenate([table.start_lines for table in tables]),
     )
     return whole, offsets[:-1]
 

@@ -47,7 +47,8 @@ def parse_name_query(text: str, kinds: frozenset[NameKind] = frozenset()) -> Nam
 class NamedItem:
     """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in others,
     like a file, has no section, offset and address; ``inlined_copies`` counts the inlined copies of the function in its code
-    object. ``facts`` is what the format says of a kernel."""
+    object. ``facts`` is what the format says of a kernel. ``declared_file`` and ``declared_line`` are where a function is declared,
+    None and 0 where that is not known."""
 
     kind: NameKind
     name: str
@@ -60,3 +61,5 @@ class NamedItem:
     size: int = 0
     inlined_copies: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
+    declared_file: str | None = None
+    declared_line: int = 0

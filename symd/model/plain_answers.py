@@ -13,5 +13,9 @@ REASONS = range(1, 15)
 """Those that stand in index files, as ``model.reasons.KNOWN``."""
 
 
+KERNEL_BODY = "__clang_ocl_kern_imp_"
+"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
+
+
 class NotPlain(Exception):
     """The answer is not plain, or the file is not what it should be: whoever reads everything answers."""

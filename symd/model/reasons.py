@@ -18,7 +18,7 @@ class Reason(IntEnum):
     GAP = 4
     """Inside text, and neither a row nor a function covers it."""
     OUTSIDE_TEXT = 5
-    """In no text of the module."""
+    """In no text of the module. A function of size 0 has no text: any offset in it is outside."""
     NO_DEBUG_INFO = 6
     """The code object carries no debug information."""
     AMBIGUOUS = 7
@@ -35,7 +35,7 @@ class Reason(IntEnum):
     INFERRED = 12
     """Rows and scopes contradict each other here, and the rest of the debug data leaves only one reading: this one."""
     CONTRADICTORY = 13
-    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line that is not."""
+    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line and no name that is not."""
     DEBUG_DATA_ELSEWHERE = 14
     """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
     of the row, and no function: which call of which function it is would stand in that file. Where that has the rows too, the function is
@@ -58,3 +58,6 @@ ANSWERED = frozenset(
     }
 )
 """With these there is a line, or a function."""
+
+LINED = frozenset({Reason.EXACT, Reason.INFERRED, Reason.CONTRADICTORY})
+"""With these the line, where there is one, is that of the address and no other's."""

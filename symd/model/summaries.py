@@ -93,13 +93,13 @@ class ModuleSummary(NamedTuple):
         return next((note for note in notes if note.startswith((UNREAD, NO_SECTIONS))), "")
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a container; those of which the file says it."""
+        """Bytes of the kernels of that name, in the code object at ``path``, or in all but SPIR-V inside a container."""
         return {
             own.size
             for each in self.objects
             if (not each.is_compiler_input if path is None else each.path == path)
             for own in each.kernels
-            if own.name == kernel and own.size
+            if own.name == kernel
         }
 
 

@@ -11,16 +11,22 @@ from symd.model.answers import Answer
 Kind = Literal["parameter", "local", "global"]
 
 
+DISCRIMINANT = "$discr$"
+"""The name of a field without one that tells which variant of its type is there, as LLDB calls it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """A field: ``offset`` in bytes from the start of what holds it; ``bit_size`` with ``bit_offset`` (from the same start)
-    for a bit field. A base class is a member without a name."""
+    for a bit field. A base class is a member without a name. ``discriminant`` is what the field that tells variants apart has where this
+    one is there (None: it is always there, or where no other variant is)."""
 
     name: str
     type: int | None
     offset: int | None
     bit_offset: int | None = None
     bit_size: int | None = None
+    discriminant: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,7 @@ class TypeInfo:
     """One type; other types are meant by their number in ``Visible.types`` (None: void, or not known).
 
     ``kind`` is base, pointer, reference, rvalue_reference, member_pointer, array, vector, structure, class, union,
-    enumeration, typedef, const, volatile, restrict, atomic, function, unspecified, or the number of a tag. ``size`` in
+    enumeration, typedef, const, volatile, restrict, atomic, function, unspecified, string, or the number of a tag. ``size`` in
     bytes. ``encoding`` is that of a base type (DWARF's name: float, signed, unsigned, boolean, ...). ``target`` is what
     it points to, names, qualifies, holds elements of, or returns. ``counts`` are element counts, outermost dimension
     first (None: not known). ``address_space`` is what a pointer points into, by name where the vendor gives it one.

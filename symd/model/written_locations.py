@@ -93,8 +93,9 @@ class WrittenLocations(ABC):
         """What is written before the frames."""
 
     @abstractmethod
-    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces) -> Pieces:
-        """What is written of frames before their positions; the names as ``string`` writes them, b"" where there is none."""
+    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces, start_lines: U64) -> Pieces:
+        """What is written of frames before their positions; the names as ``string`` writes them, b"" where there is none. ``start_lines`` are
+        the lines where the functions are declared, 0 where that is not known."""
 
     @abstractmethod
     def positions(self, lines: U64, columns: U64) -> Pieces:
@@ -156,11 +157,15 @@ class WrittenLocations(ABC):
     def _frames(self, numbers: U32 | I64) -> tuple[Shared, Shared]:
         """What is written of the innermost frames of these locations before the position, and the position; "" where there is none."""
         table = self.locations
-        beginning, first = numbered(table.function[numbers], table.linkage_name[numbers], table.file[numbers])
+        start_lines = table.start_lines
+        beginning, first = numbered(
+            table.function[numbers], table.linkage_name[numbers], table.file[numbers], start_lines[numbers]
+        )
         first = numbers[first].astype(np.int64)
         names, files = self._names_of(first), self.strings.several(table.file[first])
         is_frame = (table.function[first] != 0) | (table.file[first] != 0)
-        texts = self.beginnings(names, self.strings.several(table.linkage_name[first]), files)
+        linkage_names, starts = self.strings.several(table.linkage_name[first]), start_lines[first].astype(np.uint64)
+        texts = self.beginnings(names, linkage_names, files, starts)
         texts[~is_frame] = b""
         has_position = (is_frame & (files != b"") if self.places_need_files else is_frame)[beginning]
         position, first = numbered(

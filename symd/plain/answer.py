@@ -66,8 +66,11 @@ class _AddressReading:
         scope, register, line, column = self._scope, row.file, row.line, row.column
         while True:
             file = self._lines.path(register).decode("utf-8", "replace") or None
+            scope = self._scopes.told(scope)
             found.append((*self._scopes.names(scope), file, line, column))
             if scope.around is None:
+                if any(each[:2] == found[-1][:2] for each in found[:-1]):
+                    raise NotPlain  # ``index.unnamed_calls`` may doubt the name
                 return tuple(found)
             at, line, column = scope.call_site()
             register, scope = -1 if at is None else at, scope.around

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 
-from symd.model.plain_answers import NotPlain
+from symd.model.plain_answers import KERNEL_BODY, NotPlain
 from symd.plain.abbreviations import Abbreviation, ScopeGroups, Tree, Values, read_values
 from symd.plain.numbers import (
     CONSTANTS,
@@ -226,6 +226,15 @@ class Scopes:
             raise NotPlain
         other = linkage_name if linkage_name != name else None
         return name.decode("utf-8", "replace"), other.decode("utf-8", "replace") if other else None
+
+    def told(self, scope: Scope) -> Scope:
+        """A scope, or the kernel around it where it is only that kernel's body."""
+        if scope.around is None or scope.around.inlined:
+            return scope
+        _, linkage_name = self.names(scope)
+        if linkage_name is None or not linkage_name.startswith(KERNEL_BODY):
+            return scope
+        return scope.around if linkage_name.removeprefix(KERNEL_BODY) in self.names(scope.around) else scope
 
     def definition(self, scope: Scope) -> tuple[int, Declaration] | None:
         """The function that a scope is a piece of: where it stands, and where it is declared. None where the debug data does not say."""

@@ -32,7 +32,7 @@ def is_one_symbols(image: Image, first: int, last: int) -> bool:
 
 
 def kernel_address(image: Image, kernel: str) -> int:
-    """Where the kernel of that name begins. Raises NotPlain unless one function and one descriptor have the name."""
+    """Where the kernel of that name begins. Raises NotPlain unless one function with a size and one descriptor have the name."""
     chosen = [each for each in image.symbol_tables if each[0] == SHT_SYMTAB and each[1][1]]
     if not chosen or not kernel.isascii():
         raise NotPlain
@@ -42,14 +42,14 @@ def kernel_address(image: Image, kernel: str) -> int:
     descriptors = _named(symbols, texts, f"{kernel}.kd".encode())
     if len(functions) != 1 or len(descriptors) != 1:
         raise NotPlain
-    (kind, section, value), (descriptor, place, _) = functions[0], descriptors[0]
-    if kind != STT_FUNC or section != image.text_number or descriptor != STT_OBJECT or place == SHN_UNDEF:
+    (kind, section, value, size), (descriptor, place, _, _) = functions[0], descriptors[0]
+    if kind != STT_FUNC or not size or section != image.text_number or descriptor != STT_OBJECT or place == SHN_UNDEF:
         raise NotPlain
     return value
 
 
-def _named(symbols: bytes, strings: bytes, name: bytes) -> list[tuple[int, int, int]]:
-    """The type, section and value of all symbols of that name."""
+def _named(symbols: bytes, strings: bytes, name: bytes) -> list[tuple[int, int, int, int]]:
+    """The type, section, value and size of all symbols of that name."""
     wanted, at = [], -1
     while (at := strings.find(name + b"\0", at + 1)) >= 0:
         wanted.append(at)
@@ -57,4 +57,4 @@ def _named(symbols: bytes, strings: bytes, name: bytes) -> list[tuple[int, int, 
             raise NotPlain
     numbers = memoryview(symbols).cast("I")[:: _SYMBOL.size // 4]
     found = [_SYMBOL.unpack_from(symbols, number * _SYMBOL.size) for number, at in enumerate(numbers) if at in wanted]
-    return [(info & 15, section, value) for _, info, _, section, value, _ in found]
+    return [(info & 15, section, value, size) for _, info, _, section, value, size in found]

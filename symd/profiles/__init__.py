@@ -3,9 +3,10 @@ one line in FORMATS, a reader of its samples in ``sampled``, and for a format to
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from symd.errors import UnknownFormat, Unsupported
+from symd.errors import SymdError, UnknownFormat, Unsupported
 from symd.profiles import (
     att,
     cupti,
@@ -23,7 +24,7 @@ from symd.profiles import (
     unitrace,
 )
 from symd.profiles.code_ids import by_code_id
-from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized
+from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized, weight_of
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.sampled import READERS
 from symd.profiles.samples import SampledProfile
@@ -79,9 +80,18 @@ def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, n
     plain, options = _expanded(data, options)
     module = _chosen(plain, name)
     done = module.symbolize(plain, resolver, options)
+    report = done.report
+    if report.unresolved and module.NAME in READERS:
+        with suppress(SymdError):  # what is rewritten need not be sound in what is not looked at
+            report = _weighed(report, _samples(done.data, module, options))
     if done.data is plain:
-        return Symbolized(data, done.report)
-    return Symbolized(gzipped.compress(done.data), done.report) if zipped else done
+        return Symbolized(data, report)
+    return Symbolized(gzipped.compress(done.data) if zipped else done.data, report)
+
+
+def _weighed(report: Report, profile: SampledProfile) -> Report:
+    """The report with the weight of what is left as it was, where anything is."""
+    return replace(report, weight=weight_of(profile)) if report.unresolved and profile.value_types else report
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +125,13 @@ def convert(
     if to == module.NAME and value is None:
         return Converted(done.data, done.report)
     profile = _samples(done.data, module, options)
+    report = _weighed(done.report, profile)
     if to == exports.firefox.NAME:  # its page asks symbol servers, for sources too
         profile = by_code_id(profile, resolver, options)
     if not profile.samples:
         profile.notes.append("there are no samples in it")
     written = exports.export(profile, to, Spending(options.limits, 0), value)
-    return Converted(written.data, done.report, (*profile.notes, *written.notes))
+    return Converted(written.data, report, (*profile.notes, *written.notes))
 
 
 def samples(data: bytes, options: Options | None = None, name: str | None = None) -> SampledProfile:

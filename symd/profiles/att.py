@@ -3,14 +3,15 @@ member of symd's own has the frames.
 
 Source: ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and cxx/codeobj/code_printing.hpp. ``code`` is a list
 of rows in the order that ``header`` names: ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an
-address of the code object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA begins with ``;`` names a kernel. Source is
-``file:line`` of the innermost function and, where it was inlined, the call sites, outermost first, between `` -> ``."""
+address of the code object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA begins with ``;`` names the kernel of the rows behind it, as its
+descriptor's symbol (``_Z1k.kd``), and readable as its Source. Source is ``file:line`` of the innermost function and, where it was inlined, the call sites, outermost
+first, between `` -> ``: such a row has its place already."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ the index of its stack, or null."""
 SEPARATOR = " -> "
 COLUMNS = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
 ISA, SOURCE, OBJECT, ADDRESS = 0, 3, 4, 5
+PLACE = re.compile(r"(.*):([0-9]{1,18})", re.DOTALL)
 _HEAD = re.compile(rb'\s*\{\s*"(?:code|header|version)"\s*:')
 _HEADER = re.compile(rb'"header"\s*:\s*"ISA,\s*_,\s*LineNumber,\s*Source,\s*Codeobj,\s*Vaddr,')
 
@@ -42,10 +44,17 @@ def claims(data: bytes) -> bool:
 
 @dataclass(slots=True)
 class Row:
-    """An instruction: its cells, and where its source stands in the text."""
+    """An instruction: its cells, and where its source stands in the text. ``kernel`` has its kernel's name, readable and mangled, where a row before says it."""
 
     cells: list[Any]
     source: Span
+    kernel: tuple[str, str] | None = None
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the profiler found a file and a line."""
+        source = self.cells[SOURCE]
+        return isinstance(source, str) and any(map(PLACE.fullmatch, source.split(SEPARATOR)))
 
 
 @dataclass(slots=True)
@@ -66,7 +75,7 @@ def read(text: str, spending: Spending) -> Document:
     cursor = JsonCursor(text)
     for key in cursor.members():
         if key == "code" and cursor.peek() == "[":
-            found.rows = [_row(cursor) for _ in cursor.elements()]
+            found.rows = [*_rows(cursor)]
         elif key == FRAMES:
             begin = cursor.at
             _read_earlier(cursor.value(), found)
@@ -76,18 +85,32 @@ def read(text: str, spending: Spending) -> Document:
     return found
 
 
+def _rows(cursor: JsonCursor) -> Iterator[Row | None]:
+    """The rows of ``code``, instructions with their kernel."""
+    kernels: dict[int, tuple[str, str]] = {}
+    for _ in cursor.elements():
+        row = _row(cursor) if cursor.peek() == "[" else None
+        owner = row.cells[OBJECT] if row is not None else None
+        if row is not None and row.cells[ISA].startswith(";"):
+            symbol = row.cells[ISA].removeprefix(";").strip().removesuffix(".kd")
+            readable = row.cells[SOURCE] if isinstance(row.cells[SOURCE], str) else ""
+            if symbol and type(owner) is int:
+                kernels[owner] = readable or symbol, symbol
+            yield None
+        else:
+            if row is not None and type(owner) is int:
+                row.kernel = kernels.get(owner)
+            yield row
+
+
 def _row(cursor: JsonCursor) -> Row | None:
-    if cursor.peek() != "[":
-        cursor.value()
-        return None
     cells: list[Any] = []
     source = Span(cursor.at, cursor.at)
     for begin in cursor.elements():
         cells.append(cursor.value())
         if len(cells) == SOURCE + 1:
             source = Span(begin, cursor.at)
-    instruction = len(cells) > ADDRESS and isinstance(cells[ISA], str) and not cells[ISA].startswith(";")
-    return Row(cells, source) if instruction else None
+    return Row(cells, source) if len(cells) > ADDRESS and isinstance(cells[ISA], str) else None
 
 
 def _read_earlier(value: Any, found: Document) -> None:
@@ -118,7 +141,10 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     rows = list(document.earlier)
     edits: list[Edit] = []
     for number, handle in pending.items():
-        answer = answers[handle]
+        answer, row = answers[handle], document.rows[number]
+        if not answer.frames and row is not None and row.has_place:
+            tally.already += 1
+            continue
         tally.count(answer.reason, resolved=bool(answer.frames))
         if answer.frames:
             written = frames_text(answer.frames)
@@ -127,7 +153,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
                 table.append(written)
                 spending.written(len(written))
             rows[number] = numbers[written]
-            edits += _source(document.rows[number], answer.frames)
+            edits += _source(row, answer.frames)
     report = tally.report(NAME, "instructions", tuple(objects.notes))
     if not tally.resolved:
         return Symbolized(data, report)

@@ -4,6 +4,7 @@ has none, and an object address in it (``symd.debug_ids``)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -40,9 +41,7 @@ def by_code_id(profile: SampledProfile, resolver: Resolver, options: Options) ->
             addresses.append(address._replace(module=modules.of_profile(address.module)))
         else:
             addresses.append(address)
-    return SampledProfile(
-        profile.value_types, addresses, modules.used, profile.tasks, profile.samples, profile.start, profile.notes
-    )
+    return replace(profile, addresses=addresses, modules=modules.used)
 
 
 class _Modules:

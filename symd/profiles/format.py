@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from symd.config import Limits
 from symd.model.answers import Reason
 from symd.profiles.resolver import Resolver
+from symd.profiles.samples import SampledProfile, Value
 
 Progress = Callable[[str, int, int], None]
 """Called now and then with what is being done, how much of it is done, and how much there is."""
@@ -27,13 +28,22 @@ class Options:
     progress: Progress = no_progress
 
 
+class Weight(NamedTuple):
+    """The sum of the values of a profile, and of its samples whose leaf has no frames; ``unit`` is what they count."""
+
+    unit: str
+    total: Value
+    left: Value
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What became of the addresses of a profile.
 
     ``unit`` says what is counted ("locations", "rows", ...); ``total`` is ``already`` (had symbols, left alone) plus
     ``resolved`` plus all of ``unresolved`` (left as they were, by reason). ``approximate`` of the resolved have the
-    nearest earlier line of their function. ``notes`` are sentences for the user.
+    nearest earlier line of their function. ``notes`` are sentences for the user. ``weight`` says how much of the profile's values the
+    unresolved ones have; None where nothing is left, or the format's samples are not read.
     """
 
     format: str
@@ -44,6 +54,7 @@ class Report:
     approximate: int = 0
     unresolved: Mapping[Reason, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    weight: Weight | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,22 @@ class Symbolized:
 
     data: bytes = field(repr=False)
     report: Report
+
+
+def weight_of(profile: SampledProfile) -> Weight:
+    """Of values of several types in one unit, such as counters of events, the sum of all; else those that are shown first."""
+    types = profile.value_types
+    is_summable = len({kind.unit for kind in types}) == 1
+    columns = range(len(types)) if is_summable else (profile.default,)
+    shown = types[profile.default]
+    total: Value = 0
+    left: Value = 0
+    for sample in profile.samples:
+        value = sum(sample.values[at] for at in columns)
+        total += value
+        if not (sample.stack and profile.addresses[sample.stack[0]].frames):
+            left += value
+    return Weight((shown.unit if len(columns) > 1 else shown.name) or "samples", total, left)
 
 
 class ProfileFormat(Protocol):

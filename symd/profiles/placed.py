@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from symd.model.answers import Reason
+from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.format import Options
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
@@ -36,14 +37,51 @@ class InstructionPlace(NamedTuple):
 
 @dataclass(slots=True)
 class PlacedSamples:
-    """``values[place]`` has a sum for each of ``columns``. ``is_summable``: the columns are parts of one whole, such as stall reasons. ``left`` are samples
-    that lie nowhere, by reason, counted by the first type of values; ``notes`` are the profile's own."""
+    """``values[place]`` has a sum for each of ``columns``. ``is_summable``: the columns are parts of one whole, such as stall reasons; else the one with the
+    number ``default`` is shown first. ``left`` are samples that lie nowhere, by reason, also a sum for each column; ``notes`` are the profile's own."""
 
     columns: tuple[ValueType, ...]
     is_summable: bool
+    default: int = 0
     values: dict[InstructionPlace, list[Value]] = field(default_factory=dict)
-    left: dict[Reason, Value] = field(default_factory=dict)
+    left: dict[Reason, list[Value]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def totals(self) -> list[Value]:
+        """The sum of each column over the whole profile."""
+        rows = (*self.values.values(), *self.left.values())
+        return [sum(column) for column in zip(*rows, strict=True)] or [0] * len(self.columns)
+
+    def weight(self, row: Sequence[Value]) -> Value:
+        """What is shown of the sums of columns before another column is chosen."""
+        return sum(row) if self.is_summable else row[self.default]
+
+    @property
+    def unit(self) -> str:
+        """What a weight counts."""
+        if self.is_summable and len(self.columns) > 1:
+            return self.columns[0].unit or "samples"
+        return self.columns[self.default].name or "samples"
+
+    def in_kernels(self, digest: str, summary: ModuleSummary) -> Value:
+        """The weight of the samples in kernels of a module; all code of an object that has none counts as one."""
+        whole = {each.path for each in summary.objects if not each.kernels}
+        kernels: dict[tuple[str, int | None], list[KernelSummary]] = {}
+        for each in summary.objects:
+            for kernel in each.kernels:
+                kernels.setdefault((each.path, kernel.section_index), []).append(kernel)
+        return sum(
+            self.weight(row)
+            for place, row in self.values.items()
+            if place.digest == digest
+            and (
+                place.path in whole
+                or any(
+                    0 <= place.offset - kernel.offset < (kernel.size or 1 << 63)
+                    for kernel in kernels.get((place.path, place.section_index), ())
+                )
+            )
+        )
 
 
 def placed(profile: SampledProfile, resolver: Resolver, options: Options | None = None) -> PlacedSamples:
@@ -51,16 +89,20 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
     options = options or Options()
     columns, by_reason = _columns(profile)
     found = PlacedSamples(
-        tuple(columns), by_reason or len({each.unit for each in profile.value_types}) == 1, notes=tuple(profile.notes)
+        tuple(columns),
+        by_reason or len({each.unit for each in profile.value_types}) == 1,
+        0 if by_reason else profile.default,
+        notes=tuple(profile.notes),
     )
     places = all_places(profile, resolver, options)
     for sample in profile.samples:
         values = _values(sample, profile, columns)
         place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
+        width = len(columns)
         if isinstance(place, Reason):
-            found.left[place] = found.left.get(place, 0) + sample.values[0]
-            continue
-        row = found.values.setdefault(place, [0] * len(columns))
+            row = found.left.setdefault(place, [0] * width)
+        else:
+            row = found.values.setdefault(place, [0] * width)
         for column, value in values.items():
             row[column] += value
     return found

@@ -3,26 +3,24 @@ and from there to answers. Only modules that the user named are used; a name tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from symd.api import Symbolizer
-from symd.model.answers import Answers, Reason
+from symd.model.answers import Answers, Locations, Reason
 from symd.model.code import CodeKind
-from symd.model.columns import U64
+from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
 from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.query.function_names import SymbolsByWord
 
-Demangle = Callable[[Sequence[str]], Mapping[str, str]]
-"""Mangled names to readable ones; a name that is not mangled may be missing in the answer."""
 ReadUri = Callable[[str], bytes]
 """The bytes of the code object at a URI. Raises SymdError where it cannot, or may not, be read."""
-TYPE_NAME = "typeinfo name for "
-"""SYCL names a kernel like the type of its function object; profilers leave this out of the readable name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +53,19 @@ class LookupTarget:
 
 
 class Resolver:
-    """Modules and what they answer to, over a symbolizer. ``demangle`` is needed where a profile has readable kernel
-    names, ``read_uri`` where it has URIs; without them such names are not found."""
+    """Modules and what they answer to, over a symbolizer. ``read_uri`` is needed where a profile has URIs; without it such names are
+    not found."""
 
     def __init__(
         self,
         symbolizer: Symbolizer,
         modules: Iterable[NamedModule],
         *,
-        demangle: Demangle | None = None,
         read_uri: ReadUri | None = None,
     ) -> None:
         self.symbolizer = symbolizer
         self._modules = tuple(dict.fromkeys(modules))
-        self._demangle = demangle
+        self._readable: dict[str, tuple[LookupTarget, ...]] = {}
         self._read_uri = read_uri
         self._summaries: dict[str, ModuleSummary] = {}
         self._loaded: dict[str, str] = {}
@@ -95,7 +92,7 @@ class Resolver:
         return self._by_file_name(identities)
 
     def _by_file_name(self, identities: tuple[str, ...]) -> IdentifiedModule | Reason:
-        """The module whose file has the name of a path, or of a URI of a whole file, among ``identities``."""
+        """The module whose file, or identity, has the name of a path, or of a URI of a whole file, among ``identities``."""
         for identity in identities:
             found = self._file_names.get(_file_name(identity), ())
             if found:
@@ -106,8 +103,8 @@ class Resolver:
     def _file_names(self) -> dict[str, tuple[IdentifiedModule, ...]]:
         found: dict[str, dict[IdentifiedModule, None]] = {}
         for module in self._modules:
-            name = _file_name(module.name)
-            if module.identity is None and name:
+            name = _file_name(module.name) if module.identity is None else module.identity
+            if name and name == _file_name(name):
                 found.setdefault(name, {})[IdentifiedModule(module.digest)] = None
         return {name: tuple(modules) for name, modules in found.items()}
 
@@ -128,7 +125,7 @@ class Resolver:
 
     def kernel(self, name: str) -> LookupTarget | Reason:
         """The kernel of that name, mangled or readable, in a module that no identity was given to."""
-        found = self._kernels.get(name) or self._readable.get(name, ())
+        found = self._kernels.get(name) or self._called(name)
         if len(found) == 1:
             return found[0]
         return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
@@ -146,7 +143,17 @@ class Resolver:
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL
 
     def symbolize(self, target: LookupTarget, values: U64) -> Answers:
-        """Answers for a column of offsets into a target."""
+        """Answers for a column of offsets into a target. A kernel that several code objects have, such as those of several architectures, is
+        answered where all of them say the same."""
+        answers = self._answers(target, values)
+        unclear = np.flatnonzero(answers.locations.reason[answers.location] == Reason.AMBIGUOUS)
+        if target.kernel is None or target.path is not None or not len(unclear):
+            return answers
+        paths = {candidate.path for number in unclear.tolist() for candidate in answers.candidates.get(number, ())}
+        each = [self._answers(replace(target, path=path), values) for path in sorted(paths)]
+        return _agreed(answers, unclear, each) if len(each) > 1 else answers
+
+    def _answers(self, target: LookupTarget, values: U64) -> Answers:
         return self.symbolizer.symbolize_column(
             target.digest, values, kernel=target.kernel, section=target.section, path=target.path
         )
@@ -182,15 +189,41 @@ class Resolver:
                     found.setdefault(kernel.name, {})[LookupTarget(module.digest, kernel=kernel.name)] = None
         return {name: tuple(targets) for name, targets in found.items()}
 
+    def _called(self, name: str) -> tuple[LookupTarget, ...]:
+        """The kernels that may be called so. Two of them may read alike."""
+        if name not in self._readable:
+            found = (target for kernel in self._by_word.meant_by(name) for target in self._kernels[kernel])
+            self._readable[name] = tuple(dict.fromkeys(found))
+        return self._readable[name]
+
     @cached_property
-    def _readable(self) -> dict[str, tuple[LookupTarget, ...]]:
-        """Kernels by demangled name. Two mangled names may read alike."""
-        found: dict[str, tuple[LookupTarget, ...]] = {}
-        names = self._demangle(list(self._kernels)) if self._demangle else {}
-        for mangled, readable in names.items():
-            for name in {readable, readable.removeprefix(TYPE_NAME)}:
-                found[name] = (*found.get(name, ()), *self._kernels[mangled])
-        return found
+    def _by_word(self) -> SymbolsByWord:
+        return SymbolsByWord(self._kernels)
+
+
+def _agreed(answers: Answers, unclear: I64, each: Sequence[Answers]) -> Answers:
+    """The answers of the first code object, but for those of ``unclear`` on which others that have such a place say otherwise."""
+    first, locations = each[0], _with_ambiguous(each[0].locations)
+    location, text, offset = first.location.copy(), first.text_section.copy(), first.offset.copy()
+    for number in unclear.tolist():
+        said = {
+            (own.reason, own.frames)
+            for own in (every[number] for every in each)
+            if own.reason is not Reason.OUTSIDE_TEXT
+        }
+        if len(said) != 1 or not first[number].frames:
+            location[number], text[number], offset[number] = len(locations) - 1, 0, 0
+    return Answers(location, text, offset, locations, first.text_sections, answers.candidates)
+
+
+def _with_ambiguous(locations: Locations) -> Locations:
+    """A table that ends with the location of what is ambiguous."""
+    columns: dict[str, Any] = {
+        each.name: np.append(column, column.dtype.type(Reason.AMBIGUOUS if each.name == "reason" else 0))
+        for each in fields(locations)
+        if isinstance(column := getattr(locations, each.name), np.ndarray)
+    }
+    return replace(locations, **columns, shared=False)
 
 
 def section_target(resolver: Resolver, identities: Sequence[str], section: str) -> LookupTarget | Reason:

@@ -80,7 +80,7 @@ class Sample(NamedTuple):
 @dataclass(slots=True, repr=False)
 class SampledProfile:
     """A whole profile. ``start`` is nanoseconds since 1970, None where nobody says; ``notes`` are sentences about what the
-    profile does not carry."""
+    profile does not carry; ``default`` is the column of values that is shown first."""
 
     value_types: tuple[ValueType, ...]
     addresses: list[SampledAddress] = field(default_factory=list)
@@ -89,6 +89,7 @@ class SampledProfile:
     samples: list[Sample] = field(default_factory=list)
     start: int | None = None
     notes: list[str] = field(default_factory=list)
+    default: int = 0
 
     def totals(self) -> tuple[Value, ...]:
         """The sum of each column of values."""
@@ -122,7 +123,8 @@ def joined(profiles: Sequence[SampledProfile]) -> SampledProfile:
     types = list(dict.fromkeys(kind for one in profiles for kind in one.value_types)) or [ValueType("samples", "count")]
     tasks = list(dict.fromkeys(task for one in profiles for task in one.tasks)) or [Task()]
     starts = [one.start for one in profiles if one.start is not None]
-    whole = SampledProfile(tuple(types), tasks=tasks, start=min(starts, default=None))
+    first = next((one.value_types[one.default] for one in profiles if one.value_types), types[0])
+    whole = SampledProfile(tuple(types), tasks=tasks, start=min(starts, default=None), default=types.index(first))
     for one in profiles:
         base, modules = len(whole.addresses), len(whole.modules)
         columns = [types.index(kind) for kind in one.value_types]
@@ -170,5 +172,6 @@ def shown_frames(address: SampledAddress) -> Sequence[Frame]:
 
 
 def shown_name(frame: Frame) -> str:
-    """What a reader sees of a frame's function."""
-    return frame.function or frame.linkage_name or "(unnamed)"
+    """What a reader sees of a frame's function: where nothing names it, its place."""
+    place = f"{frame.file}:{frame.line}" if frame.file and frame.line else "(unnamed)"
+    return frame.function or frame.linkage_name or place

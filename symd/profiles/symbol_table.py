@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from symd.model.answers import Frame
 from symd.profiles.protobuf_wire import length_field, number_field
+from symd.profiles.samples import shown_name
 from symd.profiles.schemas.pprof import Line
 
 FunctionKey = tuple[int, int, int, int]
@@ -45,13 +46,13 @@ class FunctionTable:
         self.added: list[tuple[int, FunctionKey]] = []
 
     def number(self, frame: Frame) -> int:
-        """The function of a frame: name as the debug data has it, system name the mangled one where there is one."""
-        name = frame.function or frame.linkage_name
+        """The function of a frame: name as the debug data has it or else its place, system name the mangled one where there is one."""
+        name = shown_name(frame) if frame.file else frame.function or frame.linkage_name
         key = (
             self._strings.number(name),
             self._strings.number(frame.linkage_name or name),
             self._strings.number(frame.file),
-            0,
+            frame.start_line,
         )
         found = self._numbers.get(key)
         if found is None:

@@ -16,6 +16,7 @@ from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Progress, Symbolized, Tally, no_progress
 from symd.profiles.json_text import Span
 from symd.profiles.resolver import Resolver
+from symd.profiles.samples import shown_name
 from symd.profiles.spending import Spending
 
 NAME = "unitrace"
@@ -124,7 +125,7 @@ def _columns(answer: ResolvedAddress) -> str:
 
 
 def _name(frame: Frame) -> str:
-    return frame.function or frame.linkage_name or ""
+    return shown_name(frame) if frame.file else frame.function or frame.linkage_name or ""
 
 
 def _stack_entry(frame: Frame) -> str:

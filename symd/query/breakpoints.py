@@ -38,7 +38,8 @@ def locate(
     """The addresses of a source line in a module, or in the code object at ``path``.
 
     Without ``every_address`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
-    the prologue where it is the function's first; a line without statements slides to the next that has some. With
+    the prologue where it is the function's first; a line without statements slides to the next that has some, in each instance of
+    the template, and each inlined copy of the function, that it stands in. With
     ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound, and what ``check_wanted`` raises.
     """
     if path is not None and path not in index.objects:
@@ -61,7 +62,8 @@ def locate(
     line = int(later.min())
     if every_address and line != wanted.line:
         return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last)
-    locations = _LineLocations(index, rows[lines == line], rules, slid=line != wanted.line)
+    chosen = rows[lines == line] if line == wanted.line else _slid(index, rows, lines, wanted.line)
+    locations = _LineLocations(index, chosen, rules, slid=line != wanted.line)
     return Located(wanted, locations.every() if every_address else locations.chosen())
 
 
@@ -100,17 +102,38 @@ def _statements(index: Index, files: _Files, spellings: Sequence[str], path: str
     return found[inside & np.isin(section, index.chosen_sections(path))]
 
 
-def _doubted(index: Index, rows: I64) -> NDArray[np.bool_]:
-    """Whether the debug data contradicts itself where the rows begin."""
-    if not len(index.columns.written_range):
-        return np.zeros(len(rows), np.bool_)
-    section, offset = index.rows.section[rows].astype(np.int64), index.rows.offset[rows].astype(np.uint64)
-    found: NDArray[np.bool_] = _reasons(index, section, offset) == Reason.CONTRADICTORY
+def _slid(index: Index, rows: I64, lines: I64, wanted: int) -> I64:
+    """The rows of the first line after ``wanted``; and where that line stands in a function, as rows before and after it tell, those of the
+    first line after it in each other instance and inlined copy: what ``if constexpr`` or the optimizer left has other lines there."""
+    first: I64 = rows[lines == int(lines[lines >= wanted].min())]
+    every = _LineLocations(index, rows, (), slid=True)
+    line = index.rows.line[every.rows].astype(np.int64)
+    called = every.called()
+    own = np.isin(called, called[np.isin(every.rows, first) & (every.owner != 0)]) & (every.owner != 0)
+    own &= np.isin(called, called[own & (line < wanted)])
+    later = np.flatnonzero(own & (line >= wanted))
+    if not len(later):
+        return first
+    order = later[np.lexsort((line[later], every.owner[later]))]
+    owner, begins = np.unique(every.owner[order], return_index=True)
+    nearest = line[order[begins]]
+    chosen = order[line[order] == nearest[np.searchsorted(owner, every.owner[order])]]
+    found: I64 = np.union1d(first, every.rows[chosen])
     return found
 
 
-def _reasons(index: Index, section: Column, offset: Column) -> Column:
-    return index.locations.reason[index.location_numbers(section, offset)]
+def _doubted(index: Index, rows: I64) -> NDArray[np.bool_]:
+    """Whether the debug data contradicts itself where the rows begin, and the line does not hold."""
+    if not len(index.columns.written_range):
+        return np.zeros(len(rows), np.bool_)
+    section, offset = index.rows.section[rows].astype(np.int64), index.rows.offset[rows].astype(np.uint64)
+    return _has_doubted_line(index, section, offset)
+
+
+def _has_doubted_line(index: Index, section: Column, offset: Column) -> NDArray[np.bool_]:
+    at = index.location_numbers(section, offset)
+    found: NDArray[np.bool_] = (index.locations.reason[at] == Reason.CONTRADICTORY) & (index.locations.line[at] == 0)
+    return found
 
 
 class _LineLocations:
@@ -132,6 +155,14 @@ class _LineLocations:
         self.leaf = index.location_numbers(self.section, self.offset).astype(np.int64)
         self.frame = _frames(index, self.rows, self.leaf)
         self.owner = self.owners.of(self.frame, self.position)
+
+    def called(self) -> Column:
+        """For each row a number that those of one function have in common: of its name without the arguments of a template."""
+        names = self.locations.function[self.frame].astype(np.int64)
+        distinct, which = np.unique(names, return_inverse=True)
+        numbers: dict[str, int] = {}
+        bare = (self._text(name).partition("<")[0] for name in distinct.tolist())
+        return np.array([numbers.setdefault(name, len(numbers)) for name in bare], np.int64)[which]
 
     def every(self) -> tuple[BreakpointLocation, ...]:
         """Every address once."""
@@ -158,7 +189,7 @@ class _LineLocations:
 
     def _doubted_after(self, at: int, distance: int) -> bool:
         offset = np.array([int(self.offset[at]) + distance], np.uint64)
-        return bool(_reasons(self.index, self.section[at : at + 1], offset)[0] == Reason.CONTRADICTORY)
+        return bool(_has_doubted_line(self.index, self.section[at : at + 1], offset)[0])
 
     def _at_row(self, at: int) -> BreakpointLocation:
         """The location of a row, with the row's own position in the source."""

@@ -3,22 +3,23 @@ debug data and in readable C++; each only where nothing before it has the name."
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from symd.index import Index
 from symd.index.format import Column
+from symd.index.lookup import Start
 from symd.query.effort import Effort
-from symd.query.function_spellings import LONGEST, last_word, plain, spellings, stands_in_no_name, words_in
+from symd.query.function_spellings import LONGEST, Key, Spelled, meaning, taken_apart, ways_to_read, words_in
 
 CHARACTERS_A_NAME = 2_000
 """About so many characters are searched for a word in the time that it takes to take one name apart."""
+_MOST_HELD_AGAINST = 64
+"""A function's name is searched for the words of so many names that are asked for, before it is taken apart."""
 _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
-
-Start = tuple[int, int]
-"""The number of a text section and the offset in it."""
 
 
 def starts(index: Index, name: str, path: str | None, effort: Effort | None = None) -> list[Start]:
@@ -31,7 +32,7 @@ def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort:
     Raises what ``effort`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
     missing = [name for name in found if len(name) <= LONGEST]
-    for lookup in (_kernels, _symbols, _readable, _entry_points):
+    for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters, _entry_points):
         for name, places in lookup(index, missing, path, effort):
             found[name] = list(dict.fromkeys(places))
         missing = [name for name in missing if not found[name]]
@@ -50,8 +51,7 @@ def _kernels(index: Index, names: Sequence[str], path: str | None, _effort: Effo
 
 
 def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
-    functions, numbers = index.functions, index.strings.equal_to(names)
-    called = index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
+    numbers, called = index.strings.equal_to(names), _symbol_names(index)
     near = np.flatnonzero(np.isin(called, [number for own in numbers.values() for number in own]))
     rows: dict[int, list[int]] = {}
     for row, number in zip(near.tolist(), called[near].tolist(), strict=True):
@@ -60,24 +60,43 @@ def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: Effo
         yield name, _placed(index, sorted(row for number in own for row in rows.get(number, ())), path)
 
 
+def _symbol_names(index: Index) -> Column:
+    """For each function the number of its symbol's name."""
+    functions = index.functions
+    return index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
+
+
+def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+    """What kernels and symbols may be called."""
+    columns, called = index.columns, _symbol_names(index)
+    asked = _asked(names)
+    placed = np.flatnonzero(index.functions.section > 0)
+    every = np.unique(np.concatenate([called[placed], columns.kernel_name]))
+    every = every[np.isin(every, _holding(index, asked, len(every), effort))]
+    for name, numbers in _meant(asked, ((number, (index.strings[number],)) for number in every.tolist()), effort):
+        kernels = [start for number in numbers for start in index.kernel_starts(index.strings[number], path)]
+        rows = placed[np.isin(called[placed], numbers)].tolist()
+        yield name, [*kernels, *_placed(index, rows, path)]
+
+
 def _readable(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
-    """What is compared are functions with a name that holds the last word in front of arguments and parameters. Functions that are
-    called the same are compared once."""
-    asked = {name: plain(name) for name in names}
-    words = {each: word for each in asked.values() if (word := last_word(each))}
-    rows = _near(index, frozenset(words.values()), effort) if words else np.zeros(0, np.int64)
-    called, which = np.unique(_called(index)[rows], return_inverse=True)
-    alike: dict[str, list[int]] = {}
-    compared = _Compared(words, effort)
-    for number, names_of in enumerate(called.tolist()):
-        for each in compared.meant_by(index.strings[names_of >> _NAME_BITS], index.strings[names_of & _NAME_MASK]):
-            alike.setdefault(each, []).append(number)
+    """What functions may be called in debug data. Those that are called the same are compared once."""
+    functions, strings, asked = index.functions, index.strings, _asked(names)
+    rows = np.flatnonzero(functions.section > 0)
+    near = _holding(index, asked, len(rows), effort)
+    rows = rows[np.isin(functions.name[rows], near) | np.isin(functions.linkage_name[rows], near)]
+    pairs = functions.linkage_name[rows].astype(np.int64) << _NAME_BITS | functions.name[rows]
+    called, which = np.unique(pairs, return_inverse=True)
+    texts = ((strings[names_of >> _NAME_BITS], strings[names_of & _NAME_MASK]) for names_of in called.tolist())
     order = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(called)))
-    for name, each in asked.items():
-        found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in alike.get(each, ())]
-        if found:
-            yield name, _placed(index, np.sort(np.concatenate(found)).tolist(), path)
+    for name, numbers in _meant(asked, enumerate(texts), effort):
+        found = [rows[order[ends[number - 1] if number else 0 : ends[number]]] for number in numbers]
+        yield name, _placed(index, np.sort(np.concatenate(found)).tolist(), path)
+
+
+def _asked(names: Iterable[str]) -> dict[str, Spelled]:
+    return {name: spelled for name in names if name and (spelled := taken_apart(name)).path[-1].name}
 
 
 def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
@@ -96,50 +115,132 @@ def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort:
         yield name, [start for other in sorted(called - {name}) for start in index.kernel_starts(other, path)]
 
 
-class _Compared:
-    """Plain names that are asked for, ``words`` has the last word of each, compared with functions."""
+def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: Effort) -> Column:
+    """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare ``count`` names takes no longer
+    than to look for that many words."""
+    words, strings = {each.anchor for each in asked.values()}, index.strings
+    if len(words) * strings.text_bytes >= count * CHARACTERS_A_NAME:
+        return np.arange(len(strings)) if words else np.zeros(0, np.int64)
+    holding = [np.zeros(0, np.int64)]
+    for word in words:
+        effort.check_wanted()
+        holding.append(strings.holding(word))
+    return np.concatenate(holding)
 
-    def __init__(self, words: Mapping[str, str], effort: Effort) -> None:
-        self._words = words
-        self._effort = effort
-        self._wanted = frozenset(words.values())
-        self._odd = [word for word in self._wanted if stands_in_no_name(word)]
 
-    def meant_by(self, *called: str) -> Collection[str]:
-        """Those that mean a function with these names. What is spelled out are names that hold a word which is asked for."""
-        texts = [text for text in called if text and len(text) <= LONGEST]
-        if not any(self._holds_a_word(text) for text in texts):
-            return ()
-        spelled = [spellings(text) for text in texts]
-        self._effort.spend(sum(len(each) for some in spelled for each in some))
-        meant = self._words.keys() & frozenset[str]().union(*spelled)
-        return [each for each in meant if any(self._words[each] in text for text in called)]
+_Number = TypeVar("_Number")
 
-    def _holds_a_word(self, text: str) -> bool:
+
+def _meant(
+    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], effort: Effort
+) -> Iterator[tuple[str, list[_Number]]]:
+    """The functions, given with all their names, that each of the names asked for means best."""
+    compared = Compared(asked, effort.spend)
+    alike: dict[str, dict[int, list[_Number]]] = {}
+    for function, texts in functions:
+        for name, how in compared.meant_by(*texts).items():
+            alike.setdefault(name, {}).setdefault(how, []).append(function)
+    for name, by_meaning in alike.items():
+        yield name, by_meaning[max(by_meaning)]
+
+
+def symbols_meant(asked: Iterable[str], symbols: Iterable[str], effort: Effort) -> dict[str, list[str]]:
+    """The symbols that each name means best, as ``starts_of_each`` finds them where no symbol has that very name."""
+    return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), effort))
+
+
+class SymbolsByWord:
+    """Symbols, and which of them names mean that are asked for one after the other."""
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        self._symbols = [each for each in symbols if each and len(each) <= LONGEST]
+        self._holding: dict[str, list[str]] = {}
+        self._ways: dict[tuple[str, bool], tuple[Spelled, ...]] = {}
+
+    def meant_by(self, name: str) -> list[str]:
+        """The symbols that a name means best."""
+        wanted = taken_apart(name) if name and len(name) <= LONGEST else None
+        if wanted is None or not wanted.path[-1].name:
+            return []
+        found: dict[int, list[str]] = {}
+        for symbol in self._with(wanted.anchor):
+            if all(word in symbol for word in wanted.needs):
+                ways = self._read(symbol, symbolic=wanted.symbolic)
+                how = max((meaning(wanted, each) for each in ways if wanted.key in each.keys), default=0)
+                found.setdefault(how, []).append(symbol)
+        best = max(found, default=0)
+        return found[best] if best else []
+
+    def _with(self, word: str) -> list[str]:
+        if word not in self._holding:
+            self._holding[word] = [each for each in self._symbols if word in each]
+        return self._holding[word]
+
+    def _read(self, symbol: str, *, symbolic: bool) -> tuple[Spelled, ...]:
+        key = symbol, symbolic
+        if key not in self._ways:
+            self._ways[key] = tuple(ways_to_read(symbol, symbolic=symbolic))
+        return self._ways[key]
+
+
+def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+    """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
+    small = {in_small_letters(name): name for name in names}
+    small.pop("", None)
+    for lookup in (_readable_symbols, _readable) if small else ():
+        for name, places in lookup(index, list(small), path, effort):
+            if found := list(places):
+                yield small.pop(name), found
+
+
+def in_small_letters(name: str) -> str:
+    """A name that is all capital letters in small ones; "" for others."""
+    return name.lower() if name.isupper() else ""
+
+
+class Compared:
+    """Names that are asked for, compared with functions. ``spend`` is told how many characters are read for that."""
+
+    def __init__(self, asked: Mapping[str, Spelled], spend: Callable[[int], None]) -> None:
+        self._spend = spend
+        self._symbolic = any(each.symbolic for each in asked.values())
+        self._by_key: dict[Key, list[tuple[str, Spelled]]] = {}
+        self._by_anchor: dict[str, list[frozenset[str]]] = {}
+        for name, each in asked.items():
+            self._by_key.setdefault(each.key, []).append((name, each))
+            self._by_anchor.setdefault(each.anchor, []).append(each.needs)
+
+    def meant_by(self, *called: str) -> dict[str, int]:
+        """Those that mean a function with these names, and how well. What is taken apart are names that hold the words which are
+        asked for."""
+        meant: dict[str, int] = {}
+        for text in called:
+            for function in self._ways(text) if self._may_be_meant(text) else ():
+                for name, wanted in (each for key in function.keys for each in self._by_key.get(key, ())):
+                    if (how := meaning(wanted, function)) > meant.get(name, 0):
+                        meant[name] = how
+        return meant
+
+    def _ways(self, text: str) -> Iterator[Spelled]:
+        for way in ways_to_read(text, symbolic=self._symbolic):
+            self._spend(len(way.text))
+            yield way
+
+    def _may_be_meant(self, text: str) -> bool:
+        if not 0 < len(text) <= LONGEST or not self._holds_an_anchor(text):
+            return False
         words, characters = words_in(text)
-        self._effort.spend(characters)
-        return not self._wanted.isdisjoint(words) or any(word in text for word in self._odd)
+        self._spend(characters)
+        held = self._by_anchor.keys() if words is None else (words | {""}) & self._by_anchor.keys()
+        anchors = [self._by_anchor[word] for word in held]
+        asked = sum(map(len, anchors))
+        return asked > _MOST_HELD_AGAINST or any(
+            all(word in text for word in needs) for each in anchors for needs in each
+        )
 
-
-def _near(index: Index, words: frozenset[str], effort: Effort) -> Column:
-    """Rows of the functions with code that have a name which holds one of the words; all of them where to compare them takes no
-    longer than to look for that many words."""
-    functions, strings = index.functions, index.strings
-    placed = functions.section > 0
-    if len(words) * strings.text_bytes < np.count_nonzero(placed) * CHARACTERS_A_NAME:
-        holding = []
-        for word in words:
-            effort.check_wanted()
-            holding.append(strings.holding(word))
-        numbers = np.concatenate(holding)
-        placed &= np.isin(functions.name, numbers) | np.isin(functions.linkage_name, numbers)
-    return np.flatnonzero(placed)
-
-
-def _called(index: Index) -> Column:
-    """For each function the numbers of its linkage name and its name, as one."""
-    functions = index.functions
-    return functions.linkage_name.astype(np.int64) << _NAME_BITS | functions.name
+    def _holds_an_anchor(self, text: str) -> bool:
+        anchors = self._by_anchor
+        return len(anchors) > _MOST_HELD_AGAINST or any(word in text for word in anchors)
 
 
 def _placed(index: Index, rows: Iterable[int], path: str | None) -> Iterator[Start]:
@@ -147,4 +248,4 @@ def _placed(index: Index, rows: Iterable[int], path: str | None) -> Iterator[Sta
     for row in rows:
         section = int(functions.section[row]) - 1
         if section >= 0 and index.is_chosen(section, path):
-            yield section, int(functions.offset[row])
+            yield index.start(section, int(functions.offset[row]), int(functions.size[row]))

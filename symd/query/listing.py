@@ -34,8 +34,12 @@ def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = No
         raise ObjectNotFound.at(part.path, index.objects)
     effort = effort or Effort()
     places = function_names.starts(index, part.kernel, part.path, effort)
-    kernels = {name: place for place in places if (name := index.candidate(*place).kernel)}
-    names = sorted(name for name, place in kernels.items() if place in _beginnings(index, name))
+    if places and not any(place.room for place in places):
+        raise KernelNotFound(f"{part.kernel!r} has no code", hint="the compiler left no instructions of it")
+    kernels = {
+        name: place for place in places if place.room and (name := index.candidate(place.section, place.offset).kernel)
+    }
+    names = sorted(name for name, place in kernels.items() if place in index.kernel_starts(name, part.path))
     if len(names) > 1:
         raise BadQuery(f"several kernels are called {part.kernel!r}", hint=f"write one of {', '.join(names[:8])}")
     if not names:
@@ -55,10 +59,6 @@ def _no_kernel(index: Index, name: str, path: str | None, around: Sequence[str],
     kernels = list(dict.fromkeys(each.kernel for each in like if each.kernel))
     hint = f"did you mean {' or '.join(kernels)}?" if kernels else "symd names FILE --kind kernel '*' lists them"
     return KernelNotFound(f"there is no kernel {name!r}", hint=hint)
-
-
-def _beginnings(index: Index, kernel: str) -> set[function_names.Start]:
-    return {(each.section, each.offset) for each in index.kernels_named(kernel)}
 
 
 def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:

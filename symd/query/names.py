@@ -3,7 +3,10 @@ also by their linkage names and as people write those."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -12,8 +15,9 @@ from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.model.waiting import always
+from symd.query.function_names import Compared, in_small_letters
+from symd.query.function_spellings import plain, spellings, stands_in_no_name, taken_apart
 from symd.query.glob import glob_matcher
-from symd.query.mangled import qualified_name
 from symd.query.paths import ends_with, normal
 
 LONGEST = 1000
@@ -68,7 +72,7 @@ class _Search:
     def __init__(self, index: Index, wanted: NameQuery, path: str | None, check_wanted: Callable[[], None]) -> None:
         self.index = index
         self.kinds = wanted.kinds or frozenset(NameKind)
-        self.fits = _matcher(wanted, check_wanted)
+        self.fits = _matcher(index, wanted, check_wanted)
         self.fits_file = _file_matcher(wanted, check_wanted)
         self.objects = index.told_objects(path)
 
@@ -83,8 +87,20 @@ class _Search:
     def _kernels(self) -> Iterator[_Entry]:
         for number in self.objects:
             for row, kernel in enumerate(self.index.summary.objects[number].kernels):
-                if self.fits(kernel.name, ""):
+                own = self._debug_names.get((number, kernel.section_index, kernel.offset), "")
+                if self.fits(kernel.name, own):
                     yield NameKind.KERNEL, number, row
+
+    @cached_property
+    def _debug_names(self) -> dict[tuple[int, int, int], str]:
+        """What the debug data calls kernels, by the code object, the section and the offset where they begin."""
+        functions, strings = self.index.functions, self.index.strings
+        rows = np.flatnonzero(_is_kernel(self.index) & (functions.name > 0))
+        columns = functions.object[rows], functions.section[rows], functions.offset[rows], functions.name[rows]
+        return {
+            (number, self.index.sections[section - 1].section_index, offset): strings[name]
+            for number, section, offset, name in zip(*(column.tolist() for column in columns), strict=True)
+        }
 
     def _functions(self) -> Iterator[_Entry]:
         functions = self.index.functions
@@ -137,27 +153,54 @@ def _is_kernel(index: Index) -> Any:
     )
 
 
-def _matcher(wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str, str], bool]:
+def _matcher(index: Index, wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str, str], bool]:
     """A test of a function's name and linkage name."""
     fits = _text_matcher(wanted)
+    means = _means(index, wanted, check_wanted) if wanted.match is not Match.PREFIX else _nothing
+    spelled = _spelled_matcher(wanted) if wanted.match is not Match.EXACT else _nothing
 
     def test(name: str, linkage: str) -> bool:
         check_wanted()
-        return any(map(fits, spellings(name, linkage)))
+        return any(fits(each) or means(each) or spelled(each) for each in (name, linkage) if each)
 
     return test
 
 
-def spellings(name: str, linkage: str) -> set[str]:
-    """Everything that a function may be called: its name, its linkage name, the qualified name that this stands for,
-    and each without what stands in front of the last "::" and without template arguments."""
-    names = {name, linkage, qualified_name(linkage) or "", qualified_name(name) or ""} - {""}
-    bare = {_without_arguments(each) for each in names} | names
-    return bare | {each.rpartition("::")[2] for each in bare if "<" not in each and "(" not in each}
+def _means(index: Index, wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str], bool]:
+    """A test whether a function of that name is meant; what is taken apart are names that hold a word which is asked for. Capital letters mean
+    small ones where nothing else is meant, as in Fortran."""
+    for pattern in filter(None, (wanted.pattern, in_small_letters(wanted.pattern))):
+        asked = taken_apart(pattern)
+        compared = Compared({pattern: asked}, lambda _: check_wanted())
+        strings = index.strings
+        meant = {
+            text for number in strings.holding(asked.anchor).tolist() if compared.meant_by(text := strings[number])
+        }
+        if meant:
+            return meant.__contains__
+    return _nothing
 
 
-def _without_arguments(name: str) -> str:
-    return name.partition("<")[0] if name.endswith(">") and not name.startswith("<") else name
+def _nothing(_name: str) -> bool:
+    return False
+
+
+def _spelled_matcher(wanted: NameQuery) -> Callable[[str], bool]:
+    """A test of what a function of that name may be called. What is taken apart are names that may have what the pattern has between its
+    wildcards."""
+    is_glob = wanted.match is Match.GLOB
+    words = re.findall(r"\w+", re.sub(r"\[[^\]]*\]", " ", wanted.pattern) if is_glob else wanted.pattern)
+    own = [word for word in words if not word.isdecimal() and not stands_in_no_name(word, partly=True)]
+    fits = _text_matcher(replace(wanted, pattern=plain(wanted.pattern)))
+
+    def test(name: str) -> bool:
+        if not all(word in name for word in own):
+            return False
+        called = spellings(name)
+        called |= {each.rpartition("::")[2] for each in called if "<" not in each and "(" not in each}
+        return any(map(fits, called))
+
+    return test
 
 
 def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:
@@ -195,8 +238,26 @@ def _kernel(index: Index, number: int, row: int) -> NamedItem:
         kernel.offset,
         None if address is None else address + kernel.offset,
         kernel.size,
-        facts=kernel.facts,
+        0,
+        kernel.facts,
+        *_declared(index, _owner_at(index, number, kernel.section_index, kernel.offset)),
     )
+
+
+def _owner_at(index: Index, number: int, section: int, offset: int) -> int:
+    """The owner that begins at a place in a code object, if it is a function of the debug data; 0 where none does."""
+    functions = index.functions
+    first, stop = np.searchsorted(functions.object, [number, number + 1])
+    numbers = index.columns.section_number[np.maximum(functions.section[first:stop].astype(np.int64) - 1, 0)]
+    here = (functions.section[first:stop] > 0) & (numbers == section) & (functions.offset[first:stop] == offset)
+    owners = functions.owner[first:stop][here & (functions.size[first:stop] > 0)]
+    return int(owners.max(initial=0))
+
+
+def _declared(index: Index, owner: int) -> tuple[str | None, int]:
+    """Where an owner is declared."""
+    columns = index.columns
+    return index.strings[int(columns.owner_start_file[owner])] or None, int(columns.owner_start_line[owner])
 
 
 def _function(index: Index, number: int, row: int) -> NamedItem:
@@ -215,6 +276,8 @@ def _function(index: Index, number: int, row: int) -> NamedItem:
         where.address + offset if where else None,
         int(functions.size[row]),
         int(functions.copies[row]),
+        {},
+        *_declared(index, int(functions.owner[row])),
     )
 
 

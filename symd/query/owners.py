@@ -31,7 +31,7 @@ class Owners:
         self._index = index
         self._functions = functions = index.functions
         owner = functions.owner.astype(np.int64)
-        own = np.flatnonzero((owner > 0) & (functions.section > 0))
+        own = np.flatnonzero((owner > 0) & (functions.section > 0) & (functions.size > 0))
         start = self.position(functions.section[own].astype(np.int64) - 1, functions.offset[own])
         order = np.argsort(start, kind="stable")
         self._rows, self._start = own[order], start[order]

@@ -112,7 +112,7 @@ def _candidates(index: Index, rows: Column, texts: _ComparedNames, ranked: Seque
             place = int(functions.section[row]) - 1, int(functions.offset[row])
             if len(told) == MAX_SUGGESTIONS:
                 return
-            if place not in told:
+            if place not in told and functions.size[row]:
                 told.add(place)
                 yield index.candidate(*place)._replace(function=texts.names[at])
 

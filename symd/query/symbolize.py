@@ -11,7 +11,7 @@ import numpy as np
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.index.lookup import parts_of
+from symd.index.lookup import Start, parts_of
 from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
 from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64
@@ -83,8 +83,6 @@ def symbolize_parts(index: Index, parts: Sequence[Part], size: int, effort: Effo
     return batch.answers()
 
 
-Start = tuple[int, int]
-"""The number of a text section and the offset in it."""
 _QueryKey = tuple[str | None, str | int | None]
 """The kernel or the section that queries resolved together have in common; neither: they give object addresses."""
 _Numbers = Column | slice
@@ -233,28 +231,28 @@ class _Batch:
             found = self._sections[self.path] = {}
             for text in self.index.chosen_sections(self.path).tolist():
                 of_text = self.index.sections[text]
-                found.setdefault(of_text.section, []).append((text, 0))
-                found.setdefault(of_text.section_index, []).append((text, 0))
+                first = Start(text, 0, self.index.section_size(text))
+                found.setdefault(of_text.section, []).append(first)
+                found.setdefault(of_text.section_index, []).append(first)
         return found
 
-    def _relative(self, starts: list[tuple[int, int]], numbers: _Numbers, values: U64, missing: Reason) -> None:
+    def _relative(self, starts: Sequence[Start], numbers: _Numbers, values: U64, missing: Reason) -> None:
         if not starts:
             self.reason[numbers] = missing
             return
         if len(starts) > 1:
             self._at_one_of(starts, numbers, values)
             return
-        text, at = starts[0]
-        room = np.uint64(max(self.index.section_size(text) - at, 0))
+        text, at, room = starts[0]
         self.section[numbers] = text
         self.offset[numbers] = values + np.uint64(at)
-        in_text = values < room
+        in_text = values < np.uint64(room)
         if not in_text.all():
             self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
     def _at_one_of(self, starts: Sequence[Start], numbers: _Numbers, values: U64) -> None:
         """Offsets from each of several starts. One that is beyond the text of every start has no candidates: it is outside, not ambiguous."""
-        room = np.array([max(self.index.section_size(text) - at, 0) for text, at in starts], np.uint64)
+        room = np.array([start.room for start in starts], np.uint64)
         in_text = values < room.max()
         self.reason[numbers] = np.where(in_text, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT)
         self._several(numbers, values, np.flatnonzero(in_text), self._inside(starts, room))
@@ -265,7 +263,7 @@ class _Batch:
 
         def places(value: int) -> Places:
             inside = np.flatnonzero(room > np.uint64(value))[:MAX_CANDIDATES].tolist()
-            return [(starts[number][0], starts[number][1] + value) for number in inside]
+            return [(starts[number].section, starts[number].offset + value) for number in inside]
 
         return places
 

@@ -3,22 +3,24 @@ the debug data about variables, which no index holds, is read from the code obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import Query
-from symd.model.answers import Reason
+from symd.model.answers import Frame, Reason
 from symd.model.code import CodeObject
-from symd.model.variables import InScope, Visible
+from symd.model.variables import InScope, Variable, Visible
 from symd.query.effort import Effort
 from symd.query.symbolize import symbolize
 
 NOBODYS = (
     "the debug data contradicts itself here: whose code this is, and so which variables are in scope, is not known"
 )
+_READ_OTHERWISE = (Reason.CONTRADICTORY, Reason.INFERRED)
 ReadVisible = Callable[[str, int, int], Visible | str]
 """Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in that
 section; text where its debug data cannot be trusted: why. Called only when the query names a place."""
@@ -40,7 +42,23 @@ def variables(
     visible = read(at.path or "", at.section_index, at.section_offset)
     if isinstance(visible, str):
         return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(visible,)))
-    return InScope(at, visible)
+    return InScope(at, _of_frames(visible, at.frames) if at.reason in _READ_OTHERWISE else visible)
+
+
+def _of_frames(visible: Visible, frames: Sequence[Frame]) -> Visible:
+    """What belongs to these frames, which are others than the scopes around the place as written: the variables of scopes that are none
+    of them are left out. Both go from the innermost outwards."""
+    kept: list[Variable] = []
+    called = [(each.function, each.linkage_name) for each in frames]
+    scope, first, is_frame = None, 0, True
+    for each in visible.variables:
+        if each.kind != "global" and scope != (each.function, each.inlined):
+            scope = each.function, each.inlined
+            at = next((at for at in range(first, len(called)) if each.function in (None, *called[at])), None)
+            first, is_frame = (first, False) if at is None else (at + 1, True)
+        if each.kind == "global" or is_frame:
+            kept.append(each)
+    return replace(visible, variables=tuple(kept))
 
 
 class VisibleIn:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symd.api import Symbolizer
 from symd.model.answers import Reason
 from symd.model.identities import is_digest, named_digest
-from symd.profiles.resolver import Demangle, IdentifiedModule, LookupTarget, NamedModule, Resolver
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, NamedModule, Resolver
 from symd.sample_tables.places import TargetTexts
 
 
@@ -16,9 +16,9 @@ class ModuleNames:
     given; also as ``modules/SHA256``), the identity or the file's name of one that was given, the label of one that the symbolizer
     has."""
 
-    def __init__(self, symbolizer: Symbolizer, modules: Sequence[NamedModule], demangle: Demangle | None) -> None:
+    def __init__(self, symbolizer: Symbolizer, modules: Sequence[NamedModule]) -> None:
         self._symbolizer = symbolizer
-        self._resolver = Resolver(symbolizer, modules, demangle=demangle)
+        self._resolver = Resolver(symbolizer, modules)
         self._digests = tuple({module.digest for module in modules})
         self._identified: dict[str, IdentifiedModule | Reason] = {}
         self._labelled: dict[str, IdentifiedModule | Reason] | None = None

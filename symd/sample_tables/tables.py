@@ -10,7 +10,7 @@ import pyarrow as pa
 from symd.api import Symbolizer
 from symd.model.answers import Reason
 from symd.model.columns import U32
-from symd.profiles.resolver import Demangle, NamedModule
+from symd.profiles.resolver import NamedModule
 from symd.sample_tables import arrow_places
 from symd.sample_tables.answering import Answering
 from symd.sample_tables.arrow_answers import (
@@ -57,13 +57,12 @@ class SampleTables:
         symbolizer: Symbolizer,
         modules: Sequence[NamedModule] = (),
         names: TableNames | None = None,
-        demangle: Demangle | None = None,
     ) -> None:
         self.names = names or TableNames()
         arrow_places.checked_names(self.names.columns)
         self._registry = LocationRegistry()
         self._described = DescribedRegistry(self._registry)
-        self._answering = Answering(symbolizer, ModuleNames(symbolizer, modules, demangle), self._registry)
+        self._answering = Answering(symbolizer, ModuleNames(symbolizer, modules), self._registry)
         self._tally = Tally(self._registry)
         self._weight_type = pa.int64()
 

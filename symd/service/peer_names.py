@@ -1,8 +1,7 @@
 """Where a call comes from, as gRPC names it; and the names under which the relay's connections reach the daemon: gRPC tells a call's peer address and nothing else of it, so
 each connection has an address in the abstract namespace (unix(7)) that says the uid.
 
-Nobody else can pretend to such a name: only the daemon's user can open the socket behind the relay, and the names hold what
-nobody can guess."""
+Nobody else can pretend to such a name: only the daemon's user can open the socket behind the relay."""
 
 from __future__ import annotations
 
@@ -20,9 +19,10 @@ def new_prefix() -> str:
     return f"{ABSTRACT}symd/{os.getpid()}/{secrets.token_hex(8)}/"
 
 
-def address(prefix: str, uid: int, number: int) -> bytes:
-    """The address to bind: the relay's ``number``-th connection, made for ``uid``."""
-    return b"\0" + f"{prefix.removeprefix(ABSTRACT)}{uid}/{number}".encode()
+def address(prefix: str, uid: int) -> bytes:
+    """The address to bind for one more of the relay's connections, made for ``uid``. Every user sees which names are taken (/proc/net/unix) and may take
+    others, so that nobody can guess the next one."""
+    return b"\0" + f"{prefix.removeprefix(ABSTRACT)}{uid}/{secrets.token_hex(8)}".encode()
 
 
 def uid_of(peer: str) -> int:

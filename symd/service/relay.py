@@ -66,7 +66,6 @@ class _Relay:
         self._prefix = prefix
         self._most = most
         self._open: Counter[int] = Counter()
-        self._number = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusals = QuietLog(log, "refused a connection")
 
@@ -88,9 +87,8 @@ class _Relay:
                 self._refuse(client, f"uid {uid} has {self._most} connections already (client_connections)")
             else:
                 client.setblocking(False)
-                self._number += 1
                 self._open[uid] += 1
-                task = loop.create_task(self._serve(client, uid, self._number))
+                task = loop.create_task(self._serve(client, uid))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
@@ -98,12 +96,12 @@ class _Relay:
         client.close()
         self._refusals.warn(reason)
 
-    async def _serve(self, client: socket.socket, uid: int, number: int) -> None:
+    async def _serve(self, client: socket.socket, uid: int) -> None:
         loop = asyncio.get_running_loop()
         try:
             with closing(client), closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as server:
                 server.setblocking(False)
-                server.bind(address(self._prefix, uid, number))
+                server.bind(address(self._prefix, uid))
                 await loop.sock_connect(server, self._inner)
                 # gRPC closes both ways at once, and a daemon that is busy may be long in closing what a killed client left.
                 ways = [loop.create_task(_copy(loop, *way)) for way in ((client, server), (server, client))]

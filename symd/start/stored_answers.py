@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from symd.model.plain_answers import PlainAnswer
     from symd.start.plain_text import Asked
 
 _CHUNK = 1 << 20
@@ -36,9 +37,17 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         name = digest.hex()
         with open(f"{folder}/index/{VERSION}/{name[:2]}/{name}.idx", "rb") as index:  # noqa: PTH123 - pathlib is slow to import
             mapped = memoryview(mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ))
-        return "".join(answer_text(query, answer_at(mapped, digest, address)) for query, _, address in queries)
+        return "".join(answer_text(query, _named_at(mapped, digest, address)) for query, _, address in queries)
     except (OSError, NotPlain, ValueError):  # the last: of a file without bytes, or a name that no file can have
         return None
+
+
+def _named_at(index: memoryview, digest: bytes, address: int) -> PlainAnswer:
+    """As ``answer_at``. Raises NotPlain where a frame has no name: a source may have it."""
+    reason, frames = answer_at(index, digest, address)
+    if not all(function or linkage_name for function, linkage_name, *_ in frames):
+        raise NotPlain
+    return reason, frames
 
 
 def default_store(environment: Mapping[str, str]) -> str:

@@ -14,13 +14,16 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 def read_below(root: str, path: str, largest: int) -> bytes | None:
     """The bytes of the regular file ``path``, which must begin with ``root``; None where there is none, it cannot be
-    read, it is larger than ``largest`` bytes, or links lead out of ``root``.
+    read, it is larger than ``largest`` bytes, or links lead out of ``root``. Hidden files and folders below ``root``, such as ``.env`` and ``.git``, hold no sources (``query.source_text.places``).
 
     Links are resolved first; then the way from the root is walked without following any, so that one that is put there
     meanwhile leads nowhere.
     """
     try:
-        file = opened_below(Path(root).resolve(strict=True), Path(path).resolve(strict=True))
+        top, real = Path(root).resolve(strict=True), Path(path).resolve(strict=True)
+        if any(part.startswith(".") for part in real.relative_to(top).parts):
+            return None
+        file = opened_below(top, real)
     except (OSError, ValueError, RuntimeError):  # RuntimeError: links in a circle
         return None
     with os.fdopen(file, "rb") as stream:

@@ -42,20 +42,22 @@ REASON_CONTRADICTORY: Reason
 REASON_DEBUG_DATA_ELSEWHERE: Reason
 
 class Frame(_message.Message):
-    __slots__ = ("function", "linkage_name", "file", "line", "column", "inlined")
+    __slots__ = ("function", "linkage_name", "file", "line", "column", "inlined", "start_line")
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     LINKAGE_NAME_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
     LINE_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     INLINED_FIELD_NUMBER: _ClassVar[int]
+    START_LINE_FIELD_NUMBER: _ClassVar[int]
     function: str
     linkage_name: str
     file: str
     line: int
     column: int
     inlined: bool
-    def __init__(self, function: _Optional[str] = ..., linkage_name: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ...) -> None: ...
+    start_line: int
+    def __init__(self, function: _Optional[str] = ..., linkage_name: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., start_line: _Optional[int] = ...) -> None: ...
 
 class TextSection(_message.Message):
     __slots__ = ("path", "section", "section_index", "address")
@@ -70,7 +72,7 @@ class TextSection(_message.Message):
     def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., address: _Optional[int] = ...) -> None: ...
 
 class LocationTable(_message.Message):
-    __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings", "name")
+    __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings", "name", "start_line")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +85,7 @@ class LocationTable(_message.Message):
     PARENT_FIELD_NUMBER: _ClassVar[int]
     STRINGS_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    START_LINE_FIELD_NUMBER: _ClassVar[int]
     count: int
     reason: bytes
     kernel: bytes
@@ -95,4 +98,5 @@ class LocationTable(_message.Message):
     parent: bytes
     strings: _containers.RepeatedScalarFieldContainer[str]
     name: bytes
-    def __init__(self, count: _Optional[int] = ..., reason: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., linkage_name: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., inlined: _Optional[bytes] = ..., parent: _Optional[bytes] = ..., strings: _Optional[_Iterable[str]] = ..., name: _Optional[bytes] = ...) -> None: ...
+    start_line: bytes
+    def __init__(self, count: _Optional[int] = ..., reason: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., linkage_name: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., inlined: _Optional[bytes] = ..., parent: _Optional[bytes] = ..., strings: _Optional[_Iterable[str]] = ..., name: _Optional[bytes] = ..., start_line: _Optional[bytes] = ...) -> None: ...

@@ -58,7 +58,7 @@ class FindNamesResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[NamedItem, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class NamedItem(_message.Message):
-    __slots__ = ("kind", "name", "linkage_name", "path", "section", "section_index", "section_offset", "address", "size_bytes", "inlined_copies", "facts")
+    __slots__ = ("kind", "name", "linkage_name", "path", "section", "section_index", "section_offset", "address", "size_bytes", "inlined_copies", "facts", "declared_file", "declared_line")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LINKAGE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +70,8 @@ class NamedItem(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     INLINED_COPIES_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_FILE_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_LINE_FIELD_NUMBER: _ClassVar[int]
     kind: NameKind
     name: str
     linkage_name: str
@@ -81,4 +83,6 @@ class NamedItem(_message.Message):
     size_bytes: int
     inlined_copies: int
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
-    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., name: _Optional[str] = ..., linkage_name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., inlined_copies: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
+    declared_file: str
+    declared_line: int
+    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., name: _Optional[str] = ..., linkage_name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., inlined_copies: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., declared_file: _Optional[str] = ..., declared_line: _Optional[int] = ...) -> None: ...

@@ -38,6 +38,7 @@ class TypeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TYPE_KIND_ATOMIC: _ClassVar[TypeKind]
     TYPE_KIND_FUNCTION: _ClassVar[TypeKind]
     TYPE_KIND_UNSPECIFIED_TYPE: _ClassVar[TypeKind]
+    TYPE_KIND_STRING: _ClassVar[TypeKind]
 
 class TypeEncoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -83,6 +84,7 @@ TYPE_KIND_RESTRICT: TypeKind
 TYPE_KIND_ATOMIC: TypeKind
 TYPE_KIND_FUNCTION: TypeKind
 TYPE_KIND_UNSPECIFIED_TYPE: TypeKind
+TYPE_KIND_STRING: TypeKind
 TYPE_ENCODING_UNSPECIFIED: TypeEncoding
 TYPE_ENCODING_ADDRESS: TypeEncoding
 TYPE_ENCODING_BOOLEAN: TypeEncoding
@@ -278,18 +280,20 @@ class ArrayDimension(_message.Message):
     def __init__(self, count: _Optional[int] = ...) -> None: ...
 
 class TypeMember(_message.Message):
-    __slots__ = ("name", "type_number", "offset", "bit_offset", "bit_size")
+    __slots__ = ("name", "type_number", "offset", "bit_offset", "bit_size", "discriminant")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     BIT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    DISCRIMINANT_FIELD_NUMBER: _ClassVar[int]
     name: str
     type_number: int
     offset: int
     bit_offset: int
     bit_size: int
-    def __init__(self, name: _Optional[str] = ..., type_number: _Optional[int] = ..., offset: _Optional[int] = ..., bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ...) -> None: ...
+    discriminant: int
+    def __init__(self, name: _Optional[str] = ..., type_number: _Optional[int] = ..., offset: _Optional[int] = ..., bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ..., discriminant: _Optional[int] = ...) -> None: ...
 
 class Enumerator(_message.Message):
     __slots__ = ("name", "value")

@@ -16,15 +16,17 @@ from symd.verify.records import Line, LocationEntry, Scope, Variable
 MOST_ENTRIES = 1 << 26
 """Entries of all location lists of an object."""
 _NOT_IS_STMT = 0xFF & ~int(RowFlag.IS_STMT)
-_END_SEQUENCE = int(RowFlag.END_SEQUENCE)
+_END_SEQUENCE, _IMPLIED = int(RowFlag.END_SEQUENCE), int(RowFlag.IMPLIED)
 _TAGS = {int(tag): tag.name.removeprefix("DW_TAG_") for tag in Tag}
 
 
 def line_tables(lines: LineColumns) -> dict[int, list[Line]]:
-    """The rows of every table that has any, by the table's offset in ``.debug_line``."""
+    """The rows that stand in every table that has any, by the table's offset in ``.debug_line``."""
     found: dict[int, list[Line]] = {}
     columns = (lines.table_of_row, lines.address, lines.file, lines.line, lines.column, lines.flags)
     for table, address, file, line, column, flags in zip(*(one.tolist() for one in columns), strict=True):
+        if flags & _IMPLIED:
+            continue
         kept = flags & _NOT_IS_STMT if flags & _END_SEQUENCE else flags
         row = Line(address, lines.files[file] or None, line, column, kept)
         found.setdefault(lines.tables[table], []).append(row)

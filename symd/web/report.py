@@ -67,10 +67,7 @@ def _samples_of(profile: NamedProfile, digest: str, chosen: Chosen) -> float:
         if (place.digest, place.path) == (digest, path)
         and (
             kernel is None
-            or (
-                place.section_index == kernel.section_index
-                and 0 <= place.offset - kernel.offset < (kernel.size or 1 << 63)
-            )
+            or (place.section_index == kernel.section_index and 0 <= place.offset - kernel.offset < kernel.size)
         )
     )
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
+import socket
+import struct
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from starlette.requests import HTTPConnection
@@ -58,7 +63,7 @@ class SecretDoor:
     all that a browser's links and modules carry along.
 
     ``invitation`` is a path that leads there once: a browser is started with it, because other users of the machine see how programs
-    are started.
+    are started. One of them who is there before the browser is not let in by it.
     """
 
     def __init__(self, name: str = "owner", rights: Rights = READER) -> None:
@@ -86,18 +91,49 @@ class SecretDoor:
         if hmac.compare_digest(first.encode(), self._secret.encode()):
             moved = "" if connection.scope["path"].startswith(self.path) else self.path
             return Entered(visitor, f"/{rest}", moved)
-        if not rest and self._taken(first):
+        if not rest and self._taken(first, connection):
             return Entered(visitor, "/", self.path)
         raise Unauthenticated(
             "the address lacks the part that lets you in", hint="open the whole address that symd printed when it began"
         )
 
-    def _taken(self, invitation: str) -> bool:
+    def _taken(self, invitation: str, connection: HTTPConnection) -> bool:
         with self._lock:
             known = (
                 next((each for each in self._invitations if hmac.compare_digest(each, invitation)), None)
                 if invitation.isascii()
                 else None
             )
-            self._invitations.discard(known or "")
-        return known is not None
+        if known is None or _user_of(connection) not in (None, 0, os.geteuid()):
+            return False
+        with self._lock:
+            is_first = known in self._invitations
+            self._invitations.discard(known)
+        return is_first
+
+
+_TABLES: Final = (("tcp", "::ffff:0.0.0.0"), ("tcp6", ""))
+"""The kernel's tables of connections, and how the addresses of the first would begin in the second."""
+
+
+def _user_of(connection: HTTPConnection) -> int | None:
+    """The user who has the other end of a connection that does not leave the machine, as the kernel says (/proc/net/tcp, proc_pid_net(5)); None where it
+    does not: then nobody on this machine can read what is answered."""
+    client, server = connection.scope.get("client"), connection.scope.get("server")
+    if client is None or server is None:
+        return None
+    wanted = [_end(*client), _end(*server)]
+    for table, mapped in _TABLES:
+        before = _end(mapped, 0)[:24] if mapped else ""
+        with suppress(OSError):
+            for row in Path("/proc/self/net", table).read_text().splitlines()[1:]:
+                _, theirs, ours, _, _, _, _, user, *_ = row.split()
+                if [before + theirs, before + ours] == wanted:
+                    return int(user)
+    return None
+
+
+def _end(host: str, port: int) -> str:
+    """An address as it stands in the table for IPv6."""
+    packed = socket.inet_pton(socket.AF_INET6, host if ":" in host else f"::ffff:{host}")
+    return "".join(f"{word:08X}" for word in struct.unpack("=4I", packed)) + f":{port:04X}"

@@ -55,6 +55,7 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
                 line=frame.line,
                 column=frame.column,
                 inlined=frame.inlined,
+                start_line=frame.start_line,
             )
     except UnicodeEncodeError:
         del rows[before:]
@@ -97,6 +98,7 @@ def from_frame(message: location_pb2.Frame) -> Frame:
         message.line,
         message.column,
         message.inlined,
+        message.start_line,
     )
 
 

@@ -177,7 +177,9 @@ def _to_call(frame: CoreFrame) -> pb.CoreCall:
 
 def _to_frame(frame: Frame) -> location_pb2.Frame:
     texts = {name: utf8(getattr(frame, name)) for name in ("function", "linkage_name", "file")}
-    return location_pb2.Frame(**texts, line=frame.line, column=frame.column, inlined=frame.inlined)
+    return location_pb2.Frame(
+        **texts, line=frame.line, column=frame.column, inlined=frame.inlined, start_line=frame.start_line
+    )
 
 
 def _from_call(message: pb.CoreCall) -> CoreFrame:

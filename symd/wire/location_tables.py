@@ -28,7 +28,9 @@ class Numbering(dict[int, int]):
 def write_table(message: location_pb2.LocationTable, locations: Locations) -> None:
     """All of it, with its own numbers, into an empty message."""
     names = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
-    _write(message, len(locations), {name: pack(getattr(locations, name)) for name in names}, locations.strings)
+    columns = {name: pack(getattr(locations, name)) for name in names}
+    columns["start_line"] = pack(locations.start_lines)
+    _write(message, len(locations), columns, locations.strings)
 
 
 def from_table(message: location_pb2.LocationTable) -> Locations:
@@ -49,6 +51,7 @@ def from_table(message: location_pb2.LocationTable) -> Locations:
         inlined=unpack(message.inlined, count, np.uint8),
         parent=parent,
         strings=message.strings,
+        start_line=unpack(message.start_line, count, np.uint32) if message.start_line else None,
     )
 
 
@@ -89,6 +92,7 @@ def write_small_part(message: location_pb2.LocationTable, locations: Locations, 
         "column": pack_few(locations.column.item(at) for at in kept),
         "inlined": bytes([locations.inlined.item(at) for at in kept]),
         "parent": pack_few(kept[locations.parent.item(at)] for at in kept),
+        "start_line": pack_few(locations.start_lines.item(at) for at in kept),
     }
     _write(message, len(kept), columns, [locations.strings[number] for number in strings])
 

@@ -48,6 +48,8 @@ def to_item(found: NamedItem) -> pb.NamedItem:
         size_bytes=found.size,
         inlined_copies=found.inlined_copies,
         facts=to_facts(found.facts),
+        declared_file=utf8(found.declared_file),
+        declared_line=found.declared_line,
     )
 
 
@@ -65,4 +67,6 @@ def from_item(message: pb.NamedItem) -> NamedItem:
         message.size_bytes,
         message.inlined_copies,
         from_facts(message.facts),
+        known.get("declared_file"),
+        message.declared_line,
     )

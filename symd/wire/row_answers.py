@@ -90,14 +90,14 @@ class _Table:
     """Locations while they are gathered: a row holds the columns of ``Locations`` in their order."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, ...]] = [(0,) * 9]
+        self._rows: list[tuple[int, ...]] = [(0,) * 10]
         self._strings: dict[str, int] = {"": 0}
 
     def add(self, answer: Answer) -> int:
         """The number of the answer's location; those around it come before it."""
         reason, kernel = int(answer.reason), self._string(answer.kernel)
         if not answer.frames:
-            return self._add((reason, kernel, 0, 0, 0, 0, 0, 0, 0))
+            return self._add((reason, kernel, 0, 0, 0, 0, 0, 0, 0, 0))
         number = 0
         for frame in reversed(answer.frames):
             number = self._add((reason, kernel, *self._frame(frame), number))
@@ -105,7 +105,7 @@ class _Table:
 
     def _frame(self, frame: Frame) -> tuple[int, ...]:
         names = self._string(frame.function), self._string(frame.linkage_name), self._string(frame.file)
-        return (*names, frame.line, frame.column, int(frame.inlined))
+        return (*names, frame.line, frame.column, int(frame.inlined), frame.start_line)
 
     def _add(self, row: tuple[int, ...]) -> int:
         self._rows.append(row)
@@ -115,7 +115,10 @@ class _Table:
         return self._strings.setdefault(text or "", len(self._strings))
 
     def locations(self) -> Locations:
-        reason, kernel, function, linkage, file, line, column, inlined, parent = np.array(self._rows, np.uint32).T
+        reason, kernel, function, linkage, file, line, column, inlined, start_line, parent = np.array(
+            self._rows, np.uint32
+        ).T
         strings = list(self._strings)
         bits = inlined.astype(np.uint8)
-        return Locations(reason.astype(np.uint8), kernel, function, linkage, file, line, column, bits, parent, strings)
+        columns = reason.astype(np.uint8), kernel, function, linkage, file, line, column, bits, parent
+        return Locations(*columns, strings, start_line=start_line)

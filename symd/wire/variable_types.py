@@ -99,6 +99,7 @@ def _to_member(member: Member) -> pb.TypeMember:
         offset=i64_or_none(member.offset),
         bit_offset=i64_or_none(member.bit_offset),
         bit_size=u64_or_none(member.bit_size),
+        discriminant=i64_or_none(member.discriminant),
     )
 
 
@@ -109,4 +110,5 @@ def _from_member(message: pb.TypeMember) -> Member:
         message.offset if message.HasField("offset") else None,
         message.bit_offset if message.HasField("bit_offset") else None,
         message.bit_size if message.HasField("bit_size") else None,
+        message.discriminant if message.HasField("discriminant") else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests import tools
@@ -147,9 +147,11 @@ def visible(tree: Tree, functions: list[Die], address: int, text: tuple[int, int
     function = next(scope for scope in scopes if scope.tag in SCOPES[:2])
     scope: Die | None = next(scope for scope in scopes if scope is function or function_of(scope) is function)
     found: list[Shown] = []
+    mentioned: dict[int, set[object]] = {}
     while scope is not None and scope.tag in SCOPES:
-        found += in_scope(tree, scope)
+        found += in_scope(tree, scope, mentioned.setdefault(function_of(scope).offset, set()))
         scope = scope.parent if scope.tag != "DW_TAG_subprogram" else None
+    found = without_bodies(tree, function, found)
     unit = next(die for die in ancestors(function) if die.tag == "DW_TAG_compile_unit")
     return found + list(global_variables(tree, unit, text))
 
@@ -165,14 +167,36 @@ def ancestors(die: Die) -> Iterator[Die]:
         at = at.parent
 
 
-def in_scope(tree: Tree, scope: Die) -> list[Shown]:
-    """A scope's own variables, then those of the function that it is a copy of and that it does not mention."""
+def without_bodies(tree: Tree, function: Die, found: list[Shown]) -> list[Shown]:
+    """What stands in the body that clang compiles apart for an OpenCL kernel, and inlines into it, as the kernel's, with each parameter once:
+    the first that lives somewhere."""
+    chain = [die for die in (function, *ancestors(function)) if die.tag in SCOPES[:2]]
+    kernel = next(die for die in chain if die.tag == SCOPES[0])
+    inside = chain[chain.index(kernel) - 1] if chain.index(kernel) else None
+    if inside is None or tree.linkage_name(inside) != f"__clang_ocl_kern_imp_{tree.name(kernel)}":
+        return found
+    name = tree.name(kernel)
+    told = [replace(one, inlined=False) if one.function == name else one for one in found]
+    lives: dict[object, Shown] = {}
+    for number, one in enumerate(told):
+        key = one.name if one.kind == "parameter" and one.function == name else number
+        if key not in lives or (one.live and not lives[key].live):
+            lives[key] = one
+    return list(lives.values())
+
+
+def in_scope(tree: Tree, scope: Die, mentioned: set[object]) -> list[Shown]:
+    """A scope's own variables, then those of the function that it is a copy of and that neither it nor a scope inside it mentions, by
+    reference or by name and line. What has no name, no type and no place is none."""
     function = function_of(scope)
     own = [child for child in scope.children if child.tag in VARIABLES]
-    mentioned = {one.offset for child in own for one in tree.origins(child)}
+    for child in own:
+        mentioned |= declared(tree, child)
     origin = tree.dies.get(scope.number("DW_AT_abstract_origin") or -1)
     missing = [
-        one for one in (origin.children if origin else []) if one.tag in VARIABLES and one.offset not in mentioned
+        one
+        for one in (origin.children if origin else [])
+        if one.tag in VARIABLES and not declared(tree, one) & mentioned
     ]
     return [
         Shown(
@@ -186,7 +210,19 @@ def in_scope(tree: Tree, scope: Die) -> list[Shown]:
             expression(around_all(scope).attributes.get("DW_AT_frame_base", "")),
         )
         for die in own + missing
+        if any(SAYING & each.attributes.keys() or "DW_AT_location" in each.lists for each in (die, *tree.origins(die)))
     ]
+
+
+SAYING = {"DW_AT_name", "DW_AT_type", "DW_AT_location", "DW_AT_const_value"}
+
+
+def declared(tree: Tree, die: Die) -> set[object]:
+    """What tells a variable from others of its function."""
+    every = (die, *tree.origins(die))
+    lines = [line for each in every if (line := each.attributes.get("DW_AT_decl_line"))]
+    named: set[object] = {(tree.name(die), lines[0])} if lines and tree.name(die) else set()
+    return {each.offset for each in every} | named
 
 
 def global_variables(tree: Tree, outer: Die, text: tuple[int, int]) -> Iterator[Shown]:

@@ -109,3 +109,16 @@ def assert_same_register(number: int, name: str, text: str) -> None:
         assert name == f"{AMD_REGISTERS[letters]}{index}"
     else:
         assert number == (int(hexadecimal, 16) if hexadecimal else int(decimal))
+
+
+_MARK = re.compile(r", DW_OP_lit[15], DW_OP_swap, DW_OP_xderef\b")
+_REGISTER_CONTENT = re.compile(r"DW_OP_bregx (\w+) ?\+0(?=$|, DW_OP_piece)")
+_NUMBER = re.compile(r"^(DW_OP_(?:const\w+ \S+|lit\d+))$")
+
+
+def without_marks(text: str) -> str:
+    """An expression without clang's marks of private memory, where there is none: what they stand behind is the value."""
+    bare = _MARK.sub("", text)
+    if bare == text:
+        return text
+    return _NUMBER.sub(r"\1, DW_OP_stack_value", _REGISTER_CONTENT.sub(r"DW_OP_regx \1", bare))

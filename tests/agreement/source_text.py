@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +55,10 @@ class SourceText:
     """The functions that a C or C++ text defines. What a preprocessor makes is known by the line where a macro stands."""
 
     def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
         self.bodies: dict[str, list[Body]] = {}
         self.made: list[tuple[set[str], Body]] = []
+        self.lambdas = re.findall(r"\bauto\s+(\w+)\s*=\s*\[", text)
         blank = _DIRECTIVE.sub(_blanked, _NO_TEXT.sub(_blanked, text))
         self._newlines = [at for at, character in enumerate(blank) if character == "\n"]
         end = 0
@@ -84,8 +87,10 @@ class SourceText:
 
 
 def simple_name(function: str) -> str:
-    """``fill<float, 3>`` without its template arguments, and ``_ZN6signal4keepEf`` as keep."""
-    mangled = re.match(r"_ZN?K?(?=\d)", function)
+    """``fill<float, 3>`` without its template arguments, ``_ZN6signal4keepEf`` as keep, and a mangled lambda as ``operator()``."""
+    if re.match(r"_ZZ.*Ul.*E\d*_clE", function):
+        return "operator()"
+    mangled = re.match(r"_ZN?K?L?(?=\d)", function)
     if mangled:
         at, name = mangled.end(), ""
         while length := re.match(r"\d+", function[at:]):
@@ -127,6 +132,19 @@ def judged(frame: Frame, texts: Mapping[str, SourceText]) -> bool | None:
     return any(body.holds(frame.line) for body in bodies) if bodies else None
 
 
+def call_judged(callee: Frame, caller: Frame, texts: Mapping[str, SourceText]) -> bool | None:
+    """Whether the line of a call names the function that was inlined there; None where the text does not tell."""
+    text = texts.get((caller.file or "").rpartition("/")[2])
+    if text is None or not callee.inlined or callee.function is None or not 0 < caller.line <= len(text.lines):
+        return None
+    name = simple_name(callee.function)
+    names = text.lambdas if name == "operator()" else [name]
+    if not names:
+        return None
+    alternatives = "|".join(map(re.escape, names))
+    return re.search(rf"(?<!\w)(?:{alternatives})(?!\w)", text.lines[caller.line - 1]) is not None
+
+
 def answers(found: Index, step: int) -> Iterator[Answer]:
     """The answers at every instruction slot of every text section."""
     for number, text in enumerate(found.sections):
@@ -136,11 +154,14 @@ def answers(found: Index, step: int) -> Iterator[Answer]:
 
 class Tally:
     """Answers counted by reason, and those that are wrong: EXACT or INFERRED, with a frame whose line does not stand in its
-    function; ``judged`` have at least one frame of which the text tells."""
+    function, or a call whose line does not name what is called (``wrong_calls``); ``judged`` have at least one frame of which the text tells,
+    ``calls`` counts calls of which it does."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Mapping[str, SourceText] | None = None) -> None:
+        self._texts = sources() if texts is None else texts
         self.counts: Counter[str] = Counter()
         self.wrong: Counter[tuple[str | None, int]] = Counter()
+        self.wrong_calls: Counter[tuple[str | None, int]] = Counter()
         self._verdicts: dict[Frame, bool | None] = {}
 
     def add(self, answer: Answer) -> None:
@@ -151,10 +172,15 @@ class Tally:
             for frame, verdict in zip(answer.frames, verdicts, strict=True):
                 self.wrong[frame.function, frame.line] += verdict is False
             self.counts["wrong"] += False in verdicts
+            for callee, caller in pairwise(answer.frames):
+                named = call_judged(callee, caller, self._texts)
+                self.counts["calls"] += named is not None
+                self.counts["wrong calls"] += named is False
+                self.wrong_calls[callee.function, caller.line] += named is False
 
     def _verdict(self, frame: Frame) -> bool | None:
         if frame not in self._verdicts:
-            self._verdicts[frame] = judged(frame, sources())
+            self._verdicts[frame] = judged(frame, self._texts)
         return self._verdicts[frame]
 
 
@@ -174,7 +200,9 @@ def sample_index(room: str, name: str) -> Index | None:
 def compiler(room: str, name: str) -> str:
     """What made a sample, as far as its name says so."""
     if room != "kernels":
-        return {"amdgpu": "clang (AMD)", "cuda": "nvcc, ptxas (NVIDIA)", "spirv": "SPIR-V"}[room]
+        architecture = re.search(r"sm_(\d+)", name)
+        family = f", sm_{architecture[1]}" if architecture else ""
+        return {"amdgpu": "clang (AMD)", "cuda": f"nvcc, ptxas (NVIDIA){family}", "spirv": "SPIR-V"}[room]
     if name.endswith(".spv"):
         return "SPIR-V"
     generation = "IGC 2" if "igc2" in name else "IGC 1"
@@ -191,7 +219,7 @@ def main() -> None:
                 for answer in answers(index, STEPS[room]) if index else ():
                     tally.add(answer)
     for (made_by, reading), tally in sorted(tallies.items()):
-        print(f"{made_by:<24} {reading:<10} {dict(tally.counts)}")
+        print(f"{made_by:<30} {reading:<10} {dict(tally.counts)}")
 
 
 if __name__ == "__main__":

@@ -19,15 +19,20 @@ def _answers(found: Index, section: int, size: int) -> list[Answer]:
     return list(symbolize(found, queries))
 
 
+def _functions(answer: Answer) -> list[str]:
+    return [frame.function or "" for frame in answer.frames]
+
+
 @pytest.mark.parametrize("name", WITH_LINES)
 def test_frames_are_the_chain_that_nvdisasm_prints(name):
-    found = ours.index(samples.data(name))
+    """As it is written: nvdisasm follows the numbers that ptxas miscounts, and says nothing of functions without rows."""
+    found = ours.index(samples.data(name)).read(as_written=True)
     compared = 0
     for section, shown in positions.matched(samples.code(name), positions.printed("lines.txt", name)):
         answers = _answers(found, section.index, section.size)
         for answer, (offset, chain, new) in zip(answers, positions.instructions(section, shown), strict=True):
             frames = [(frame.file, frame.line) for frame in answer.frames]
-            if not chain:
+            if not chain or any("__cuda_sm" in part for part in _functions(answer)):
                 assert answer.reason == Reason.NO_LINE, (section.name, hex(offset))
                 continue
             assert answer.reason == Reason.EXACT

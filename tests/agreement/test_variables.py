@@ -9,7 +9,7 @@ import pytest
 
 from symd import containers
 from symd.debuginfo.variables.visible import VariableReader
-from symd.model.code import CodeObject, Section
+from symd.model.code import CodeObject, Section, Vendor
 from symd.model.variables import Variable
 from tests.agreement import dwarfdump_dies, dwarfdump_locations, oracle_cubin, oracle_elf
 from tests.agreement.comparison import IGC_LINE
@@ -27,7 +27,7 @@ class Comparison:
     def __init__(self, code: CodeObject, elf: bytes, folder: Path) -> None:
         path = folder / "dwarfdump.elf"
         path.write_bytes(elf)
-        self.tree = Tree(path)
+        self.tree, self.code = Tree(path), code
         self.reader = VariableReader(code)
         self.counted = {True: 0, False: 0}
         self.structured = self.not_read = 0
@@ -43,11 +43,13 @@ class Comparison:
                 self.counted[bool(other.live)] += 1
                 here = any(start <= address < end for start, end in other.live)
                 assert variable.optimized_out == (variable.location is None) == (not here), (hex(address), variable)
-                self._structure(variable, other, address)
+                self._structure(variable, other, address, self._is_without_private(section.index, address - base))
 
-    def _structure(self, variable: Variable, other: Shown, address: int) -> None:
+    def _structure(self, variable: Variable, other: Shown, address: int, without_private: bool) -> None:
         """The structured locations are those of the expressions that LLVM prints for the address."""
         texts = [text for start, end, text in other.places if start <= address < end and text]
+        if without_private:
+            texts = list(map(dwarfdump_locations.without_marks, texts))
         if not texts:
             return
         if not all(map(dwarfdump_locations.can_be_read, texts)):
@@ -57,6 +59,14 @@ class Comparison:
         for location, text in zip(variable.locations, texts, strict=True):
             dwarfdump_locations.assert_same(location, text, other.frame_base)
         self.structured += 1
+
+    def _is_without_private(self, section: int, offset: int) -> bool:
+        """Whether the kernels at a place say so, and where there is none, those of the whole linked object."""
+        here = [
+            one for one in self.code.kernels if one.section_index == section and 0 <= offset - one.offset < one.size
+        ]
+        known = here or (self.code.kernels if self.code.linked else ())
+        return self.code.vendor is Vendor.AMD and bool(known) and all(one.facts["scratch"] == 0 for one in known)
 
     def _probes(self, function: Die, text: tuple[int, int]) -> list[int]:
         ends = set()

@@ -31,7 +31,22 @@ def filt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_names_are_read_and_those_that_cannot_be_stay_as_they_are() -> None:
     require("c++filt")
-    assert Demangler().names(MANGLED) == {"_Z4vaddi": "vadd(int)", "_ZN1a1bEv": "a::b()", "_Z": "_Z"}
+    assert Demangler().names(MANGLED) == {"_Z4vaddi": "vadd(int)", "_ZN1a1bEv": "a::b()"}
+
+
+def test_names_of_rust_are_read_as_addr2line_reads_them() -> None:
+    require("c++filt")
+    new, old = "_RINvNtCs7euy8ZCrhpB_5saxpy4math5twicefEB4_", "_ZN5saxpy4math5twice17heb51b2c16038bf2cE"
+    assert Demangler().names([new, old, "_Reset", "_Done"]) == {
+        new: "saxpy::math::twice::<f32>",
+        old: "saxpy::math::twice",
+    }
+
+
+def test_what_the_demangler_does_not_read_is_asked_for_once(filt, tmp_path: Path) -> None:
+    demangler = filt(f"echo run >> {tmp_path}/runs; exec {shutil.which('cat')}")
+    assert [demangler.names(["_D6shapes7advanceFfZf"]) for _ in range(2)] == [{}, {}]
+    assert (tmp_path / "runs").read_text() == "run\n"
 
 
 def test_a_function_that_was_folded_into_a_kernel() -> None:

@@ -42,6 +42,9 @@ LLVM_OPTIONS: list[list[str]] = [
     ["--functions=short"],
     ["--no-demangle"],
     ["-i"],
+    ["--no-inlines"],
+    ["--inlining=false", "--functions=short", "-p"],
+    ["--no-inlines", "--output-style=GNU"],
     ["--output-style=GNU"],
     ["--output-style=GNU", "-apis"],
 ]
@@ -162,7 +165,7 @@ def without_beginnings(text: str) -> list[object]:
     values = json.loads(text)
     for value in values:
         for symbol in value["Symbol"]:
-            for key in ("StartAddress", "StartFileName", "StartLine", "Discriminator"):
+            for key in ("StartAddress", "StartFileName", "Discriminator"):
                 symbol.pop(key, None)
     return list(values)
 

@@ -314,3 +314,41 @@ def test_the_real_driver_chokes_on_what_was_warned_of(run: Run):
     assert outcome.code == 2
     assert any("warning" in line and "Float64" in line for line in lines)
     assert "error: Double type is not supported on this platform." in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "carried"),
+    [('a"b $x.cl', "a_b $x.cl"), ("back\\slash.cl", "back_slash.cl"), ("tab\t.cl", "tab_.cl"), ("\udce9.cl", "_.cl")],
+)
+def test_a_name_that_the_compiler_cannot_be_told_is_said(
+    run: Run, driver: list[GrabRequest], source: Path, name: str, carried: str
+):
+    odd = source.with_name(name)
+    odd.write_text(source.read_text())
+    outcome = run("grab", odd)
+    assert driver[0].source_name == str(source.with_name(carried))
+    assert f"cannot be told this name: the debug data says {source.with_name(carried)}" in outcome.err
+    for options in (["--no-debug"], ["--build-flags=-g -s mine.cl"]):
+        assert "cannot be told" not in run("grab", odd, *options).err
+    assert "cannot be told" not in run("grab", source).err
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("from_input", [False, True])
+def test_names_of_line_directives_count_from_the_working_folder(
+    run: Run, symd: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, from_input: bool
+):
+    """As ocloc, the same compiler without symd, has them: there is one file of each name."""
+    text = (
+        "kernel void k(global int *o) {\n  int g = get_global_id(0);\n"
+        '#line 30 "gen/part.h"\n  o[g] += 3;\n#line 6 "k.cl"\n  o[g + 1] = g * 7;\n}\n'
+    )
+    (tmp_path / "k.cl").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    if from_input:
+        assert symd("grab", "--simulate", "tgllp", "-", "-o", "out.dbg", stdin=text.encode()).code == 0
+    else:
+        assert run("grab", "--simulate", "tgllp", "k.cl", "-o", "out.dbg").code == 0
+    rows = run("lines", "--json", tmp_path / "out.dbg").json
+    main = str(tmp_path / ("standard input" if from_input else "k.cl"))
+    assert {row["file"] for row in rows} == {str(tmp_path / "gen/part.h"), str(tmp_path / "k.cl"), main}

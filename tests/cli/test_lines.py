@@ -1,6 +1,7 @@
 """symd lines."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from symd.index.module import decoded_objects
 from symd.reading.reader import InProcessReader
+from tests import tools
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer, line_table
 
@@ -57,7 +59,7 @@ def test_any_name_survives_json_and_none_reaches_the_terminal_raw(
 
 def test_text_is_a_table_with_headings(run: Run, fake: FakeSymbolizer, module: Path):
     lines = run("lines", module).out.splitlines()
-    assert lines[0] == "dg2  .text.vadd  kernel vadd"
+    assert lines[0] == "dg2  dwarf-4  .text.vadd  kernel vadd"
     assert lines[1].split() == ["address", "line:col", "flags", "file"]
     assert lines[2].split() == ["0x0000000110", "8:15", "is_stmt", "/src/vadd.cl"]
     assert lines[-1].split() == ["0x0000000120", "0", "end_sequence"]
@@ -216,3 +218,18 @@ def test_of_one_code_object_nothing_else_is_decoded(run: Run, monkeypatch, file:
     assert [run(verb, "--json", file, *words, "--object", path) for path in (*paths, "nowhere")] == before
     assert decoded == [[path] for path in paths], "of a path that is none nothing"
     assert before[-1].code == 1
+
+
+def test_the_version_of_dwarf_and_the_end_of_the_prologue_are_shown(run: Run):
+    """As readelf --debug-dump=info and llvm-dwarfdump --debug-line have them."""
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900-O0.co"
+    told = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-line", file)
+    ends = re.findall(r"^0x([0-9a-f]{16}) .*prologue_end", told, re.MULTILINE)
+    version = re.search(r"version = 0x000(\d)", tools.output(tools.require("llvm-dwarfdump-22"), "--debug-info", file))
+    lines = run("lines", file).out.splitlines()
+    assert version
+    assert f"dwarf-{version[1]}" in lines[0].split()
+    assert ends
+    assert [int(line.split()[0], 16) for line in lines if "prologue_end" in line] == [int(end, 16) for end in ends]
+    marked = [row for row in run("lines", "--json", file).json if row.get("prologue_end")]
+    assert [row["address"] for row in marked] == [int(end, 16) for end in ends]

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from symd import output_file
+from symd.capture import folder_sink
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
-from symd.output_file import replacing, write_file
+from symd.output_file import output_folder, replacing, write_file
 from tests.cli.conftest import ROOT, Run
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -241,6 +242,83 @@ def test_another_users_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) 
     command = [sys.executable, "-m", "symd", "report", str(AMD), "-o", str(pipe)]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert "another user's pipe" in ended.stderr
+
+
+def test_a_link_that_is_put_in_the_place_of_a_folder_meanwhile_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the way and the making of the folder."""
+    made = output_file.make_inside
+
+    def exchanged(folder: Path) -> None:
+        folder.symlink_to(tmp_path / "mine")
+        made(folder)
+
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setattr(output_file, "make_inside", exchanged)
+    with pytest.raises(FailedPrecondition, match="put something there meanwhile"):
+        output_folder(tmp_path / "out", hint="")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
+def test_a_folder_that_another_user_puts_in_the_place_of_a_new_one_is_not_written_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He may put a link in its place later."""
+    made = output_file.make_inside
+
+    def exchanged(folder: Path) -> None:
+        folder.mkdir()
+        os.chown(folder, NOBODY, NOBODY)
+        made(folder)
+
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(output_file, "make_inside", exchanged)
+    with pytest.raises(FailedPrecondition, match="put something there meanwhile"):
+        output_folder(tmp_path / "out", hint="")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+def test_captures_are_not_kept_behind_a_link_that_is_put_in_their_folder_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = folder_sink.make_inside
+
+    def exchanged(folder: Path) -> None:
+        folder.symlink_to(tmp_path / "mine")
+        os.chown(folder, NOBODY, NOBODY, follow_symlinks=False)
+        made(folder)
+
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setattr(folder_sink, "make_inside", exchanged)
+    with pytest.raises(InvalidInput, match=f"user {NOBODY}'s"):
+        folder_sink.own_folder(tmp_path / "modules")
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_file_that_is_put_in_the_place_of_a_pipe_meanwhile_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_link: bool
+) -> None:
+    """Whoever owns the pipe may exchange it for a link to a file that he may not write."""
+    pipe, mine = tmp_path / "out", tmp_path / "mine"
+    os.mkfifo(pipe)
+    mine.write_bytes(b"precious")
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    real = os.open
+
+    def exchanged(path: object, flags: int, *more: int, **others: int) -> int:
+        if pipe.is_fifo():
+            pipe.unlink()
+            (pipe.symlink_to if is_link else pipe.hardlink_to)(mine)
+        return real(path, flags, *more, **others)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(output_file.os, "open", exchanged)
+    try:
+        with pytest.raises(FailedPrecondition, match="put in its place"):
+            write_file(pipe, b"data", hint="")
+    finally:
+        os.close(reader)
+    assert mine.read_bytes() == b"precious"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")

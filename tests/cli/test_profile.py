@@ -39,6 +39,7 @@ def test_a_profile_is_symbolized_and_the_report_goes_to_stderr(run: Run, tmp_pat
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err.splitlines() == [
         "symd: pprof: 8 locations: 5 resolved, 1 had symbols, 2 left as they were: 1 OUTSIDE_TEXT, 1 UNKNOWN_MODULE",
+        "symd: 12 of 28 samples (42.9 %) have no symbols where they were taken",
         "symd: no module was given for [jit]",
     ]
     assert b"shade.hip" in gzip.decompress(out.read_bytes())
@@ -73,6 +74,7 @@ def test_json_prints_the_whole_report(run: Run, tmp_path: Path):
     assert report == {
         "format": "cupti", "unit": "records", "total": 5, "already": 0, "resolved": 3, "approximate": 0,
         "unresolved": {"OUTSIDE_TEXT": 1, "UNKNOWN_MODULE": 1},
+        "weight": {"unit": "samples", "total": 52, "left": 1},
         "notes": ["no module was given for the cubin with CRC 99 (0x63)"],
     }  # fmt: skip
     assert outcome.err == ""
@@ -256,3 +258,30 @@ def test_to_writes_whatever_could_be_resolved_and_says_what_is_missing(run: Run,
 def test_wrong_calls_of_to_say_what_is_wrong(run: Run, arguments: tuple[str, ...], says: str):
     outcome = run("profile", SAMPLES / "stalls.csv", *arguments)
     assert (outcome.code, says in outcome.err.replace("\n", " ")) == (2, True), outcome.err
+
+
+def test_the_report_says_how_much_of_the_values_is_left(run: Run, tmp_path: Path):
+    """Two of six rows are few; what they weigh is another thing."""
+    outcome = run("profile", "-m", ZEBIN, SAMPLES / "stalls.csv", tmp_path / "out.csv")
+    assert "symd: 15 of 592 Events (2.5 %) have no symbols where they were taken" in outcome.err
+    [report] = run("profile", "--json", "-m", ZEBIN, SAMPLES / "stalls.csv", tmp_path / "out.csv").json
+    assert report["weight"] == {"unit": "Events", "total": 592, "left": 15}
+    (tmp_path / "in.folded").write_text("main;smooth+0x290 1\nmain;other+0x10 99\n")
+    outcome = run("profile", "-m", ZEBIN, tmp_path / "in.folded", tmp_path / "out.folded")
+    assert "symd: 99 of 100 samples (99.0 %) have no symbols where they were taken" in outcome.err
+    (tmp_path / "in.folded").write_text("main;smooth+0x290 1\n")
+    assert "%" not in run("profile", "-m", ZEBIN, tmp_path / "in.folded", tmp_path / "out.folded").err
+
+
+@pytest.mark.parametrize("to", ["folded", "speedscope", "pprof", "firefox", "perfetto"])
+def test_a_call_without_a_name_is_shown_by_its_place(run: Run, tmp_path: Path, to: str):
+    """And by its name where the source is at hand. Triton says nothing of it but the kernel's."""
+    triton = ROOT / "samples" / "triton"
+    (tmp_path / "in.folded").write_text("main;add+0x190 5\n")
+    module = triton / "bin" / "add-gfx942.hsaco"
+    words = ["profile", "-m", module, "--to", to, tmp_path / "in.folded", tmp_path / "out"]
+    assert run(*words).code == 0
+    assert b"/src/triton-samples/helpers.py:14" in (tmp_path / "out").read_bytes()
+    assert b"scale" not in (tmp_path / "out").read_bytes()
+    assert run(*words, "--map", f"/src/triton-samples={triton}").code == 0
+    assert b"scale" in (tmp_path / "out").read_bytes()

@@ -355,3 +355,34 @@ def test_a_module_without_a_code_object_says_why(run: Run, queries: list[str], c
 def test_a_daemon_says_the_same(symd: Run, server: str):
     done = symd("symbolize", "--server", server, LTO, "0x10")
     assert done.err == f"symd: {SKIPPED}\n"
+
+
+TRITON = ROOT / "samples" / "triton"
+HELPER = TRITON / "bin" / "add-gfx942.hsaco"
+AT_HELPER = "add+0x190"
+"""In ``inner`` at line 9, called in ``scale`` at line 14, called in the kernel at line 28 of helpers.py."""
+
+
+@pytest.mark.parametrize("where", ["arguments", "input", "daemon"])
+def test_python_sources_name_what_triton_inlined(run: Run, symd: Run, server: str, where: str):
+    rule = f"--map=/src/triton-samples={TRITON}"
+    said = {
+        "arguments": lambda *options: run("symbolize", *options, HELPER, AT_HELPER),
+        "input": lambda *options: symd("symbolize", *options, HELPER, "-", stdin=f"{AT_HELPER}\n".encode()),
+        "daemon": lambda *options: run("symbolize", "--server", server, *options, HELPER, AT_HELPER),
+    }[where]
+    assert said(rule).out == (
+        f"{AT_HELPER}: inner at /src/triton-samples/helpers.py:9:12 [INFERRED]\n"
+        "  (inlined by) scale at /src/triton-samples/helpers.py:14:19\n"
+        "  (inlined by) add at /src/triton-samples/helpers.py:28:23\n"
+    )
+    assert said().out == (
+        f"{AT_HELPER}: (unnamed) at /src/triton-samples/helpers.py:9:12 [CONTRADICTORY]\n"
+        "  (inlined by) (unnamed) at /src/triton-samples/helpers.py:14:19\n"
+        "  (inlined by) add at /src/triton-samples/helpers.py:28:23\n"
+    )
+    assert said(rule, "--as-written").out == (
+        f"{AT_HELPER}: add at /src/triton-samples/helpers.py:9:12\n"
+        "  (inlined by) add at /src/triton-samples/helpers.py:14:19\n"
+        "  (inlined by) add at /src/triton-samples/helpers.py:28:23\n"
+    )

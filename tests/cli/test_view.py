@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from symd import cli
-from symd.web.viewing import Presence
-from tests.web.sites import RAYCAST, raycast
+from symd.web.site import Site
+from symd.web.viewing import Presence, viewed
+from tests.web.sites import RAYCAST, LargeModule, raycast, sources
 
 LONG = 120
 
@@ -66,6 +67,31 @@ def test_it_ends_when_the_page_is_gone():
         assert connection.getresponse().read(1)
         connection.close()
         assert process.wait(LONG) == 0
+
+
+STRANGER = """
+import os, socket, sys
+host, port, path = sys.argv[1:]
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+theirs = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+theirs.connect((host, int(port)))
+theirs.sendall(f"GET {path} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n".encode())
+theirs.shutdown(socket.SHUT_WR)
+print(theirs.recv(100).split()[1].decode())
+"""
+"""Becomes another user, and asks for an address."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::ffff:127.0.0.1", "::1"])
+def test_another_user_who_sees_how_the_browser_is_started_does_not_take_its_place(host):
+    listen = "[::1]:0" if host == "::1" else "127.0.0.1:0"
+    with viewed(lambda _: Site(LargeModule(), sources), listen) as shown:
+        url, invited = urlsplit(shown.url), urlsplit(shown.invitation)
+        command = [sys.executable, "-c", STRANGER, host, str(url.port), invited.path]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "401\n"
+        found, headers = status(url, invited.path)
+        assert (found, headers["location"]) == (303, url.path)
 
 
 def test_a_browser_is_started_with_an_address_that_works_once(tmp_path):

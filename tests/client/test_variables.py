@@ -130,6 +130,7 @@ KINDS = [
     "atomic",
     "function",
     "unspecified",
+    "string",
 ]
 
 

@@ -39,8 +39,10 @@ def test_rows_are_those_of_the_plain_reader(name):
     lines, sections, _ = _bulk(name)
     assert lines.warnings == ()
     none = np.zeros(len(lines), np.uint32)
-    context = none if lines.context is None else lines.context
-    called = none if lines.name is None else lines.name
+    sites = none if lines.calls is None else lines.calls.written_site
+    called = none if lines.calls is None else lines.calls.written_name
+    written = np.flatnonzero((lines.flags & RowFlag.IMPLIED) == 0)
+    context = np.searchsorted(written, sites, side="left")
     found = [
         (
             int(lines.address[at]),
@@ -50,15 +52,16 @@ def test_rows_are_those_of_the_plain_reader(name):
             lines.names[called[at]],
             bool(lines.flags[at] & RowFlag.END_SEQUENCE),
         )
-        for at in range(len(lines))
+        for at in written.tolist()
     ]
     assert found == list(_plain_rows(sections))
 
 
 def _chain(lines: LineColumns, row: int) -> positions.Chain:
+    """As it is written, as nvdisasm has it."""
     result = [(lines.files[lines.file[row]], int(lines.line[row]))]
-    while lines.context is not None and lines.context[row]:
-        row = int(lines.context[row]) - 1
+    while lines.calls is not None and lines.calls.written_site[row]:
+        row = int(lines.calls.written_site[row]) - 1
         result.append((lines.files[lines.file[row]], int(lines.line[row])))
     return result
 

@@ -9,7 +9,7 @@ from symd import debuginfo
 from symd.debuginfo import layout, nvidia_inlining
 from symd.debuginfo.relocation import cuda
 from symd.model.code import Function
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, RowFlag, Scopes
 from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import positions, samples
 
@@ -49,6 +49,12 @@ def _frames(rows: LineRows, files: tuple[str, ...], scopes: Scopes, section: int
     return [(files[rows.file[row]], int(rows.line[row])), *outer]
 
 
+def _is_mended(inlined: nvidia_inlining.InlinedScopes, section: int, offset: int) -> bool:
+    """Whether an offset is answered otherwise than is written, as tests/agreement judges by the source text."""
+    spans = inlined.written
+    return bool(((spans.section == section) & (spans.start <= offset) & (offset < spans.end)).any())
+
+
 def _read(name: str) -> tuple[DebugInfo, nvidia_inlining.InlinedScopes]:
     code = samples.code(name)
     debug = debuginfo.read(code)
@@ -61,7 +67,7 @@ def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name):
     chains = 0
     for section, shown in positions.matched(samples.code(name), positions.printed("lines.txt", name)):
         for offset, chain, new in positions.instructions(section, shown):
-            if new:
+            if new and not _is_mended(inlined, section.index, offset):
                 found = _frames(debug.rows, tuple(debug.files), inlined.scopes, section.index, offset)
                 assert found == chain, (section.name, hex(offset))
                 chains += len(chain) > 1
@@ -81,6 +87,8 @@ def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
         for number, row in enumerate(sequence.rows[:-1], 1):
             offset = row.address - sequence.rows[0].address + int(start[0])
             if sequence.at(row.address) != number or not row.context:
+                continue
+            if _is_mended(inlined, int(section[0]), offset):
                 continue
             scope = _innermost(inlined.scopes, int(section[0]), offset)
             assert scope is not None
@@ -102,10 +110,9 @@ def _rows(table: list[tuple[int, int, int, int]], end: int) -> LineRows:
     flags = np.ones(len(table) + 1, np.uint8)
     flags[-1] |= RowFlag.END_SEQUENCE
     one = np.ones(len(table) + 1, np.uint32)
-    return LineRows(
-        one, columns[0].astype(np.uint64), one, columns[1].astype(np.uint32), one * 0, flags,
-        columns[2].astype(np.uint32), columns[3].astype(np.uint32),
-    )  # fmt: skip
+    site, name = columns[2].astype(np.uint32), columns[3].astype(np.uint32)
+    calls = RowCalls(site, name, site, name, np.zeros(len(table) + 1, np.uint8))
+    return LineRows(one, columns[0].astype(np.uint64), one, columns[1].astype(np.uint32), one * 0, flags, calls)
 
 
 FUNCTIONS = (Function("kernel", 1, 0, 256), Function("callee", 1, 64, 64))

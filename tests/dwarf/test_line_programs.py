@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from symd.dwarf import DebugSection, LineColumns, line_interpreter, line_program, opcode_boundaries
 from symd.dwarf import lines as lines_module
 from symd.dwarf.line_header import LineHeader, ProgramParameters
-from symd.dwarf.line_program import ProgramRows
+from symd.dwarf.line_program import NAMED, ProgramRows
 from symd.errors import Malformed
 from symd.model.debug_info import RowFlag
 from symd.verify import second_opinion
@@ -125,11 +125,12 @@ def test_call_sites_are_counted_over_the_object_and_only_lead_back():
     ]
     program = build_line_program(rows, shape=Shape(version=2, trailer=struct.pack("<I", 2)))
     lines = read_lines(_sections(program) | {".debug_str": b"..\0inner\0outer\0"})
-    assert lines.context is not None
-    assert lines.name is not None
+    assert lines.calls is not None
     # The second row of the second sequence calls itself its call site; that is not an earlier row.
-    assert lines.context.tolist() == [0, 1, 0, 0, 0, 0, 5, 0]
-    assert [lines.names[number] for number in lines.name.tolist()] == ["", "inner", "", "", "", "", "outer", ""]
+    in_table = (lines.flags & RowFlag.IMPLIED) == 0
+    assert lines.calls.written_site[in_table].tolist() == [0, 1, 0, 0, 0, 0, 5, 0]
+    names = [lines.names[number] for number in lines.calls.written_name[in_table].tolist()]
+    assert names == ["", "inner", "", "", "", "", "outer", ""]
 
 
 def test_a_file_register_that_names_no_entry_is_no_file():
@@ -178,7 +179,8 @@ def _ours(rows: ProgramRows) -> list[plain_lines.Row] | None:
     none = np.zeros(len(rows.address), np.uint64)
     called = (none if column is None else column for column in (rows.context, rows.name))
     columns = (rows.address, rows.file, rows.line, rows.column, rows.flags, *called)
-    return [plain_lines.Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    every = (plain_lines.Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+    return [row._replace(flags=row.flags & ~NAMED) for row in every if not row.flags & RowFlag.IMPLIED]
 
 
 def _header(shape: ProgramParameters, start: int, end: int) -> LineHeader:

@@ -6,14 +6,12 @@ import gzip
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from symd.fault_text.annotating import MOST_LOADED, MOST_OPENED, Annotator, GivenModule
 from symd.fault_text.references import AtAddress, CodeObjectNamed, InFunction, LoadedAt, references
-from symd.fault_text.spelling import spelling_of_overloads, spellings, without_parameters
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
 
@@ -47,6 +45,11 @@ wave_2: pc=0x7f1200001980 (stopped, reason: ASSERT_TRAP)
             InFunction("probe(float *, const float3 *)", 0x160),
         ),
         ("=========     at probe(float *):0x160", InFunction("probe(float *)", 0x160)),
+        ("=========     at <unnamed>::f<(int)4>(T1 *)+0x160", InFunction("<unnamed>::f<(int)4>(T1 *)", 0x160)),
+        ("=> 0x7f10 <void fill<ns::Foo<int> >(int)+16>: nop", InFunction("void fill<ns::Foo<int> >(int)", 16)),
+        ("0x7f10 <a::operator-><int>(a*)>: nop", InFunction("a::operator-><int>(a*)", 0)),
+        ("in fill<ns::Foo<int> >(ns::Foo<int>*)+0x10 (b)", InFunction("fill<ns::Foo<int> >(ns::Foo<int>*)", 0x10)),
+        ("frame: (anonymous namespace)::f(int)+0x10", InFunction("(anonymous namespace)::f(int)", 0x10)),
         (
             "=========     at reduce<float, Sum>(const float *)+0x40",
             InFunction("reduce<float, Sum>(const float *)", 0x40),
@@ -106,20 +109,6 @@ def test_lines_without_a_place_in_code(line: str) -> None:
     assert references(line) == []
 
 
-def test_spellings() -> None:
-    assert spellings("probe(float *, const float3 *)") == [
-        "probe(float *, const float3 *)",
-        "probe(float*, float3 const*)",
-    ]
-    assert spelling_of_overloads("probe(float *, const float3 *)") == "probe"
-    assert spelling_of_overloads("probe") is None
-    assert spellings("block at kernel") == ["block at kernel", "kernel"]
-    assert without_parameters("a::operator()(int)") == "a::operator()"
-    assert without_parameters("main::{lambda(int)#1}::operator()(int) const") == "main::{lambda(int)#1}::operator()"
-    assert without_parameters("f)") == "f)"
-    assert without_parameters("(" * 100 + ")" * 100) == "(" * 100 + ")" * 100
-
-
 class OneModule:
     """Answers every address and function with a frame of that name, and says what it was asked."""
 
@@ -128,13 +117,12 @@ class OneModule:
         self.asked: list[Query] = []
         self.opened: list[str] = []
 
-    def symbolize(self, digest: str, queries: Sequence[Query]) -> list[Answer]:
-        self.asked += queries
-        (query,) = queries
+    def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        self.asked.append(query)
         name = getattr(query, "kernel", None)
         if name is not None and name not in self.functions:
-            return [Answer(Reason.UNKNOWN_KERNEL)]
-        return [Answer(Reason.EXACT, frames=(Frame(name or "at", None, f"{digest}.cl", 1, 0, False),))]
+            return Answer(Reason.UNKNOWN_KERNEL)
+        return Answer(Reason.EXACT, frames=(Frame(name or "at", None, f"{digest}.cl", 1, 0, False),))
 
     def open(self, uri: str) -> str | None:
         self.opened.append(uri)
@@ -196,8 +184,8 @@ def test_modules_that_are_given() -> None:
 
 def test_the_same_answer_of_several_modules_is_told_once() -> None:
     class Same(OneModule):
-        def symbolize(self, digest: str, queries: Sequence[Query]) -> list[Answer]:
-            return super().symbolize("same", queries)
+        def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
+            return super().symbolize("same", query)
 
     assert len(Annotator(Same("k"), [GivenModule("a", "1"), GivenModule("b", "2")]).line("k+0x1")) == 1
 
@@ -234,6 +222,37 @@ def test_names_in_a_sanitizers_text() -> None:
         "    symd: squared+0x80: squared at /tmp/symd-cuda/raycast.cu:13",
     ]
     assert without_added(done.stdout) == text
+
+
+FAT = ROOT / "samples" / "cuda" / "bin" / "tonemap.zstd.fatbin"
+
+
+def of_architecture(name: str, offset: int) -> str:
+    """Where that architecture's code is from, by the cubin alone that nvcc made for it of the same source."""
+    cubin = FAT.with_name(f"tonemap.{name}.lines.cubin")
+    (line,) = added(run("-m", cubin, text=f"tonemap+{offset:#x}\n".encode()).stdout)
+    return line.partition(": tonemap at ")[2]
+
+
+def test_a_function_of_several_architectures_is_answered_for_each_once_where_they_agree() -> None:
+    """compute-sanitizer does not say for which one the code ran."""
+    same, other = (of_architecture("sm_80", 0x20), of_architecture("sm_90a", 0x20))
+    assert same != other
+    done = run("-m", FAT, text=b"=========     at tonemap+0x20\nat tonemap+0x10\n")
+    assert added(done.stdout) == [
+        f"    symd: tonemap+0x20 of sm_80: tonemap at {same}",
+        f"    symd: tonemap+0x20 of sm_90a: tonemap at {other}",
+        f"    symd: tonemap+0x10: tonemap at {of_architecture('sm_80', 0x10)}",
+    ]
+    assert of_architecture("sm_80", 0x10) == of_architecture("sm_90a", 0x10)
+
+
+def test_an_architecture_can_be_chosen() -> None:
+    for name in ("sm_80", "sm_90a"):
+        done = run("--object", name, "-m", FAT, text=b"at tonemap+0x20\n")
+        assert added(done.stdout) == [f"    symd: tonemap+0x20: tonemap at {of_architecture(name, 0x20)}"]
+    done = run("--object", "sm_81", "-m", FAT, text=b"at tonemap+0x20\n")
+    assert (done.returncode, b"there is no code object 'sm_81'" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("end", ["", "\n"])

@@ -21,7 +21,7 @@ from symd.containers.nvidia import nv_info
 from symd.elf.constants import SHT_DYNSYM, SHT_SYMTAB
 from symd.model.code import CodeObject
 from symd.query.breakpoints import parse_source_line
-from symd.query.mangled import qualified_name
+from symd.query.function_spellings import ways_to_read, words_in
 from symd.query.syntax import parse_query
 from symd.spirv.grammar import Op
 from symd.spirv.words import split
@@ -132,9 +132,10 @@ def read_nv_info(data: bytes) -> None:
 
 
 def read_written(data: bytes) -> None:
-    """Text that somebody typed: a query, a source line, a URI, a mangled name."""
+    """Text that somebody typed: a query, a source line, a URI, a name of a function."""
     text = data.decode("utf-8", "surrogateescape")
-    qualified_name(text)
+    words_in(text)
+    tuple(ways_to_read(text, symbolic=True))
     refused = 0
     for read in (parse_query, parse_source_line, uri.parse):
         try:

@@ -49,7 +49,7 @@ def test_a_column_of_equal_entries_takes_the_place_of_one() -> None:
 
 
 NOTHING = np.zeros(0, np.uint8)
-OWNERS = Owners(*[NOTHING] * 7)
+OWNERS = Owners(*[NOTHING] * 9)
 
 
 def frames(line: np.ndarray) -> Frames:

@@ -116,7 +116,7 @@ def of_several_pages(spread: int, columns: int) -> tuple[np.ndarray, bytes]:
         frames=Frames(np.arange(1, owners), np.zeros(owners - 1, np.uint8), np.full(owners - 1, 2), np.full(owners - 1, 999)),
         owners=Owners(
             np.full(owners, 1), np.zeros(owners, np.uint8), np.arange(owners) % 3 != 1, np.maximum(np.arange(owners) - 1, 0),
-            np.full(owners, 2), np.arange(owners), np.arange(owners) % 7,
+            np.full(owners, 2), np.arange(owners), np.arange(owners) % 7, np.full(owners, 2), np.arange(owners) % 5,
         ),
     )  # fmt: skip
     text = {"string_ends": np.array([0, 1, 2], np.uint8), "string_data": np.frombuffer(b"fg", np.uint8)}

@@ -33,7 +33,7 @@ SHAPE: dict[str, list[tuple[int, str, int | str, bool]]] = {
     "Profile": [
         (1, "sample_type", "ValueType", True), (2, "sample", "Sample", True), (3, "mapping", "Mapping", True),
         (4, "location", "Location", True), (5, "function", "Function", True), (6, "string_table", BYTES, True),
-        (9, "time_nanos", INT64, False), (12, "period", INT64, False),
+        (9, "time_nanos", INT64, False), (12, "period", INT64, False), (14, "default_sample_type", INT64, False),
     ],
 }  # fmt: skip
 

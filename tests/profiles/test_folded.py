@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from symd import profiles
@@ -96,3 +97,31 @@ def test_odd_lines_cost_no_time(resolver, hostile):
     assert profiles.symbolize(f"{hostile}\n".encode(), resolver, name="folded").report.resolved == 0
     assert not folded.claims(f"{hostile}x\n".encode())
     assert time.process_time() - begun < 10
+
+
+def test_a_kernel_of_several_architectures_is_answered_where_they_agree(engine):
+    """Where they do not, the stack does not say which one ran."""
+    fat = AMD.parents[2] / "cuda" / "bin" / "tonemap.zstd.fatbin"
+    module = named_module(engine, fat)
+    data = "".join(f"tonemap+{offset:#x} 1\n" for offset in range(0, 0x180, 0x10)).encode()
+    done = profiles.symbolize(data, Resolver(engine, [module]))
+    of_each = [
+        engine.symbolize_column(module.digest, np.arange(0, 0x180, 0x10, np.uint64), kernel="tonemap", path=path)
+        for path in ("sm_80", "sm_90a")
+    ]
+    agreed = [one.frames == other.frames for one, other in zip(*of_each, strict=True)]
+    assert 2 < sum(agreed) < len(agreed)
+    assert (done.report.resolved, done.report.unresolved) == (
+        sum(agreed),
+        {Reason.AMBIGUOUS: len(agreed) - sum(agreed)},
+    )
+    for line, agrees, answer in zip(done.data.decode().splitlines(), agreed, of_each[0], strict=True):
+        assert line.endswith(" 1")
+        assert agrees == (f"({answer.frames[0].file}:{answer.frames[0].line})" in line) == ("+0x" not in line)
+
+
+def test_a_frame_may_be_called_as_profilers_write_it(engine):
+    resolver = Resolver(engine, [named_module(engine, AMD)])
+    for name in ("shade(float *, const float *, int)", "[shade(float*, float const*, int)", "shade"):
+        frame = f"{name}+0x40{']' * name.startswith('[')}"
+        assert profiles.symbolize(f"a;{frame} 1\n".encode(), resolver).report.resolved == 1

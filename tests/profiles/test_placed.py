@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from symd import profiles
@@ -53,7 +55,11 @@ def test_columns_of_different_units_are_no_parts_of_one_whole(resolver, sample):
     assert [tuple(each) for each in found.columns] == [("samples", "count"), ("gpu", "nanoseconds")]
     assert not found.is_summable
     assert by_place(found, resolver, ZEBIN) == {(".text.smooth", 0x290): [3, 3000], (".text.smooth", 0x10): [4, 4000]}
-    assert sorted(by_place(found, resolver, AMD).values()) == [[1, 1000], [2, 2000]]
+    assert sorted(by_place(found, resolver, AMD).values()) == [
+        [1, 1000],
+        [2, 2000],
+        [6, 6000],
+    ]  # the last without a mapping
 
 
 def test_a_mapping_of_no_known_size_is_one(resolver):
@@ -82,7 +88,7 @@ def test_a_cubin_without_a_crc_is_no_module(resolver):
         resolver,
     )
     assert not found.values
-    assert sum(found.left.values()) == 2
+    assert sum(row[0] for row in found.left.values()) == 2
 
 
 @pytest.mark.parametrize("name", TOTALS)
@@ -90,6 +96,27 @@ def test_no_sample_is_lost(resolver, sample, name):
     found = placed(profiles.samples(sample(name)), resolver)
     first = [
         sum(values) if name == "records.jsonl" or found.columns[0].name == "waitcnt" else values[0]
-        for values in found.values.values()
+        for values in (*found.values.values(), *found.left.values())
     ]
-    assert sum(first) + sum(found.left.values()) == TOTALS[name]
+    assert sum(first) == TOTALS[name]
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_every_column_adds_up_to_the_profiles(resolver, sample, name):
+    """Also where samples lie in no module: their reasons have a sum for each column."""
+    profile = profiles.samples(sample(name))
+    found = placed(profile, resolver)
+    reasons = len(found.columns) != len(profile.value_types)
+    assert sum(found.totals()) == sum(profile.totals()) if reasons else found.totals() == list(profile.totals())
+
+
+def test_samples_outside_of_kernels_are_told_apart(resolver, sample):
+    """Of samples/profiles/stalls.csv two events are at an offset behind the kernel."""
+    found = placed(profiles.samples(sample("stalls.csv")), resolver)
+    digest = resolver.symbolizer.add(ZEBIN.read_bytes()).sha256
+    inside = found.in_kernels(digest, resolver.symbolizer.module(digest))
+    left = sum(map(found.weight, found.left.values()))
+    total = found.weight(found.totals())
+    rows = csv.reader(sample("stalls.csv").decode().splitlines(), skipinitialspace=True)
+    assert total == sum(int(cell) for row in rows if len(row) > 2 for cell in row[2:] if cell.strip().isdigit())
+    assert (total - left - inside, left) == (2, 13)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import subprocess
 from dataclasses import replace
@@ -257,9 +258,93 @@ def test_a_module_that_the_symbolizer_has_is_known_by_its_digest(engine):
     assert profiles.symbolize(other, Resolver(engine, [])).report.unresolved == {Reason.UNKNOWN_MODULE: 1}
 
 
+@pytest.mark.parametrize(
+    ("given", "known"), [("kernels.co", True), ("/x/kernels.co", True), ("other.co", False), ("/y/kernels.co", False)]
+)
+def test_an_identity_without_folders_is_the_name_of_a_file(engine, given, known):
+    """As the name of a given file is: the profile says the path that it had."""
+    digest = engine.add(AMD.read_bytes()).sha256
+    data = small((1, 0x1950, b""), strings=("", "/x/kernels.co"))
+    resolver = Resolver(engine, [NamedModule(digest, "elsewhere.co", given)])
+    assert profiles.symbolize(data, resolver).report.resolved == known
+
+
 def test_progress_is_told_to_whoever_asks(resolver, sample):
     seen = []
     options = replace(Options(), progress=lambda *what: seen.append(what))
     profiles.symbolize(sample("kernels.pb.gz"), resolver, options)
     assert seen[-1][0] == "looking up addresses"
     assert seen[-1][1] == seen[-1][2] > 0
+
+
+def heap(default: str = "") -> bytes:
+    """A profile of four values, and the one that is shown first."""
+    names = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
+    profile = Profile(string_table=[b"", *(name.encode() for name in names), b"count", b"work", b"w.c"])
+    for at in range(4):
+        profile.sample_type.add(type=at + 1, unit=5)
+    profile.function.add(id=1, name=6, filename=7)
+    profile.location.add(id=1).line.add(function_id=1, line=3)
+    profile.sample.add(location_id=[1], value=[1, 20, 3, 40])
+    if default:
+        profile.default_sample_type = names.index(default) + 1
+    return profile.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("default", "value"), [("", 1), ("alloc_space", 20), ("inuse_objects", 3), ("inuse_space", 40)]
+)
+def test_the_value_that_is_shown_first_is_kept(resolver, default, value):
+    found = profiles.samples(heap(default))
+    assert found.totals()[found.default] == value
+    assert profiles.convert(heap(default), resolver, "folded").data == f"work (w.c:3) {value}\n".encode()
+    document = json.loads(profiles.convert(heap(default), resolver, "speedscope").data)
+    assert document["profiles"][document["activeProfileIndex"]]["weights"] == [value]
+
+
+def test_what_is_written_says_which_value_is_shown_first(resolver, sample):
+    """Without it readers show the last one, which of unitrace's counters is OtherStall."""
+    written = Profile.FromString(profiles.convert(sample("stalls.csv"), resolver, "pprof").data)
+    assert written.string_table[written.default_sample_type] == b"Active"
+
+
+def test_two_processes_have_one_name_for_an_unknown_address(resolver):
+    """Runtime addresses differ, places in modules do not."""
+    profile = Profile(string_table=[b"", b"samples", b"count", b"/opt/none.co", b"beef", b"[jit]"])
+    profile.sample_type.add(type=1, unit=2)
+    mappings = [(0x7F0000000000, 0, 3, 0), (0x7E0000000000, 0, 3, 0), (0x7D0000000000, 64, 0, 4), (0x7C0000000000, 0, 5, 0),
+                (0x7B0000000000, 0, 0, 0)]  # fmt: skip
+    for number, (start, offset, name, build_id) in enumerate(mappings, 1):
+        profile.mapping.add(
+            id=number,
+            memory_start=start,
+            memory_limit=start + 0x1000,
+            file_offset=offset,
+            filename=name,
+            build_id=build_id,
+        )
+        profile.location.add(id=number, mapping_id=number, address=start + 0x40)
+        profile.sample.add(location_id=[number], value=[1])
+    profile.location.add(id=6, address=mappings[0][0] + 0x40)
+    profile.sample.add(location_id=[6], value=[1])
+    profile.location.add(id=7, mapping_id=1, address=16)
+    profile.sample.add(location_id=[7], value=[1])
+    lines = profiles.convert(profile.SerializeToString(), resolver, "folded").data.decode().splitlines()
+    assert lines == [
+        "none.co+0x40 3", "beef (file offset 0x80) 1", "[jit]+0x40 1", "[unnamed]+0x40 1", "0x10 1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["kernels.pb.gz", "kernels.otlp"])
+def test_what_was_written_without_a_module_is_found_with_it(engine, sample, name):
+    """As through the mapping: of an object whose file begins with the mapping, and of one of which a section is mapped."""
+    modules = [
+        named_module(engine, AMD, "shade.co"),
+        named_module(engine, AMD, "gpu-shade"),
+        named_module(engine, ZEBIN),
+    ]
+    known, unknown = Resolver(engine, modules), Resolver(engine, [])
+    first = profiles.convert(sample(name), unknown, "folded").data
+    later = profiles.symbolize(first, known).data
+    assert b"/src/shade.hip" in later
+    assert later == profiles.convert(sample(name), known, "folded").data

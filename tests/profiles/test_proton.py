@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgpack
 import pytest
 
 from symd import profiles
@@ -98,3 +99,59 @@ def test_a_rocpd_database_is_refused_with_what_to_do(resolver, sample):
     with pytest.raises(Unsupported, match="no PC samples") as caught:
         profiles.symbolize(sample("dispatches.db"), resolver)
     assert "--output-format json" in caught.value.hint
+
+
+def test_msgpack_has_the_samples_of_the_json(resolver, sample):
+    tree = sample("proton.hatchet")
+    packed = msgpack.packb(json.loads(tree))
+    assert profiles.samples(packed) == profiles.samples(tree)
+    done = profiles.symbolize(packed, resolver)
+    assert done.data == packed
+    assert done.report == profiles.symbolize(tree, resolver).report
+
+
+def event(name, begin, duration, stack, **more):
+    return {"name": name, "ph": "X", "ts": begin, "dur": duration, "args": {"call_stack": stack}, **more}
+
+
+def trace(*events, **more):
+    return json.dumps({"displayTimeUnit": "us", "traceEvents": events, **more}).encode()
+
+
+def test_events_of_a_trace_are_samples_without_the_time_of_those_inside(resolver):
+    """One object for each stream; cycles of a scope in a kernel have the scope's name beside the stack."""
+    outer = ["ROOT", "/srv/run.py:12@main"]
+    streams = trace(
+        event("/srv/run.py:12@main", 0.0, 20.5, outer, tid=1),
+        event("matmul", 2.0, 4.25, [*outer, "matmul"], tid=1),
+        event("load", 30.0, 1.0, [*outer, "matmul"], tid=1),
+    ) + b"\n" + trace(event("matmul", 3.0, 10.0, [*outer, "matmul"], tid=2))  # fmt: skip
+    assert of_folded(profiles.convert(streams, resolver, "folded").data) == {
+        (("main", "/srv/run.py", 12),): 16250,
+        (("main", "/srv/run.py", 12), ("matmul", "", 0)): 14250,
+        (("main", "/srv/run.py", 12), ("matmul", "", 0), ("load", "", 0)): 1000,
+    }
+    found = profiles.samples(streams)
+    assert [task.thread for task in found.tasks] == [1, 2]
+    assert found.samples[0].time == 0
+    assert profiles.symbolize(streams, resolver).report.already == 4
+
+
+def test_times_of_a_trace_count_from_its_base():
+    data = b'{"baseTimeNanoseconds": 1000000, ' + trace(event("k", 1.5, 1.0, ["ROOT"]))[1:]
+    assert profiles.samples(data).samples[0].time == 1001500
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        trace(event("k", "soon", 1.0, ["ROOT"])),
+        trace(event("k", 1.0, -1.0, ["ROOT"])),
+        trace(event("k", 1.0, 1.0, ["ROOT"]))[:-5],
+        trace(event("k", 1.0, 1.0, ["ROOT"])) + b"[]",
+        msgpack.packb([{"frame": {"name": "a"}, "metrics": {}, "children": []}])[:-1],
+    ],
+)
+def test_damage_to_traces_and_msgpack_is_named(data):
+    with pytest.raises(Malformed):
+        profiles.samples(data, name="proton")

@@ -10,7 +10,7 @@ from symd.index import Index, build
 from symd.index.builder import DecodedObject
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, FunctionLines, LineRows, RowFlag, Scopes, TextSpans
-from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 
 S, P, E = RowFlag.IS_STMT, RowFlag.IS_STMT | RowFlag.PROLOGUE_END, RowFlag.END_SEQUENCE
 
@@ -63,6 +63,9 @@ class Object:
         )
         return DecodedObject(code, debug)
 
+    def described_kernels(self) -> tuple[KernelSummary, ...]:
+        return tuple(KernelSummary(name, ".text", 1, start, size) for name, start, size in self.kernels)
+
     def _declared(self) -> list[tuple[tuple[int, int], str]]:
         return sorted({(scope.lines, scope.name) for scope in self.scopes if scope.lines})
 
@@ -106,6 +109,8 @@ def _spans(spans: list[tuple[int, int]]) -> TextSpans:
 
 
 def index(*objects: Object) -> Index:
-    summaries = tuple(ObjectSummary(each.path, "test", None, 0, "0" * 64, "dwarf-4") for each in objects)
+    summaries = tuple(
+        ObjectSummary(each.path, "test", None, 0, "0" * 64, "dwarf-4", each.described_kernels()) for each in objects
+    )
     indexed = [each.indexed() for each in objects]
     return Index(build(indexed, ModuleSummary("0" * 64, 0, "test", summaries)))

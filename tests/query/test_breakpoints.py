@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from symd.config import Limits
 from symd.errors import BadQuery, ObjectNotFound
+from symd.index import Index
+from symd.index.module import build_index
 from symd.model.breakpoints import Located, Refusal, SourceLine
 from symd.model.sources import PathRule
 from symd.query.breakpoints import locate, parse_source_line
+from tests.containers.amd import objects
 from tests.query.small import E, Object, P, S, Scope, index
 
 TWICE_ON_ONE_LINE = Object(
@@ -173,3 +177,40 @@ def test_locations_share_their_texts() -> None:
         assert len(found) == len(rows)
         for text in ("function", "file", "kernel"):
             assert len({id(getattr(each, text)) for each in found}) == 1
+
+
+INSTANCES = """#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+template <typename T> struct is_wide { static constexpr bool value = false; };
+template <> struct is_wide<double> { static constexpr bool value = true; };
+__device__ int seen;
+
+template <typename T> __device__ void store(T value) {
+  int scaled;
+  if constexpr (is_wide<T>::value)
+    scaled = 100 + (int)value;
+  else
+    scaled = 200 + (int)value;
+  seen = scaled;
+}
+
+extern "C" __global__ void both(int i, double d) {
+  store(i);
+  store(d);
+}
+"""
+
+
+def test_a_line_without_code_slides_in_each_instance_of_a_template_by_itself(tmp_path):
+    """`if constexpr` leaves each the lines of its own branch. A line that one of them has is not looked for in others."""
+    built = objects.compiled(tmp_path, "instances.hip", INSTANCES, "-O0")
+    index = Index(build_index(built.read_bytes(), Limits()))
+
+    def found(line: int) -> list[tuple[str, int, bool]]:
+        located = locate(index, SourceLine("instances.hip", line))
+        return sorted((one.function, one.line, one.slid) for one in located.locations)
+
+    assert found(9) == [("store<double>", 10, True), ("store<int>", 12, True)]
+    assert found(10) == [("store<double>", 10, False)]
+    assert found(12) == [("store<int>", 12, False)]
+    assert found(15) == [("both", 17, True)]

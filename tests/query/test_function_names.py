@@ -50,6 +50,23 @@ def test_a_kernel_is_meant_by_its_readable_name(name: str) -> None:
     assert asked(opened(SQUARED), name, 0x100).reason is Reason.EXACT
 
 
+def test_readable_names_of_templates_are_meant_where_there_is_no_debug_data() -> None:
+    """As demanglers and NVIDIA's tools write them, and shortened. What the last template argument is does not matter."""
+    symbols = {
+        "_Z5scaleIfEvPT_": ("scale<float>", "void scale<float>(float*)", "void scale<float>(T1 *)"),
+        "_Z6maskedILb1EEvPf": ("masked<true>", "masked<(bool)1>", "masked"),
+        "_Z8unrolledILj4EEvPf": ("unrolled<4u>", "unrolled<(unsigned int)4>(float *)"),
+        "_Z4fillIN2ns3FooIiEEEvT_": ("fill<ns::Foo<int> >", "fill<ns::Foo<int>>", "void fill<ns::Foo<int>>(T1)"),
+        "_ZN8__main__5saxpyB2v1Ef": ("saxpy", "__main__::saxpy", "__main__::saxpy[abi:v1](float)"),
+        "_QMshapesPadvance": ("shapes::advance", "ADVANCE", "SHAPES::ADVANCE"),
+    }
+    for symbol, names in symbols.items():
+        kernels = [(each, 0x10 * at, 0x10) for at, each in enumerate(symbols)]
+        for one in (index(Object(kernels=kernels)), index(Object(kernels=[], symbols=kernels))):
+            for name in names:
+                assert asked(one, name, 4).section_offset == 0x10 * list(symbols).index(symbol) + 4
+
+
 def test_parameters_are_part_of_a_name() -> None:
     answer = asked(opened(SQUARED), "squared(float, float, int)")
     assert answer.reason is Reason.UNKNOWN_KERNEL
@@ -147,6 +164,14 @@ def test_names_that_are_looked_up_together_are_found_where_each_is_found_alone(
     assert function_names.starts_of_each(one, names, None, Effort()) == alone
 
 
+def test_what_the_symbol_says_comes_before_what_debug_data_says() -> None:
+    one = index(
+        Object(kernels=[], symbols=[("_Z3sumf", 0, 0x10)]), Object("b", kernels=[], scopes=[Scope("sum", 0x20, 0x30)])
+    )
+    assert asked(one, "sum(float)").section_offset == 0
+    assert asked(one, "sum", path="b").section_offset == 0x20
+
+
 def test_many_unknown_names_read_the_module_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     for name in ("holding", "equal_to"):
@@ -154,11 +179,11 @@ def test_many_unknown_names_read_the_module_once(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(Strings, name, lambda *given, found=found, name=name: read.append(name) or found(*given))
     symbols = [(f"_Z{len(name)}{name}f", at, 1) for at in range(0x100) if (name := f"vector_add_{at}")]
     one = index(Object(kernels=[], symbols=symbols))
-    spelled = function_names.spellings
-    monkeypatch.setattr(function_names, "spellings", lambda name: read.append(name) or spelled(name))
+    read_ways = function_names.ways_to_read
+    monkeypatch.setattr(function_names, "ways_to_read", lambda name, **how: read.append(name) or read_ways(name, **how))
     answers = symbolize(one, [ByKernel(f"vector_add_{at}", KernelOffset(0)) for at in range(2_000)])
     assert [answer.reason for answer in answers].count(Reason.UNKNOWN_KERNEL) == 2_000 - 0x100
-    assert len(read) <= len(symbols) + 1
+    assert len(read) <= len(symbols) + 4
 
 
 def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names, spellings
+from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
 from tests.containers.amd import objects
@@ -182,11 +183,41 @@ def test_each_kernel_of_a_sample_is_found_once(sample: Sample) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["operator->", "->", "a>"])
-def test_a_name_that_ends_with_a_bracket_and_opens_none_has_no_template_arguments(name: str) -> None:
-    """``operator->`` anywhere in a module made every search for a name end as an internal error."""
-    assert spellings(name, "") == {name}
-    assert spellings(f"{name}<int>", "") >= {f"{name}<int>", name}
+def named(one: Index, pattern: str, match: Match = Match.EXACT) -> list[str]:
+    return [item.name for item in find_names(one, NameQuery(pattern, match))]
+
+
+def test_a_kernel_is_found_by_what_the_debug_data_calls_it() -> None:
+    one = index(
+        Object(
+            kernels=[("g_saxpy_True_080e", 0, 0x40), ("_Z4kernIfEvPT_", 0x40, 0x40)],
+            scopes=[
+                Scope("saxpy", 0, 0x40, linkage_name="g_saxpy_True_080e"),
+                Scope("kern<float>", 0x40, 0x80, linkage_name="_Z4kernIfEvPT_"),
+            ],
+        )
+    )
+    assert named(one, "saxpy") == named(one, "SAXPY") == ["g_saxpy_True_080e"]
+    for name in ("kern<float>", "kern", "void kern<float>(float*)", "void kern<float>(T1 *)"):
+        assert named(one, name) == ["_Z4kernIfEvPT_"]
+    assert named(one, "kern<double>") == []
+
+
+@pytest.mark.parametrize("match", [Match.EXACT, Match.GLOB])
+def test_names_as_they_are_printed_are_found(match: Match) -> None:
+    symbols = ["_Z5scaleIfEvPT_", "_Z4fillIN2ns3FooIiEEEvT_", "_ZN8__main__5saxpyB2v1Ef", "_Z8unrolledILj4EEvPf"]
+    one = index(Object(kernels=[(name, 0x10 * at, 0x10) for at, name in enumerate(symbols)]))
+    done = subprocess.run([require("c++filt")], input="\n".join(symbols), capture_output=True, text=True, check=True)
+    for symbol, printed in zip(symbols, done.stdout.splitlines(), strict=True):
+        assert named(one, printed, match) == [symbol]
+
+
+def test_patterns_are_held_against_readable_names() -> None:
+    one = index(Object(kernels=[("_ZN2ns5scaleIfEEvPT_", 0, 0x10), ("_ZN2ns5scaleIdEEvPT_", 0x10, 0x10)]))
+    assert (
+        named(one, "void ns::scale<float>*", Match.GLOB) == named(one, "*<flo*", Match.GLOB) == ["_ZN2ns5scaleIfEEvPT_"]
+    )
+    assert len(named(one, "ns::sc*", Match.GLOB)) == len(named(one, "scale", Match.PREFIX)) == 2
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
-from symd.model.variables import InScope
+from symd.model.variables import InScope, Variable, Visible
 from symd.query.symbolize import symbolize
 from symd.query.variables import variables, visible_in
 
@@ -129,3 +129,14 @@ def test_functions_are_among_the_frames_in_their_order(path, name):
         assert [function for function in frames if function in owners] == owners, hex(offset)
         met += len(owners)
     assert met > 20
+
+
+def test_where_the_debug_data_contradicts_itself_only_the_frames_that_are_told_have_variables():
+    """At 0x368 of raycast code of a call that was inlined lies in another function's range; what that range holds is not answered."""
+    index, _ = opened("kernels/bin/raycast/dg2-opt.dbg")
+    scopes = [("dot", True), ("length_squared", True), ("distance_to", False), ("raycast", False), (None, False)]
+    made = [Variable("v", "int", "local" if name else "global", name, inlined, False, "r1") for name, inlined in scopes]
+    found = variables(index, kernel("raycast", 0x368), lambda *_: Visible(tuple(made)))
+    assert found.at.reason is Reason.CONTRADICTORY
+    assert [frame.function for frame in found.at.frames] == ["length_squared", "raycast"]
+    assert [one.function for one in found.visible.variables] == ["length_squared", "raycast", None]

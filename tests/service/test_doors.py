@@ -204,6 +204,20 @@ def test_the_socket_behind_the_relay_is_the_owners(sock: str, folder: Path) -> N
     assert not list(folder.iterdir()), "both sockets are gone with the daemon"
 
 
+def test_another_user_does_not_take_the_names_of_the_relays_next_connections(sock: str) -> None:
+    """Every user sees those that are taken, and may bind others of the abstract namespace (unix(7))."""
+    with served(sock, users={NOBODY: parse_rights("read")}) as address, ExitStack() as held:
+        with client(address) as it:
+            it.server_info()
+            taken = {line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@symd/" in line}
+        (name,) = (each for each in taken if each.startswith(f"@symd/{os.getpid()}/"))
+        before, last = name.removeprefix("@").rsplit("/", 1)
+        for number in range(int(last, 16) + 1, int(last, 16) + 65):
+            each = held.enter_context(socket.socket(socket.AF_UNIX))
+            each.bind(b"\0" + f"{before}/{number}".encode())
+        assert may(address) == ALL_RIGHTS
+
+
 def test_much_goes_through_the_relay(sock: str) -> None:
     """A module in, its bytes out, from several threads, as it went in."""
     data = b"FAKE" + os.urandom(2 << 20)

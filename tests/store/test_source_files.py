@@ -53,6 +53,19 @@ def test_links_do_not_lead_out(root: Path) -> None:
         assert read(root, *parts) is None
 
 
+def test_hidden_files_and_folders_hold_no_sources(root: Path) -> None:
+    """Tokens are in them, and the names come from modules and links that others made. A root that is named inside of one holds sources."""
+    (root / "deep" / ".env").write_bytes(b"secret")
+    (root / ".folder").mkdir()
+    (root / ".folder" / "k.cl").write_bytes(b"source")
+    (root / "file.h").symlink_to("deep/.env")
+    (root / "other.h").symlink_to(".folder/k.cl")
+    assert read(root, "file.h") is None
+    (root / "linked").symlink_to(".folder")
+    assert read(root, "other.h") is read(root, ".folder", "k.cl") is read(root, "linked", "k.cl") is None
+    assert read(root / ".folder", "k.cl") == b"source"
+
+
 def test_a_link_that_is_put_there_while_it_reads_leads_nowhere(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is swapped between resolving the name and walking it."""
     opened = source_files.opened_below

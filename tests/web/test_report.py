@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from symd import cli
+from symd.cli.page_site import shown_module
+from symd.config import Limits
 from symd.errors import Unsupported
 from symd.model.identities import ObjectPath
 from symd.model.listings import WHOLE_MODULE
@@ -16,6 +18,7 @@ from symd.model.sources import Origin, SourceText
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.web.report import answers_of, joined_script, kernels_of, report
 from symd.web.routes.assets import assets
+from symd.web.routes.samples import samples_json
 from symd.web.site import Site
 from symd.web.viewing import viewed
 from tests.web.browser import chromium, opened
@@ -221,6 +224,39 @@ def test_a_profile_of_something_else_is_said(tmp_path, capsys):
         == 0
     )
     assert "none of the samples" not in capsys.readouterr().err
+
+
+def test_samples_in_no_kernel_are_said_and_shown(tmp_path, capsys):
+    """Of 1,000 samples 55 are in the kernel; shares on the page are of all."""
+    profile, page = tmp_path / "most.folded", tmp_path / "page.html"
+    profile.write_text("main;raycast+0x438 55\nmain;elsewhere+0x10 905\nmain 40\n")
+    assert cli.invoke(["report", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(page)]) == 0
+    said = capsys.readouterr().err
+    assert f"symd: 945 of 1,000 samples (94.5 %) of {profile} lie in no kernel of {RAYCAST}: " in said
+    assert "905 UNKNOWN_KERNEL" in said
+    assert "40 UNKNOWN_MODULE" in said
+    shown = samples_json(*shown_samples(profile))
+    assert shown["metrics"] == [{"name": "samples", "unit": "count", "total": 1000}]
+    inside = sum(sum(each["values"][0]) for each in shown["objects"])
+    assert (inside, shown["left"]) == (55, {"UNKNOWN_KERNEL": [905], "UNKNOWN_MODULE": [40]})
+
+
+def shown_samples(profile):
+    """The samples of a profile on raycast, and the module's digest."""
+    with shown_module(str(RAYCAST), None, Limits(), None, str(profile), None, (), ()) as shown:
+        return shown.profile, shown.digest
+
+
+def test_the_page_shows_what_lies_in_no_kernel(tmp_path, browser):
+    profile, target = tmp_path / "most.folded", tmp_path / "page.html"
+    profile.write_text("main;raycast+0x438 55\nmain;elsewhere+0x10 905\nmain 40\n")
+    words = ["report", str(RAYCAST), "--variables", "0", "--profile", str(profile), "-o", str(target)]
+    assert cli.invoke(words) == 0
+    with opened(browser) as it:
+        page = it.go(f"{target.as_uri()}#kernel=raycast")
+        page.locator("#side .elsewhere").first.wait_for()
+        shares = page.locator("#side ul").first.locator("em").all_inner_texts()
+    assert shares == ["5.5 %", "90.5 %", "4.0 %"]
 
 
 def test_every_module_of_the_page_is_in_the_joined_script():

@@ -5,6 +5,7 @@ Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Sym
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -76,7 +77,7 @@ class Symbols:
         self._image = image
         self._space = _Space(image)
         rows = _rows(image)
-        section = self._space.holding(rows.section, rows.value)
+        section = self._space.holding(rows)
         offset = rows.value if self.relocatable else rows.value - self._space.address[section]
         self.descriptors = _descriptors(rows, section, offset)
         self.code = self._code(rows, section, offset)
@@ -87,22 +88,41 @@ class Symbols:
         compilers leave as symbols, have none."""
         space, names = self._space, rows.names
         absolute = (rows.section >= SHN_LORESERVE) & (rows.section != SHN_XINDEX)
-        inside = (section >= 0) & space.executable[section] & (offset < np.maximum(space.size[section], np.uint64(1)))
+        room = np.maximum(space.size[section], np.uint64(1))
+        inside = (section >= 0) & space.executable[section] & (offset < room + _may_be_empty(rows))
         chosen = np.flatnonzero(inside & (rows.kind != STT_OBJECT) & ~absolute)
         chosen = chosen[np.array([bool(names[row]) for row in chosen.tolist()], np.bool_)]
         entry = rows.kind[chosen] != STT_NOTYPE
         for at in np.flatnonzero(~entry).tolist():
             entry[at] = names[chosen[at]] in self.descriptors
-        order = np.lexsort((~entry, offset[chosen], section[chosen]))
+        order = np.lexsort((rows.size[chosen] > 0, ~entry, offset[chosen], section[chosen]))
         chosen, entry = chosen[order], entry[order]
         section, offset = section[chosen], offset[chosen]
         given, limit = rows.size[chosen], space.size[section]
         size = _sizes(section, offset, given, entry, limit)
+        size[self._empty(section, offset, size, entry & (given > 0), _may_be_empty(rows)[chosen])] = 0
         inner = ~entry & (given == 0)
         if inner.any():
             inner &= _around(section, offset, given * entry, limit, none=0) > offset
         columns = (section, offset, size, entry, rows.kind[chosen], inner)
         return [*map(Placed, [names[row] for row in chosen.tolist()], *(column.tolist() for column in columns))]
+
+    def _empty(self, section: I64, offset: U64, size: U64, sized: Flags, unsized: Flags) -> Flags:
+        """Which of the ``unsized`` functions own no byte: what they would reach over is that of a function with a size that begins
+        at the same place, or padding. A compiler leaves such a one where a function has no instructions; assembly without sizes has
+        instructions there."""
+        if not unsized.any():
+            return unsized
+        place = np.cumsum(_place_starts(section, offset)) - 1
+        taken = np.zeros(len(place), np.bool_)
+        taken[place[sized]] = True
+        found: Flags = unsized & taken[place]
+        for number in np.unique(place[unsized & ~found]).tolist():
+            first = int(np.searchsorted(place, number))
+            at = first + int(np.flatnonzero(unsized[first:])[0])
+            if _is_padding(self.bytes_at(int(section[at]), int(offset[at]), int(size[at]))):
+                found |= unsized & (place == number)
+        return found
 
     def at(self, address: int) -> Section | None:
         """The loaded section that holds an address of a linked object."""
@@ -112,12 +132,14 @@ class Symbols:
         return None if number < 0 else self._image.sections[number]
 
     def extent(self, section: Section, offset: int) -> int:
-        """The size of the first symbol at a place in code; where none is, the bytes up to the next one or the section's end."""
+        """The size of the first symbol at a place in code that owns any; where none is, the bytes up to the next one or the section's end."""
         follower = bisect_left(self.code, (section.index, offset), key=lambda placed: (placed.section, placed.offset))
-        placed = self.code[follower] if follower < len(self.code) else None
-        if placed is None or placed.section != section.index:
-            return section.size - offset
-        return placed.size if placed.offset == offset else placed.offset - offset
+        for placed in islice(self.code, follower, None):
+            if placed.section != section.index:
+                break
+            if placed.offset > offset or placed.size:
+                return placed.offset - offset or placed.size
+        return section.size - offset
 
     def functions(self) -> tuple[Function, ...]:
         """Functions, and labels that stand in none: a place after a label inside a function is still that function's."""
@@ -148,15 +170,25 @@ class _Space:
         loaded = [s.index for s in image.sections if s.flags & SHF_ALLOC and s.size]
         self._loaded = np.array(loaded, np.int64)[np.argsort(self.address[loaded], kind="stable")]
 
-    def holding(self, number: NDArray[np.uint16], value: U64) -> I64:
+    def holding(self, rows: _SymbolColumns) -> I64:
         """For each symbol the section that it names, or, where that is not true, the one whose addresses hold it; -1
-        where there is none."""
+        where there is none. One that may be empty can stand at the end of code."""
+        number, value = rows.section, rows.value
         known = number < len(self.address)
         named = np.where(known, number, 0).astype(np.int64)
         if self.relocatable:
             return np.where(known, named, -1)
         inside = known & (value >= self.address[named]) & (value - self.address[named] < self.size[named])
-        return np.where(inside, named, self.at(value))
+        found = np.where(inside, named, self.at(value))
+        for at in np.flatnonzero(_may_be_empty(rows) & ~inside).tolist():
+            before = (int(named[at]), int(self.at(value[at : at + 1] - np.uint64(1))[0]))
+            ended = next((each for each in before if each >= 0 and self._is_code_up_to(each, value[at])), -1)
+            if ended >= 0 and (found[at] < 0 or not self.executable[found[at]] or ended == before[0]):
+                found[at] = ended
+        return found
+
+    def _is_code_up_to(self, number: int, address: np.uint64) -> bool:
+        return bool(self.executable[number] and self.address[number] + self.size[number] == address)
 
     def at(self, address: U64) -> I64:
         """For each address of a linked object the loaded section that holds it, or -1."""
@@ -201,12 +233,34 @@ def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U6
     end of the function around it; the last one to the end of its section (``limit``). Columns sorted by place."""
     if size.all():
         return size
-    starts = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))
-    place = np.cumsum(starts)
+    starts = _place_starts(section, offset)
+    place: I64 = np.cumsum(starts)
     next_entry = _start_of_next(place, np.flatnonzero(entry), section, offset, limit)
     next_any = _start_of_next(place, np.flatnonzero(starts), section, offset, limit)
     end = np.where(entry, next_entry, np.minimum(next_any, _around(section, offset, size * entry, limit, none=limit)))
     return np.where(size == 0, end - offset, size)
+
+
+def _place_starts(section: I64, offset: U64) -> Flags:
+    """Which of the symbols, sorted by place, are the first at theirs."""
+    first: Flags = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))[: len(section)]
+    return first
+
+
+def _may_be_empty(rows: _SymbolColumns) -> Flags:
+    """Functions without a size."""
+    found: Flags = (rows.kind != STT_NOTYPE) & (rows.kind != STT_OBJECT) & (rows.size == 0)
+    return found
+
+
+_PADDING = np.array([0, 0xBF800000, 0xBF9F0000], np.uint32)
+"""What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
+
+
+def _is_padding(data: bytes) -> bool:
+    """Whether there are bytes, and no other instructions than those of padding."""
+    words = np.frombuffer(data, "<u4", len(data) // 4)
+    return bool(data) and bool(np.isin(words, _PADDING).all()) and not any(data[len(words) * 4 :])
 
 
 def _start_of_next(place: I64, among: I64, section: I64, offset: U64, limit: U64) -> U64:

@@ -1,5 +1,5 @@
-"""Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation, SHT_RELA as a
-rule. With one section a function all line sequences begin at 0, and only the relocation's symbol says whose they are.
+"""Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation: SHT_RELA for
+amdhsa, SHT_REL, whose addends stand in place, for other systems. With one section a function all line sequences begin at 0, and only the relocation's symbol says whose they are.
 
 Source: LLVM's AMDGPU usage guide, "Relocation Records"."""
 
@@ -121,19 +121,20 @@ def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:
     data = bytearray(section.data)
     for table in _tables(code, section):
         found = entries.read(table)
-        if table.type == SHT_REL:
-            raise Unsupported("SHT_REL relocations are not read for AMDGPU objects", where=table.name)
         unknown = set(distinct(found.type).tolist()) - {RAmdgpu.R_AMDGPU_NONE, *_WIDTHS}
         if unknown:
             raise Unsupported(f"relocation type {min(unknown)} is not read in debug sections", where=table.name)
         if len(found.symbol) and int(found.symbol.max()) >= len(values):
             raise Malformed(f"a relocation names symbol {int(found.symbol.max())} of {len(values)}", where=table.name)
-        results = values[found.symbol] + found.addend.view(np.uint64)
         for kind, width in _WIDTHS.items():
             chosen = found.type == kind
-            if width == 4 and np.any(results[chosen] - np.uint64(FIRST_BASE) < np.uint64(FIRST_BASE)):
+            offset, addend = found.offset[chosen], found.addend[chosen].view(np.uint64)
+            if table.type == SHT_REL:
+                addend = entries.in_place(data, offset, width, section.name)
+            results = values[found.symbol[chosen]] + addend
+            if width == 4 and np.any(results - np.uint64(FIRST_BASE) < np.uint64(FIRST_BASE)):
                 raise Unsupported("a 32-bit relocation against code is not read", where=table.name)
-            entries.write(data, found.offset[chosen], results[chosen], width, section.name)
+            entries.write(data, offset, results, width, section.name)
     return data
 
 

@@ -59,10 +59,21 @@ def tables_for(code: CodeObject, target: Section) -> list[Section]:
 
 def write(data: bytearray, offsets: U64, values: U64, width: int, where: str) -> None:
     """Store ``values`` as little-endian integers of ``width`` bytes at ``offsets``."""
-    if not len(offsets):
-        return
+    if len(offsets):
+        columns = _bytes_at(data, offsets, width, where)
+        np.frombuffer(data, np.uint8)[columns] = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+
+
+def in_place(data: bytearray, offsets: U64, width: int, where: str) -> U64:
+    """The addends of SHT_REL: what stands at ``offsets``, in ``width`` bytes."""
+    found = np.zeros((len(offsets), 8), np.uint8)
+    if len(offsets):
+        found[:, :width] = np.frombuffer(data, np.uint8)[_bytes_at(data, offsets, width, where)]
+    return found.view("<u8").reshape(-1).astype(np.uint64)
+
+
+def _bytes_at(data: bytearray, offsets: U64, width: int, where: str) -> NDArray[np.int64]:
+    """The places of the bytes that each relocation is about. Raises Malformed."""
     if int(offsets.max()) + width > len(data):
         raise Malformed(f"a relocation at byte {int(offsets.max())} leaves the section of {len(data)}", where=where)
-    view = np.frombuffer(data, np.uint8)
-    columns = offsets.astype(np.int64)[:, None] + np.arange(width)
-    view[columns] = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]
+    return offsets.astype(np.int64)[:, None] + np.arange(width)

@@ -16,6 +16,8 @@ from symd.spirv.words import DebugInstruction, Words
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
 """The operand that names what a scope stands in; a template names the function it makes."""
+_LINE = 3
+"""Where a DebugFunction has the line of its declaration."""
 _SOURCE = {Debug.Function: 2, Debug.LexicalBlock: 0, Debug.LexicalBlockDiscriminator: 0}
 
 
@@ -97,6 +99,13 @@ class DebugData:
         name = self.words.strings.get(item.operands[0], "")
         linkage = self.words.strings.get(item.operands[6], "") if len(item.operands) > 6 else ""
         return name, "" if linkage == name else linkage
+
+    def declared_line(self, function: int | None) -> int:
+        """The line where a DebugFunction is declared; 0 where it does not say."""
+        item = self.by_id.get(function) if function is not None else None
+        if item is None or item.opcode != Debug.Function or len(item.operands) <= _LINE:
+            return 0
+        return self.words.value(item.operands, _LINE, item.layout.numbers_are_ids)
 
     def inlined_at(self, number: int) -> InlinedAt | None:
         """What a DebugInlinedAt says; None for any other id."""

@@ -92,7 +92,8 @@ def _read(module: SpirvModule) -> DebugInfo:
     entries = np.array([body.first for body in module.functions.values()], np.int64)
     stated = ((function, _place(files(file), line)) for function, file, line in data.stated_places())
     rows = _rows(events, places, _Code(builder.segments(), entries, stated))
-    return DebugInfo(rows, scopes, tuple(files.strings), tuple(names.strings), tuple(builder.warnings))
+    declared = builder.functions()
+    return DebugInfo(rows, scopes, tuple(files.strings), tuple(names.strings), tuple(builder.warnings), declared)
 
 
 @dataclass(frozen=True, slots=True)

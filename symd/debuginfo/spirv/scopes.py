@@ -14,7 +14,7 @@ import numpy as np
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.model.columns import I64
-from symd.model.debug_info import NO_PARENT, Scopes
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, Scopes
 from symd.spirv.debug_sets import Debug
 from symd.spirv.functions import Body
 from symd.spirv.grammar import BLOCK_ENDS
@@ -45,7 +45,8 @@ class ScopeBuilder:
     def __init__(self, data: DebugData, files: StringNumbers, names: StringNumbers, places: InstructionOffsets) -> None:
         self.data, self.files, self.names, self.places = data, files, names, places
         self.warnings: list[str] = []
-        self._scopes: list[tuple[int, int, int, int, int, int, int]] = []
+        self._scopes: list[tuple[int, ...]] = []
+        self._declared: dict[tuple[int, int], int] = {}
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._range_scope, self._range_start, self._range_end = array("I"), array("Q"), array("Q")
         self._last_range: dict[int, int] = {}
@@ -170,15 +171,30 @@ class ScopeBuilder:
             self.files(self.data.scope_file(site.scope) if site else ""),
             site.line if site else 0,
             site.column if site else 0,
+            self._declaration(function),
         )
         self._scopes.append(row)
         return number
+
+    def _declaration(self, function: int | None) -> int:
+        """The number of the place where a function is declared."""
+        line = self.data.declared_line(function)
+        if function is None or not line:
+            return NO_FUNCTION
+        place = self.files(self.data.scope_file(function)), line
+        return self._declared.setdefault(place, len(self._declared))
+
+    def functions(self) -> FunctionLines:
+        """Where those of all that was built are declared; which other lines they have cannot be told."""
+        file, line = np.array([*self._declared], np.uint32).reshape(-1, 2).T
+        nothing = np.zeros(len(file), np.uint32)
+        return FunctionLines(nothing, file, line, nothing)
 
     def _columns(self) -> Scopes:
         if not self._scopes:
             return Scopes.empty()
         table = np.array(self._scopes, np.uint64)
-        parent, name, linkage, inlined, call_file, call_line, call_column = table.T.astype(np.uint32)
+        parent, name, linkage, inlined, call_file, call_line, call_column, function = table.T.astype(np.uint32)
         return Scopes(
             parent=parent,
             name=name,
@@ -191,6 +207,7 @@ class ScopeBuilder:
             range_section=np.zeros(len(self._range_scope), np.uint32),
             range_offset=np.array(self._range_start, np.uint64),
             range_end=np.array(self._range_end, np.uint64),
+            function=function,
         )
 
 

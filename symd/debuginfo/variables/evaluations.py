@@ -16,7 +16,7 @@ from symd.dwarf.forms import Widths
 MOST_KEPT = 1 << 16
 """Operations whose results are kept, which bound their size, and bytes of expressions; what comes after is evaluated each time."""
 
-_Key = tuple[Widths, bytes, int | None]
+_Key = tuple[Widths, bytes, int | None, bool]
 
 
 class _Kept(NamedTuple):
@@ -33,7 +33,7 @@ class Evaluations:
 
     def evaluate(self, expression: bytes, context: ExpressionContext, lanes: int | None) -> Sequence[LaneLocation]:
         """As ``expression.evaluate`` does."""
-        key, budget = (context.widths, expression, lanes), context.step_budget
+        key, budget = (context.widths, expression, lanes, context.without_private), context.step_budget
         kept = self._kept.get(key)
         if kept is not None and kept.steps <= budget.steps:
             budget.steps -= kept.steps

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ from symd.debuginfo.layout import LinearLayout, first_base
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.evaluations import Evaluations
-from symd.debuginfo.variables.expression import is_one_constant
+from symd.debuginfo.variables.expression import LaneLocation, is_one_constant
 from symd.debuginfo.variables.lane_template import OperandNames
 from symd.debuginfo.variables.list_reader import ListReader
 from symd.debuginfo.variables.location_description import Description, describe
@@ -43,6 +45,9 @@ _EXPRESSION_STEPS = 64
 """What an expression takes, however short, until it is told in words."""
 _BYTES_A_STEP = 64
 """Bytes of a larger one that count as one operation of an expression."""
+_LARGEST_VALUE = 8
+"""Bytes of a variable whose value one register or number can be."""
+_NO_PRIVATE_MEMORY = "private memory, of which the kernel has none"
 _SASS = ".nv_debug_info_reg_sass"
 
 
@@ -77,6 +82,7 @@ class Locator:
         self._function: Die | None = None
         self._lanes: int | None = None
         self._machine_registers = self._sass(section)
+        self._without_private = self._vendor is Vendor.AMD and self._is_without_private(section)
         self._step_budget = StepBudget()
         self._lists = ListReader(dies, ListEntryBudget())
 
@@ -123,7 +129,14 @@ class Locator:
         self._dies.spend(_EXPRESSION_STEPS)
         if unit.version < FIRST_WITH_STACK_VALUE and names.memory is None and is_one_constant(expression):
             expression += bytes([Op.DW_OP_stack_value])
-        return describe(self._evaluations.evaluate(expression, self._context(unit), self._lanes), names)
+        context = self._context(unit)
+        found = self._evaluations.evaluate(expression, context, self._lanes)
+        size = names.reading.size
+        if context.without_private and size is not None and size > _LARGEST_VALUE and _is_whole(found):
+            as_written = self._evaluations.evaluate(expression, replace(context, without_private=False), self._lanes)
+            if found != as_written:
+                return Description(_NO_PRIVATE_MEMORY, _alone(in_words(_NO_PRIVATE_MEMORY)))
+        return describe(found, names)
 
     def _context(self, unit: Unit) -> ExpressionContext:
         return ExpressionContext(
@@ -136,6 +149,7 @@ class Locator:
             name_of=self._name,
             text_at=self._code_text,
             step_budget=self._step_budget,
+            without_private=self._without_private,
         )
 
     def _frame_base(self) -> bytes | None:
@@ -206,6 +220,19 @@ class Locator:
             return RegisterName(name)
         return RegisterName(name, self._machine_registers.get(name, ()))
 
+    def _is_without_private(self, section: int) -> bool:
+        """Whether the address is in kernels alone that say they have no private memory, or in a function of a linked object whose kernels
+        all say so."""
+        offset = self._address - (self._layout.base_of(section) or 0)
+        kernels = self._code.kernels
+        held = [
+            each
+            for each in kernels
+            if each.section_index == section and each.offset <= offset < each.offset + each.size
+        ] or (kernels if self._code.linked else ())
+        facts = (each.facts for each in held)
+        return bool(held) and all(each.get("scratch") == 0 and not each.get("dynamic_stack") for each in facts)
+
     def _sass(self, section: int) -> dict[str, tuple[str, ...]] | None:
         """PTX to machine registers at the address; None where the object does not say it."""
         table = self._code.section(_SASS)
@@ -222,6 +249,10 @@ class Locator:
             return None
         function = min(held, key=lambda one: one.size)
         return machine_registers(table.data, function.name, offset - function.offset)
+
+
+def _is_whole(found: Sequence[LaneLocation]) -> bool:
+    return all(len(each.pieces) == 1 and each.pieces[0].size is None for each in found)
 
 
 def _alone(piece: LocationPiece) -> tuple[VariableLocation, ...]:

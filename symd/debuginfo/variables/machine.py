@@ -50,7 +50,7 @@ class ExpressionContext:
 
     ``address`` gives entries of ``.debug_addr``; ``frame_base`` and ``called`` give the expressions of the function's
     frame base and of the DIE at an offset of ``.debug_info``; ``name_of`` that DIE's name; ``text_at`` names a linear
-    address of code. ``unit`` is where the unit begins.
+    address of code. ``unit`` is where the unit begins. ``without_private``: the kernel has no private memory.
     """
 
     vendor: Vendor
@@ -62,6 +62,7 @@ class ExpressionContext:
     name_of: Callable[[int], str] = lambda _: ""
     text_at: Callable[[int], str | None] = lambda _: None
     step_budget: StepBudget = field(default_factory=StepBudget)
+    without_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from functools import partial
 
 from symd.debuginfo.variables.heterogeneous_operations import ROCM_5, user
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
+from symd.debuginfo.variables.registers import PRIVATE_SPACES
 from symd.debuginfo.variables.terms import (
     Bits,
     Constant,
@@ -75,7 +76,18 @@ def _deref_type(machine: Machine) -> None:
 
 def _xderef(machine: Machine) -> None:
     address, space = machine.pop(), machine.pop_number()
+    if _marks_a_value(address, space, machine):
+        machine.push(address if isinstance(address, Register) else StackValue(address))
+        return
     machine.push(machine.load(address, None, space))
+
+
+def _marks_a_value(address: Term, space: int, machine: Machine) -> bool:
+    """Whether this is a variable's value and no address of it: LLVM leaves its mark of private memory behind values too, when it keeps a
+    variable in none."""
+    if not machine.context.without_private or space not in PRIVATE_SPACES:
+        return False
+    return not (isinstance(address, Symbol) or (isinstance(address, Constant) and address.linked))
 
 
 def _xderef_size(machine: Machine) -> None:

@@ -40,6 +40,8 @@ _SPACES: Mapping[Vendor, Mapping[int, str]] = {
 """Address spaces and classes. AMD: Clang's numbers are 1 and 2 for private and local, those of LLVM's newer proposal 5,
 6 and 3. NVIDIA: PTX storage classes; 2 is a register, which is no memory."""
 NVIDIA_REGISTER_CLASS = 2
+PRIVATE_SPACES = frozenset({1, 5})
+"""AMD's, of one lane."""
 
 
 class RegisterName(NamedTuple):

@@ -1,10 +1,11 @@
 """A type's C spelling, as llvm-dwarfdump prints it after DW_AT_type: a name with its scopes, qualifiers where they are
-written, declarators around what they apply to. What LLVM abbreviates ("structure ", "restrict ") is abbreviated alike.
+written, declarators around what they apply to. What has no name is abbreviated alike ("structure "). Where LLVM says less than the type
+is, it is written out: what is restrict or _Atomic, Fortran's characters, pointers that have a name of their own, as Rust's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
@@ -14,8 +15,7 @@ from symd.dwarf.variable_constants import Lang
 
 TAG_WORDS: Mapping[int, str] = {
     Tag.DW_TAG_structure_type: "structure", Tag.DW_TAG_class_type: "class", Tag.DW_TAG_union_type: "union",
-    Tag.DW_TAG_enumeration_type: "enumeration", Tag.DW_TAG_restrict_type: "restrict", Tag.DW_TAG_atomic_type: "atomic",
-    Tag.DW_TAG_typedef: "typedef", Tag.DW_TAG_base_type: "base", Tag.DW_TAG_string_type: "string",
+    Tag.DW_TAG_enumeration_type: "enumeration", Tag.DW_TAG_typedef: "typedef", Tag.DW_TAG_base_type: "base",
     Tag.DW_TAG_set_type: "set", Tag.DW_TAG_packed_type: "packed", Tag.DW_TAG_file_type: "file",
     Tag.DW_TAG_interface_type: "interface", Tag.DW_TAG_shared_type: "shared", Tag.DW_TAG_dynamic_type: "dynamic",
     Tag.DW_TAG_immutable_type: "immutable", Tag.DW_TAG_coarray_type: "coarray", Tag.DW_TAG_subrange_type: "subrange",
@@ -48,6 +48,9 @@ _POINTERS: Mapping[int, str] = {
     Tag.DW_TAG_rvalue_reference_type: "&&",
 }
 _TEMPLATES = frozenset({Tag.DW_TAG_structure_type, Tag.DW_TAG_class_type, Tag.DW_TAG_union_type})
+_QUALIFIERS: Mapping[int, str] = {
+    Tag.DW_TAG_const_type: "const", Tag.DW_TAG_volatile_type: "volatile", Tag.DW_TAG_restrict_type: "restrict",
+}  # fmt: skip
 _PARAMETERS = (Tag.DW_TAG_formal_parameter, Tag.DW_TAG_unspecified_parameters)
 _PACK_DEPTH = 4
 _SUFFIXES = {
@@ -126,7 +129,7 @@ class _Speller:
         elif die is None:
             self.put("void")
             self.word = True
-        elif die.tag in _POINTERS:
+        elif die.tag in _POINTERS and not self.is_named_pointer(die):
             self.pointer_before(self.inner(die), _POINTERS[die.tag], depth)
         elif die.tag == Tag.DW_TAG_ptr_to_member_type:
             self.member_pointer_before(die, depth)
@@ -137,10 +140,14 @@ class _Speller:
             self.word = False
         elif die.tag == Tag.DW_TAG_array_type:
             self.before(self.inner(die), depth + 1)
-        elif die.tag in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
+        elif die.tag in _QUALIFIERS:
             self.qualified_before(die, depth)
         else:
             self.named(die, depth)
+
+    def is_named_pointer(self, die: Die) -> bool:
+        """Whether the language has a name for the pointer itself."""
+        return die.tag in _POINTERS and bool(self.dies.own_name(die))
 
     def pointer_before(self, inner: Die | None, sign: str, depth: int) -> None:
         self.before(inner, depth + 1)
@@ -166,17 +173,21 @@ class _Speller:
         self.word = False
 
     def qualified_before(self, die: Die, depth: int) -> None:
-        const, volatile, inner = self.unqualified(die)
+        qualifiers, inner = self.unqualified(die)
         element = inner
         for _ in range(DEEPEST):
             if element is None or element.tag != Tag.DW_TAG_array_type:
                 break
             element = self.inner(element)
         function = inner is not None and inner.tag == Tag.DW_TAG_subroutine_type
-        leading = not function and (
-            element is None or element.tag not in (Tag.DW_TAG_pointer_type, Tag.DW_TAG_ptr_to_member_type)
-        )
-        words = " ".join(word for word, wanted in (("const", const), ("volatile", volatile)) if wanted)
+        trailing = (Tag.DW_TAG_pointer_type, Tag.DW_TAG_ptr_to_member_type)
+        named = element is not None and self.is_named_pointer(element)
+        leading = not function and (element is None or named or element.tag not in trailing)
+        if element is not None and element.tag in _POINTERS:
+            leading = (
+                leading and Tag.DW_TAG_restrict_type not in qualifiers
+            )  # a dummy argument of Fortran is a reference
+        words = " ".join(word for tag, word in _QUALIFIERS.items() if tag in qualifiers)
         if leading:
             self.put(f"{words} ")
         self.before(inner, depth + 1)
@@ -184,27 +195,32 @@ class _Speller:
             self.word = True
             self.put(words)
 
-    def unqualified(self, die: Die) -> tuple[bool, bool, Die | None]:
-        """(const, volatile, the type below both)."""
-        const = volatile = False
+    def unqualified(self, die: Die) -> tuple[set[int], Die | None]:
+        """(the tags of its qualifiers, the type below them)."""
+        qualifiers: set[int] = set()
         at: Die | None = die
         for _ in range(DEEPEST):
-            if at is None or at.tag not in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
+            if at is None or at.tag not in _QUALIFIERS:
                 break
-            const |= at.tag == Tag.DW_TAG_const_type
-            volatile |= at.tag == Tag.DW_TAG_volatile_type
+            qualifiers.add(at.tag)
             at = self.inner(at)
-        return const, volatile, at
+        return qualifiers, at
 
     def in_parentheses(self, inner: Die | None) -> bool:
         """Whether a pointer to it binds looser than what stands after the name."""
-        if inner is not None and inner.tag in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
-            inner = self.unqualified(inner)[2]
+        if inner is not None and inner.tag in _QUALIFIERS:
+            inner = self.unqualified(inner)[1]
         return inner is not None and inner.tag in (Tag.DW_TAG_subroutine_type, Tag.DW_TAG_array_type)
 
     def named(self, die: Die, depth: int) -> None:
         if die.tag in _SCOPED:
             self.scopes(die, depth)
+        if die.tag == Tag.DW_TAG_atomic_type:
+            self.put("_Atomic(")
+            self.whole(self.inner(die), depth + 1)
+            self.put(")")
+            self.word = True
+            return
         self.own(die, depth)
 
     def scopes(self, die: Die, depth: int) -> None:
@@ -223,6 +239,8 @@ class _Speller:
             self.put(name or "(anonymous namespace)")
         elif die.tag == Tag.DW_TAG_unspecified_type and name == "decltype(nullptr)":
             self.put("std::nullptr_t")
+        elif die.tag == Tag.DW_TAG_string_type and At.DW_AT_name not in die.attributes:
+            self.put(f"character({_characters(die)})")
         elif At.DW_AT_name not in die.attributes:
             self.put(f"{TAG_WORDS.get(die.tag, f'tag {die.tag:#x}')} ")
         else:
@@ -271,17 +289,17 @@ class _Speller:
 
     def after(self, die: Die | None, depth: int, *, of_member: bool = False) -> None:
         """What stands right of the name that would be declared."""
-        if die is None or depth > DEEPEST or self.length > LONGEST:
+        if die is None or depth > DEEPEST or self.length > LONGEST or self.is_named_pointer(die):
             return
         inner = self.inner(die)
         if die.tag == Tag.DW_TAG_subroutine_type:
             self.parameters(die, depth, skip_this=of_member)
         elif die.tag == Tag.DW_TAG_array_type:
             self.dimensions(die)
-        elif die.tag in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
-            const, volatile, below = self.unqualified(die)
+        elif die.tag in _QUALIFIERS:
+            qualifiers, below = self.unqualified(die)
             if below is not None and below.tag == Tag.DW_TAG_subroutine_type:
-                self.parameters(below, depth, const=const, volatile=volatile)
+                self.parameters(below, depth, qualifiers)
             else:
                 self.after(below, depth + 1)
         elif die.tag in _POINTERS or die.tag == Tag.DW_TAG_ptr_to_member_type:
@@ -289,9 +307,7 @@ class _Speller:
                 self.put(")")
             self.after(inner, depth + 1, of_member=die.tag == Tag.DW_TAG_ptr_to_member_type)
 
-    def parameters(
-        self, die: Die, depth: int, *, skip_this: bool = False, const: bool = False, volatile: bool = False
-    ) -> None:
+    def parameters(self, die: Die, depth: int, qualifiers: Collection[int] = (), *, skip_this: bool = False) -> None:
         """The parameters of a function in parentheses, and what stands behind them. With ``skip_this`` the first is left out where it is
         ``this``, which then says what is const."""
         this, listed = self.listed(die, skip_this=skip_this)
@@ -305,10 +321,10 @@ class _Speller:
         self.put(")")
         if this is not None and this.tag == Tag.DW_TAG_pointer_type:
             pointee = self.inner(this)
-            const, volatile, _ = self.unqualified(pointee) if pointee is not None else (False, False, None)
+            qualifiers = self.unqualified(pointee)[0] if pointee is not None else ()
         ends = (
-            ("const", const),
-            ("volatile", volatile),
+            ("const", Tag.DW_TAG_const_type in qualifiers),
+            ("volatile", Tag.DW_TAG_volatile_type in qualifiers),
             ("&", At.DW_AT_reference in die.attributes),
             ("&&", At.DW_AT_rvalue_reference in die.attributes),
         )
@@ -328,6 +344,13 @@ class _Speller:
         for child in islice(self.dies.children(die), _MOST_PARAMETERS):
             if child.tag == Tag.DW_TAG_subrange_type:
                 self.put(bounds(child).text(first))
+
+
+def _characters(die: Die) -> str:
+    """How many a string of Fortran's has, as it is declared: a number, or * where another variable says it."""
+    size = die.attributes.get(At.DW_AT_byte_size)
+    fixed = At.DW_AT_string_length not in die.attributes and size is not None and size.is_constant
+    return str(size.number) if fixed and size is not None else "*"
 
 
 def default_lower_bound(dies: DieReader, die: Die) -> int | None:
@@ -373,7 +396,10 @@ def bounds(subrange: Die) -> Bounds:
     """The bounds of a dimension that are constants."""
 
     def number(attribute: int) -> int | None:
+        """GCC writes an upper bound of -1, that of an empty array, as 64 bits without a sign."""
         value = subrange.attributes.get(attribute)
-        return value.number if value is not None and value.is_constant else None
+        if value is None or not value.is_constant:
+            return None
+        return value.number - (1 << 64) if value.number >> 63 == 1 else value.number
 
     return Bounds(number(At.DW_AT_lower_bound), number(At.DW_AT_upper_bound), number(At.DW_AT_count))

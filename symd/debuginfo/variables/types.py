@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from symd.debuginfo.variables.constants import Reading
@@ -16,7 +16,7 @@ from symd.dwarf.cursor import Cursor
 from symd.dwarf.variable_constants import Ate, Op
 from symd.errors import Malformed
 from symd.model.code import Vendor
-from symd.model.variables import Member, TypeInfo
+from symd.model.variables import DISCRIMINANT, Member, TypeInfo
 
 MOST_TYPES = 4096
 """Types of one answer."""
@@ -40,6 +40,7 @@ _KINDS: Mapping[int, str] = {
     Tag.DW_TAG_subroutine_type: "function",
     Tag.DW_TAG_unspecified_type: "unspecified",
     Tag.DW_TAG_array_type: "array",
+    Tag.DW_TAG_string_type: "string",
 }
 _ENCODINGS: Mapping[int, str] = {int(encoding): encoding.name.removeprefix("DW_ATE_") for encoding in Ate}
 _ALIASES = frozenset({"typedef", "const", "volatile", "restrict", "atomic"})
@@ -112,7 +113,7 @@ class TypeTable:
             encoding=self._encoding(die),
             target=self.number(self._dies.type_of(die)),
             counts=tuple(_count(one, first) for one in parts.of(Tag.DW_TAG_subrange_type)) if parts else (),
-            members=tuple(map(self._member, parts.members())) if parts else (),
+            members=tuple(self._members(parts.members(), None)) if parts else (),
             parameters=tuple(self.number(self._dies.type_of(one)) for one in parts.of(Tag.DW_TAG_formal_parameter))
             if parts
             else (),
@@ -131,6 +132,19 @@ class TypeTable:
     def _space(self, die: Die) -> str | None:
         number = _constant(die, At.DW_AT_address_class)
         return None if number is None else address_space(self._vendor, number)
+
+    def _members(self, dies: Iterable[Die], discriminant: int | None) -> Iterator[Member]:
+        """Fields and base classes, and what stands in parts that have variants: the field that tells these apart, and the fields of each."""
+        for die in dies:
+            if die.tag != Tag.DW_TAG_variant_part:
+                yield replace(self._member(die), discriminant=discriminant)
+                continue
+            for child in itertools.islice(self._dies.children(die), MOST_CHILDREN):
+                if child.tag == Tag.DW_TAG_member:
+                    yield replace(self._member(child), name=self._dies.name(child) or DISCRIMINANT)
+                elif child.tag == Tag.DW_TAG_variant:
+                    value = _constant(child, At.DW_AT_discr_value)
+                    yield from self._members(_Children(self._dies, child).members(), value)
 
     def _member(self, die: Die) -> Member:
         offset = _offset(die.attributes.get(At.DW_AT_data_member_location))
@@ -184,11 +198,11 @@ class _Children:
         return [child for child in self._children if child.tag == tag]
 
     def members(self) -> list[Die]:
-        """Fields and base classes; not static members, which are declarations of variables."""
+        """Fields, base classes and parts with variants; not static members, which are declarations of variables."""
         return [
             child
             for child in self._children
-            if child.tag in (Tag.DW_TAG_member, Tag.DW_TAG_inheritance)
+            if child.tag in (Tag.DW_TAG_member, Tag.DW_TAG_inheritance, Tag.DW_TAG_variant_part)
             and not (
                 child.tag == Tag.DW_TAG_member and {At.DW_AT_external, At.DW_AT_declaration} & child.attributes.keys()
             )

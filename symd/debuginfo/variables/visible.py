@@ -4,6 +4,7 @@ globals."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -23,12 +24,14 @@ from symd.dwarf import DebugSections, read_units
 from symd.dwarf.constants import At, Tag
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, DebugScheme
+from symd.model.plain_answers import KERNEL_BODY
 from symd.model.variables import Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
 """Variables of one answer."""
 _LOCALS = frozenset({Tag.DW_TAG_formal_parameter, Tag.DW_TAG_variable})
 _GLOBALS = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_namespace})
+_SAYING = (At.DW_AT_name, At.DW_AT_type, At.DW_AT_location, At.DW_AT_const_value)
 _NAMESPACE_DEPTH = 16
 _WHY_NOT = {
     DebugScheme.NONE: "there is no debug data",
@@ -79,6 +82,10 @@ class VariableReader:
         return _Question(self, section, base + offset).answer()
 
 
+_Declared = int | tuple[str, int]
+"""The place of a DIE; or a name and the line of its declaration."""
+
+
 class _Question:
     """One question, and what was found so far."""
 
@@ -93,20 +100,33 @@ class _Question:
         self.locator = Locator(reader.code, self.dies, self.layout, reader.evaluations, section, address)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)
+        self._met: dict[int, set[_Declared]] = {}
 
     def answer(self) -> Visible:
-        scopes = self.finder.around(self.address)
+        scopes = self._told(self.finder.around(self.address))
         unit = self.dies.top(scopes[0].die.unit) if scopes else self.finder.unit_at(self.address)
         simd_width = _simd_width([*(scope.die for scope in reversed(scopes)), *([unit] if unit else [])])
         self.locator.enter(scopes[-1].die if scopes else None, simd_width)
         for scope in scopes:
             self._take_all(self._of_scope(scope))
+        self.variables = [*_parameters_once(self.variables)]
         if unit is not None:
             self._take_all(self._globals(unit, 0))
         types = self.types.all()
         if self.types.full:
             self.notes.append("there are more types than are shown")
         return Visible(tuple(self.variables), types, simd_width, tuple(self.notes))
+
+    def _told(self, scopes: list[Scope]) -> list[Scope]:
+        """The scopes, where what stands in a kernel's own body (``plain_answers.KERNEL_BODY``) is the kernel's."""
+        if len(scopes) < 2 or scopes[-2].die.tag != Tag.DW_TAG_inlined_subroutine:
+            return scopes
+        body, kernel = scopes[-2].die, scopes[-1].die
+        found = self.dies.find(body, At.DW_AT_linkage_name)
+        linkage_name = self.dies.text(*found) if found else ""
+        if linkage_name != KERNEL_BODY + self.dies.name(kernel):
+            return scopes
+        return [replace(scope, function=kernel) if scope.function is body else scope for scope in scopes]
 
     def _take_all(self, variables: Iterator[Variable]) -> None:
         """Take what comes until something cannot be read, or there are too many."""
@@ -119,30 +139,36 @@ class _Question:
             self.notes.append(f"variables are left out: {error}")
 
     def _of_scope(self, scope: Scope) -> Iterator[Variable]:
+        """What it declares, and what the function's abstract description has and this copy of it does not: optimized away here. IGC
+        names variables of some copies again instead of referring to the abstract ones, and leaves an empty DIE for others."""
         live = self._offsets(scope.ranges)
-        met: set[int] = set()
+        met = self._met.setdefault(-1 if scope.function is None else scope.function.at, set())
         for die in self.dies.children(scope.die, _LOCALS):
-            met.update(self._origins(die))
-            yield self._variable(die, _kind(die), scope.function, live)
-        origin = self.dies.reference(scope.die, At.DW_AT_abstract_origin)
-        if origin is not None and origin.at != scope.die.at:
-            yield from self._left_out(origin, met, scope, live)
-
-    def _origins(self, die: Die) -> Iterator[int]:
-        origin = self.dies.reference(die, At.DW_AT_abstract_origin)
-        for _ in range(_NAMESPACE_DEPTH):
-            if origin is None:
-                return
-            yield origin.at
-            origin = self.dies.reference(origin, At.DW_AT_abstract_origin)
-
-    def _left_out(
-        self, origin: Die, met: set[int], scope: Scope, live: tuple[tuple[int, int], ...]
-    ) -> Iterator[Variable]:
-        """What the function's abstract description has and this copy of it does not: optimised away here."""
-        for die in self.dies.children(origin, _LOCALS):
-            if die.at not in met:
+            met.update(self._declared(die))
+            if self._says_anything(die):
                 yield self._variable(die, _kind(die), scope.function, live)
+        origin = self.dies.reference(scope.die, At.DW_AT_abstract_origin)
+        if origin is None or origin.at == scope.die.at:
+            return
+        for die in self.dies.children(origin, _LOCALS):
+            if met.isdisjoint(self._declared(die)) and self._says_anything(die):
+                yield self._variable(die, _kind(die), scope.function, live)
+
+    def _declared(self, die: Die) -> Iterator[_Declared]:
+        """What tells a variable from the others of its function: the DIEs that it is, or its name with the line of its declaration."""
+        name, line = self.dies.name(die), self.dies.find(die, At.DW_AT_decl_line)
+        if name and line is not None:
+            yield name, line[1].number
+        at: Die | None = die
+        for _ in range(_NAMESPACE_DEPTH):
+            if at is None:
+                return
+            yield at.at
+            at = self.dies.reference(at, At.DW_AT_abstract_origin)
+
+    def _says_anything(self, die: Die) -> bool:
+        """Whether a DIE has a name, a type or a place."""
+        return any(self.dies.find(die, attribute) is not None for attribute in _SAYING)
 
     def _globals(self, outer: Die, depth: int) -> Iterator[Variable]:
         whole = self._offsets([self._whole_section()])
@@ -189,6 +215,17 @@ class _Question:
 
 
 _MASK = (1 << 64) - 1
+
+
+def _parameters_once(variables: Iterable[Variable]) -> Iterable[Variable]:
+    """Of the parameters that a kernel and its body have, those that have a place, where they were in order."""
+    found: dict[object, Variable] = {}
+    for number, each in enumerate(variables):
+        own = each.kind == "parameter" and each.name and not each.inlined
+        key = (each.function, each.name) if own else number
+        if key not in found or (found[key].optimized_out and not each.optimized_out):
+            found[key] = each
+    return found.values()
 
 
 def _kind(die: Die) -> Kind:

@@ -50,8 +50,8 @@ class Numbering:
 
 
 def columns_with_values(profile: SampledProfile) -> list[int]:
-    """The columns of values that are not all 0; the first where all are."""
-    return [at for at, total in enumerate(profile.totals()) if total] or [0]
+    """The columns of values that are not all 0; where all are, the one that is shown first."""
+    return [at for at, total in enumerate(profile.totals()) if total] or [profile.default]
 
 
 def series_name(kind: ValueType, task: Task, *, several: bool) -> str:

@@ -44,14 +44,14 @@ WRITTEN_A_ROW = 64
 
 
 def export(profile: SampledProfile, spending: Spending) -> Exported:
-    """Every value type that is not all 0. Samples without a time stand a millisecond apart, in the order of the profile."""
+    """Every value type that is not all 0, the one that is shown first in front. Samples without a time stand a millisecond apart, in the order of the profile."""
     tables = _Tables(profile, spending)
     times = [sample.time for sample in profile.samples if sample.time is not None]
     timed = bool(times) and len(times) == len(profile.samples)
     base = min(times) if timed else 0
     several = len(profile.tasks) > 1
     threads = []
-    for column in columns_with_values(profile):
+    for column in sorted(columns_with_values(profile), key=lambda each: each != profile.default):
         for task in range(len(profile.tasks)):
             mine = [
                 (sample, (sample.time - base) / MILLISECOND if timed and sample.time is not None else float(at))
@@ -66,7 +66,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
         "meta": _meta(profile, base if timed else 0, symbolicated=not tables.askable),
         "libs": [_library(module) for module in profile.modules],
         "shared": tables.shared(),
-        "threads": threads or [_thread(profile, tables, (0, 0, profile.value_types[0].name), [])],
+        "threads": threads or [_thread(profile, tables, (0, 0, profile.value_types[profile.default].name), [])],
     }
     notes = () if timed else ("the profile has no times: samples stand a millisecond apart, in its order",)
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
@@ -132,7 +132,9 @@ class _Tables:
         if library is not None:
             name = self._string(_file_name(self._profile.modules[library]))
             resource = self._row("resource", self._resources, (library, name))
-        function = self._row("func", self._functions, (self._string(shown_name(frame)), resource, source))
+        function = self._row(
+            "func", self._functions, (self._string(shown_name(frame)), resource, source, frame.start_line or None)
+        )
         symbol = self._symbol(library, place) if library is not None and place >= 0 else None
         row = (place, depth, function, frame.line or None, frame.column or None, symbol)
         return self._row("frame", self._frames, row)
@@ -180,7 +182,7 @@ class _Tables:
                 "relevantForJS": [False] * len(functions),
                 "resource": [row[1] for row in functions],
                 "source": [row[2] for row in functions],
-                "lineNumber": [None] * len(functions),
+                "lineNumber": [line for _, _, _, line in functions],
                 "columnNumber": [None] * len(functions),
             },
             "resourceTable": {

@@ -13,17 +13,18 @@ NAME = "folded"
 
 
 def export(profile: SampledProfile, spending: Spending) -> Exported:
-    """The first value type alone: a line has room for one value. Stacks whose values are 0 are left out."""
+    """The value type alone that is shown first: a line has room for one value. Stacks whose values are 0 are left out."""
     texts = [_address_text(profile, number) for number in range(len(profile.addresses))]
-    sums: dict[tuple[int, ...], Value] = {}
+    stacks: dict[tuple[int, ...], Value] = {}
     for sample in profile.samples:
-        sums[sample.stack] = sums.get(sample.stack, 0) + sample.values[0]
-    lines = []
-    for stack, value in sums.items():
+        stacks[sample.stack] = stacks.get(sample.stack, 0) + sample.values[profile.default]
+    sums: dict[str, Value] = {}
+    for stack, value in stacks.items():
         if value:
-            line = f"{';'.join(texts[number] for number in reversed(stack)) or '(no stack)'} {_number(value)}\n"
+            line = ";".join(texts[number] for number in reversed(stack)) or "(no stack)"
             spending.written(len(line))
-            lines.append(line)
+            sums[line] = sums.get(line, 0) + value
+    lines = [f"{line} {_number(value)}\n" for line, value in sums.items() if value]
     notes = list(_left_out(profile))
     return Exported("".join(lines).encode("utf-8", "backslashreplace"), tuple(notes))
 
@@ -42,8 +43,12 @@ def _number(value: Value) -> str:
 
 
 def _left_out(profile: SampledProfile) -> list[str]:
-    left = [one.name for one in profile.value_types[1:]]
-    notes = [f"folded stacks have one value: {profile.value_types[0].name}, not {', '.join(left)}"] if left else []
+    left = [one.name for at, one in enumerate(profile.value_types) if at != profile.default]
+    notes = (
+        [f"folded stacks have one value: {profile.value_types[profile.default].name}, not {', '.join(left)}"]
+        if left
+        else []
+    )
     if any(sample.time is not None for sample in profile.samples):
         notes.append("folded stacks have no times")
     return notes

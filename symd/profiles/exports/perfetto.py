@@ -5,6 +5,8 @@ Call stacks stand outermost first."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from symd.model.answers import Frame
 from symd.profiles.exports.export import Exported, Numbering, rounding_notes, whole
@@ -14,6 +16,7 @@ from symd.profiles.schemas import perfetto as schema
 from symd.profiles.spending import Spending
 
 NAME = "perfetto"
+Cell = TypeVar("Cell")
 _Packet, _Interned = schema.TracePacket, schema.InternedData
 STATE_CLEARED = schema.SequenceFlags.incremental_state_cleared
 NEEDS_STATE = schema.SequenceFlags.needs_incremental_state
@@ -23,7 +26,7 @@ MICROSECOND = 1000
 
 
 def export(profile: SampledProfile, spending: Spending) -> Exported:
-    """Every value type: the first is the primary counter, the others follow it. Samples without a time stand a microsecond
+    """Every value type: the one that is shown first is the primary counter, the others follow it. Samples without a time stand a microsecond
     apart, in the order of the profile."""
     times = [sample.time for sample in profile.samples if sample.time is not None]
     timed = bool(times) and len(times) == len(profile.samples)
@@ -76,12 +79,17 @@ class _Writer:
 
     def head(self) -> bytes:
         """The first packet: what the counters are called."""
-        first, *others = map(_descriptor, self._profile.value_types)
+        first, *others = map(_descriptor, self._primary_first(self._profile.value_types))
         own = schema.StackSampleDefaults
         defaults = text_field(own.source, "symd") + length_field(own.primary_descriptor, first)
         defaults += b"".join(length_field(own.follower_descriptors, one) for one in others)
         packed_defaults = length_field(schema.TracePacketDefaults.stack_sample_defaults, defaults)
         return _packet(length_field(_Packet.trace_packet_defaults, packed_defaults), 0, STATE_CLEARED)
+
+    def _primary_first(self, values: Sequence[Cell]) -> Iterator[Cell]:
+        """One of each value type, in the order of the counters."""
+        yield values[self._profile.default]
+        yield from (value for at, value in enumerate(values) if at != self._profile.default)
 
     def sample(self, sample: Sample) -> bytes:
         """The content of a sample's packet, with what it interns."""
@@ -94,7 +102,7 @@ class _Writer:
         if frames:
             stack = self._interned(_Interned.callstacks, frames, _frame_ids(frames))
             written.append(number_field(own.callstack_iid, stack))
-        first, *others = (max(0, whole(value)) for value in sample.values)
+        first, *others = (max(0, whole(value)) for value in self._primary_first(sample.values))
         written.append(number_field(own.primary_weight, first))
         written.append(packed_field(own.follower_weights, others))
         interned = length_field(_Packet.interned_data, b"".join(self._new)) if self._new else b""

@@ -51,10 +51,12 @@ class _Writer:
         for number, key in self._functions.added:
             content = number_field(schema.Function.id, number) + function_message(key, FUNCTION_FIELDS)
             pieces.append(length_field(schema.Profile.function, content))
+        default = self._strings.number(profile.value_types[profile.default].name if profile.value_types else "")
         pieces.append(length_field(schema.Profile.string_table, b""))
         pieces += [length_field(schema.Profile.string_table, text) for text in self._strings.added]
         if profile.start is not None:
             pieces.append(int64_field(schema.Profile.time_nanos, profile.start))
+        pieces.append(int64_field(schema.Profile.default_sample_type, default))
         return b"".join(pieces)
 
     def _sample(self, sample: Sample) -> bytes:

@@ -39,18 +39,19 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
         spending.written(WRITTEN_A_FRAME * len(stacks[sample.stack]))
     several = len(profile.tasks) > 1
     profiles = [
-        found
+        (column, found)
         for column in columns_with_values(profile)
         for task in range(len(profile.tasks))
         if (found := _sampled(profile, column, task, stacks, several=several))
     ]
+    active = next((at for at, (column, _) in enumerate(profiles) if column == profile.default), 0)
     document = {
         "$schema": SCHEMA,
         "exporter": "symd",
         "name": "symd",
-        "activeProfileIndex": 0,
+        "activeProfileIndex": active,
         "shared": {"frames": table},
-        "profiles": profiles or [_empty(profile.value_types[0])],
+        "profiles": [one for _, one in profiles] or [_empty(profile.value_types[profile.default])],
     }
     notes = ("speedscope has no times of samples",) if any(one.time is not None for one in profile.samples) else ()
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from symd.model.answers import Frame
 from symd.profiles import json_text
-from symd.profiles.att import ADDRESS, COLUMNS, OBJECT, SEPARATOR, SOURCE
+from symd.profiles.att import ADDRESS, COLUMNS, OBJECT, PLACE, SEPARATOR, SOURCE, Row
 from symd.profiles.att import read as read_rows
 from symd.profiles.sampled.places import frames_of_json
 from symd.profiles.samples import (
@@ -28,7 +26,6 @@ VALUES = (
     ValueType("idle", "cycles"),
 )
 _CELLS = tuple(COLUMNS.index(name) for name in ("Latency", "Hit", "Stall", "Idle"))
-_PLACE = re.compile(r"(.*):([0-9]{1,18})")
 
 
 def read(data: bytes, spending: Spending) -> SampledProfile:
@@ -44,7 +41,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
         if owner and owner not in modules:
             modules[owner] = len(found.modules)
             found.modules.append(SampledModule(f"code object {owner}"))
-        frames = frames_of_json(document.table[number]) if number is not None else _positions(row.cells[SOURCE])
+        frames = frames_of_json(document.table[number]) if number is not None else _positions(row)
         label = f"code object {owner}+{address:#x}" if owner else f"{address:#x}"
         place = addresses.number(SampledAddress(label, frames, address, modules.get(owner)))
         cells = [row.cells[at] if at < len(row.cells) else 0 for at in _CELLS]
@@ -53,11 +50,16 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     return found
 
 
-def _positions(source: object) -> tuple[Frame, ...]:
-    """Frames without functions, innermost first, of a source as ROCm writes it."""
+def _positions(row: Row) -> tuple[Frame, ...]:
+    """Frames, innermost first, of a source as ROCm writes it; of the functions it says only the kernel, which is the outermost."""
+    source = row.cells[SOURCE]
     parts = source.split(SEPARATOR) if isinstance(source, str) and source else []
-    places = [_PLACE.fullmatch(part) for part in [*parts[:1], *reversed(parts[1:])]]
+    places = [PLACE.fullmatch(part) for part in [*parts[:1], *reversed(parts[1:])]]
     known = [place for place in places if place]
-    return tuple(
+    found = [
         Frame(None, None, place[1], int(place[2]), 0, inlined=at < len(known) - 1) for at, place in enumerate(known)
-    )
+    ]
+    if found and row.kernel is not None:
+        name, symbol = row.kernel
+        found[-1] = found[-1]._replace(function=name, linkage_name=symbol if symbol != name else None)
+    return tuple(found)

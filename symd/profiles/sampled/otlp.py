@@ -11,7 +11,7 @@ from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.otlp_json import binary_documents
 from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fixed, packed, signed
-from symd.profiles.sampled.places import place_in_file
+from symd.profiles.sampled.places import place_in_module
 from symd.profiles.sampled.string_table import StringTableReader
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType, joined
 from symd.profiles.schemas import otlp as schema
@@ -136,8 +136,8 @@ class _Reader(StringTableReader):
         module, address = values.get(schema.Location.mapping_index, 0), values.get(schema.Location.address, 0)
         if module > len(found.modules):
             raise Malformed(f"mapping {module} is named, there are {len(found.modules)}", where=WHERE)
-        name = found.modules[module - 1].name if module else ""
-        return SampledAddress(place_in_file(name, address), frames, address or None, module - 1 if module else None)
+        label = place_in_module(found.modules[module - 1] if module else None, address)
+        return SampledAddress(label, frames, address or None, module - 1 if module else None)
 
     def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
         number = line.get(schema.Line.function_index, 0)
@@ -147,7 +147,8 @@ class _Reader(StringTableReader):
         name, system, file = (self._string(known.get(at, 0)) for at in _NAMES)
         linkage = system if system != name else ""
         position = signed(line.get(schema.Line.line, 0)), signed(line.get(schema.Line.column, 0))
-        return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
+        start_line = max(signed(known.get(schema.Function.start_line, 0)), 0)
+        return Frame(name or None, linkage or None, file or None, *position, inlined, start_line)
 
     def _stack(self, item: Field) -> tuple[int, ...]:
         locations = (one for one in self._inside(item) if one.number == schema.Stack.location_indices)

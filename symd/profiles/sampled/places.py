@@ -6,9 +6,11 @@ import re
 from typing import Any
 
 from symd.model.answers import Frame
-from symd.profiles.folded import INLINED
-from symd.profiles.samples import TIMES, within
+from symd.profiles.folded import FILE_OFFSET, INLINED
+from symd.profiles.samples import TIMES, SampledModule, within
 
+UNNAMED = "[unnamed]"
+"""A mapping that has neither a name nor a build ID."""
 _POSITION = re.compile(r"(.*) \((?:no line|(.*?):([0-9]{1,18})(?::([0-9]{1,18}))?)\)", re.DOTALL)
 
 
@@ -16,6 +18,18 @@ def place_in_file(file: str, address: int) -> str:
     """``file+0xaddress``, by the last part of the file's path; the address alone where no file is known."""
     name = file.rpartition("/")[2]
     return f"{name}+{address:#x}" if name else f"{address:#x}"
+
+
+def place_in_module(module: SampledModule | None, address: int) -> str:
+    """What an address of a process is called in the module that is mapped there: where its file begins with the mapping an object address, else a place in
+    the file, because only the file says which object address that is. The address alone where nothing is mapped."""
+    if module is None or not (module.start or module.limit):
+        return place_in_file("" if module is None else module.name, address)
+    if address < module.start or (module.limit and address >= module.limit):
+        return f"{address:#x}"
+    name = module.name.rpartition("/")[2] or module.build_id or UNNAMED
+    place = address - module.start + module.offset
+    return f"{name}{FILE_OFFSET}{place:#x})" if module.offset else f"{name}+{place:#x}"
 
 
 def frame_of_text(text: str) -> Frame | None:

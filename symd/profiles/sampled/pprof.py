@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from symd.errors import Malformed
 from symd.model.answers import Frame
+from symd.profiles.mapped import MappedRange, RangeLookup
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, packed, signed
-from symd.profiles.sampled.places import place_in_file
+from symd.profiles.sampled.places import place_in_module
 from symd.profiles.sampled.string_table import StringTableReader
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
 from symd.profiles.schemas import pprof as schema
@@ -28,13 +29,14 @@ class _Reader(StringTableReader):
         self._strings = [
             data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(schema.Profile.string_table)
         ]
-        self._functions: dict[int, tuple[str, str, str]] = {}
+        self._functions: dict[int, tuple[str, str, str, int]] = {}
         for item in self._messages(schema.Profile.function):
             inner = self._numbers(item)
             self._functions[inner.get(schema.Function.id, 0)] = (
                 self._string(inner.get(schema.Function.name, 0)),
                 self._string(inner.get(schema.Function.system_name, 0)),
                 self._string(inner.get(schema.Function.filename, 0)),
+                max(signed(inner.get(schema.Function.start_line, 0)), 0),
             )
 
     def _messages(self, number: int) -> list[Field]:
@@ -47,7 +49,14 @@ class _Reader(StringTableReader):
             for one in types
         )
         started = [item.value for item in self._top.get(schema.Profile.time_nanos, ()) if item.wire == VARINT]
-        found = SampledProfile(value_types, start=signed(started[-1]) if started and started[-1] else None)
+        chosen = [item.value for item in self._top.get(schema.Profile.default_sample_type, ()) if item.wire == VARINT]
+        names = [kind.name for kind in value_types]
+        default = self._string(chosen[-1]) if chosen else ""
+        found = SampledProfile(
+            value_types,
+            start=signed(started[-1]) if started and started[-1] else None,
+            default=names.index(default) if default in names else 0,
+        )
         modules = self._modules(found)
         numbers = self._locations(found, modules)
         found.samples = [
@@ -73,23 +82,24 @@ class _Reader(StringTableReader):
     def _locations(self, found: SampledProfile, modules: dict[int, int]) -> dict[int, int]:
         """Location id to the address's number."""
         numbers = {}
+        ranges = RangeLookup([MappedRange(one.start, one.limit, one.offset) for one in found.modules])
         for item in self._messages(schema.Profile.location):
             inner = self._inside(item)
             values = {one.number: one.value for one in inner if one.wire == VARINT}
             lines = [self._numbers(one) for one in inner if one.number == schema.Location.line and one.wire == LENGTH]
             frames = tuple(self._frame(line, inlined=at < len(lines) - 1) for at, line in enumerate(lines))
-            module = modules.get(values.get(schema.Location.mapping_id, 0))
-            address = values.get(schema.Location.address, 0)
-            name = found.modules[module].name if module is not None else ""
+            mapping, address = values.get(schema.Location.mapping_id, 0), values.get(schema.Location.address, 0)
+            module = modules.get(mapping) if mapping else ranges.only(address)
+            label = place_in_module(None if module is None else found.modules[module], address)
             numbers[values.get(schema.Location.id, 0)] = len(found.addresses)
-            found.addresses.append(SampledAddress(place_in_file(name, address), frames, address or None, module))
+            found.addresses.append(SampledAddress(label, frames, address or None, module))
         return numbers
 
     def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
-        name, system, file = self._functions.get(line.get(schema.Line.function_id, 0), ("", "", ""))
+        name, system, file, start_line = self._functions.get(line.get(schema.Line.function_id, 0), ("", "", "", 0))
         linkage = system if system != name else None
         position = signed(line.get(schema.Line.line, 0)), signed(line.get(schema.Line.column, 0))
-        return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
+        return Frame(name or None, linkage or None, file or None, *position, inlined, start_line)
 
     def _sample(self, item: Field, numbers: dict[int, int], columns: int) -> Sample:
         stack: list[int] = []

@@ -1,18 +1,30 @@
-"""Samples of Proton's tree: every node with metrics of its own is a sample, its stack the way to it."""
+"""Samples of Proton's tree: every node with metrics of its own is a sample, its stack the way to it. Of a trace every event is one, with the time that
+none of the events inside it has."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from symd.errors import Malformed
 from symd.profiles import json_text
-from symd.profiles.json_text import JsonCursor
-from symd.profiles.proton import frame_of_name
-from symd.profiles.samples import TIMES, AddressTable, Sample, SampledAddress, SampledProfile, Value, ValueType
+from symd.profiles.proton import events, frame_of_name, is_trace, tree
+from symd.profiles.samples import (
+    PROCESSES,
+    TIMES,
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledProfile,
+    Task,
+    Value,
+    ValueType,
+    within,
+)
 from symd.profiles.spending import Spending
 
 ROOT = "ROOT"
+MICROSECOND = 1000
 """What Proton calls the node above all."""
 DEVICES = frozenset({"device_id", "device_type"})
 _UNIT = re.compile(r"(.*?) *\(([a-z]+)\)")
@@ -20,9 +32,9 @@ _UNIT = re.compile(r"(.*?) *\(([a-z]+)\)")
 
 def read(data: bytes, spending: Spending) -> SampledProfile:
     """Every metric that is a number, in nodes below the root; the first in the tree is the first column. Raises Malformed."""
-    text = json_text.decode(data)
-    spending.read_json(text, 0, len(text))
-    document = JsonCursor(text).value()
+    if is_trace(data):
+        return _trace(data, spending)
+    document = tree(data, spending)
     found = SampledProfile(())
     addresses = AddressTable(found.addresses)
     columns: dict[str, int] = {}
@@ -53,6 +65,56 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     return found
 
 
+def _trace(data: bytes, spending: Spending) -> SampledProfile:
+    found = SampledProfile((ValueType("time", "nanoseconds"),), tasks=[])
+    addresses = AddressTable(found.addresses)
+    tasks: dict[Task, int] = {}
+    by_task: dict[int, list[_Event]] = {}
+    for event in events(data, spending):
+        arguments = event.get("args")
+        stack = arguments.get("call_stack") if isinstance(arguments, dict) else None
+        name, start, size = event.get("name"), _number(event.get("ts")), _number(event.get("dur"))
+        if not isinstance(name, str) or start is None or size is None or size < 0:
+            raise Malformed("an event of the trace has no name, time and duration", where=json_text.WHERE)
+        names = [each for each in stack if isinstance(each, str)] if isinstance(stack, list) else []
+        names = [*names[names[:1] == [ROOT] :], *([] if names[-1:] == [name] else [name])]
+        spending.read(len(names))
+        base = within(event["base"], TIMES) or 0
+        process, thread = (within(event.get(key), PROCESSES) or 0 for key in ("pid", "tid"))
+        task = Task(process, thread)
+        number = tasks.setdefault(task, len(tasks))
+        places = tuple(addresses.number(SampledAddress(each, (frame_of_name(each),))) for each in reversed(names))
+        begin = base + round(start * MICROSECOND)
+        by_task.setdefault(number, []).append(_Event(begin, -round(size * MICROSECOND), places))
+    for number, own in by_task.items():
+        found.samples += (Sample(each.stack, (time,), each.begin, number) for each, time in _own_times(own))
+    found.tasks = list(tasks) or [Task()]
+    found.notes.append("the time of an event is without that of the events inside it")
+    return found
+
+
+class _Event(NamedTuple):
+    """An event of a trace: where it begins and its duration, below 0 so that of those that begin together the longest comes first; in nanoseconds."""
+
+    begin: int
+    less: int
+    stack: tuple[int, ...]
+
+
+def _own_times(events_of_task: list[_Event]) -> list[tuple[_Event, int]]:
+    """Each event with its duration less those of the events that lie in it."""
+    ordered = sorted(events_of_task)
+    own = [-each.less for each in ordered]
+    around: list[int] = []
+    for number, each in enumerate(ordered):
+        while around and ordered[around[-1]].begin - ordered[around[-1]].less < each.begin - each.less:
+            around.pop()
+        if around:
+            own[around[-1]] += each.less
+        around.append(number)
+    return list(zip(ordered, own, strict=True))
+
+
 def _is_node(node: Any) -> bool:
     return isinstance(node, dict) and isinstance(node.get("frame"), dict)
 
@@ -64,6 +126,10 @@ def _values(metrics: dict[str, Any], columns: dict[str, int]) -> dict[int, Value
         for name, value in metrics.items()
         if _is_number(value) and name not in DEVICES
     }
+
+
+def _number(value: Any) -> Value | None:
+    return value if _is_number(value) else None
 
 
 def _is_number(value: Any) -> bool:

@@ -1,7 +1,7 @@
 // The instructions, with headings where code of another function begins and where a call was inlined; those can be folded.
 
 import { instruction } from "./colours.js";
-import { count, element, hex, lastPart, percent } from "./elements.js";
+import { count, element, frameName, hex, lastPart, percent } from "./elements.js";
 import { Rows } from "./rows.js";
 
 const HEIGHT = 20;
@@ -127,7 +127,7 @@ export class CodePane {
   #call(row, line) {
     const folded = this.folded.has(line.first);
     row.className = `row call${folded ? " folded" : ""}`;
-    const chain = line.call.slice(0, -1).map((frame) => frame.function || "(unnamed)").reverse().join(" › ");
+    const chain = line.call.slice(0, -1).map(frameName).reverse().join(" › ");
     const site = line.call[line.call.length - 1];
     const from = site.file ? `${lastPart(site.file)}:${site.line}` : site.function;
     const parts = [element("span", { class: "fold", "aria-hidden": "true" }, folded ? "▸" : "▾"), element("span", { class: "chain" }, chain), element("small", {}, `inlined at ${from}`)];

@@ -28,6 +28,12 @@ export function count(number, singular, plural = `${singular}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? singular : plural}`;
 }
 
+// What a frame is called: where nothing names its function, its place.
+export function frameName(frame) {
+  const place = frame.file && frame.line ? `${frame.file}:${frame.line}` : "(unnamed)";
+  return frame.function || place;
+}
+
 export function lastPart(path) {
   return path.slice(path.lastIndexOf("/") + 1);
 }

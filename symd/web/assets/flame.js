@@ -1,6 +1,6 @@
 // An icicle of functions and what was inlined into them, as wide as their samples, or as many as their bytes of code.
 
-import { byId, count, element, percent } from "./elements.js";
+import { byId, count, element, frameName, percent } from "./elements.js";
 
 const DEEPEST = 8;
 const NARROWEST = 0.004;
@@ -15,7 +15,7 @@ function tree(listing, weight) {
     let node = root;
     const frames = listing.framesAt(number);
     for (let depth = frames.length - 1; depth >= 0; depth -= 1) {
-      const name = frames[depth].function || "(unnamed)";
+      const name = frameName(frames[depth]);
       let child = node.children.get(name);
       if (!child) {
         child = { name, children: new Map(), weight: 0, hottest: number, most: 0, numbers: [] };

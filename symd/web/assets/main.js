@@ -175,7 +175,7 @@ class App {
     const options = samples.metrics.map((each, number) => element("option", { value: number }, `${each.name} — ${each.total.toLocaleString("en")} ${each.unit}`.trim()));
     if (samples.is_summable && samples.metrics.length > 1) options.unshift(element("option", { value: ALL }, `all — ${samples.metrics.reduce((sum, each) => sum + each.total, 0).toLocaleString("en")} ${samples.metrics[0].unit}`));
     choice.replaceChildren(...options);
-    this.metric = samples.is_summable && samples.metrics.length > 1 ? ALL : 0;
+    this.metric = samples.is_summable && samples.metrics.length > 1 ? ALL : samples.default ?? 0;
     choice.value = String(this.metric);
     choice.title = samples.name;
   }
@@ -204,6 +204,17 @@ class App {
     this.side.draw();
     this.flame.draw();
     this.again();
+  }
+
+  // What of the samples lies in no kernel of the list, as shares of the whole profile.
+  elsewhere() {
+    if (!this.samples) return [];
+    const chosen = (row) => (this.metric === ALL ? row.reduce((all, each) => all + each, 0) : row[this.metric]);
+    const total = chosen(this.samples.metrics.map((each) => each.total));
+    if (!total) return [];
+    const left = Object.entries(this.samples.left).map(([reason, row]) => ({ reason, share: chosen(row) / total }));
+    const rest = 1 - left.reduce((all, each) => all + each.share, 0) - this.kernels.reduce((all, each) => all + this.kernelShare(each), 0);
+    return [...left, { reason: "OTHER_CODE", share: rest }].filter(({ share }) => share > 1e-9);
   }
 
   kernelShare(kernel) {

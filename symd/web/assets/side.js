@@ -4,6 +4,14 @@ import { count, element, lastPart, percent } from "./elements.js";
 
 const MOST_LINES = 12;
 const MOST_KERNELS = 500;
+const ELSEWHERE = {
+  UNKNOWN_KERNEL: "in kernels that this module lacks",
+  UNKNOWN_MODULE: "in other modules, or in none",
+  OTHER_MODULE: "in other modules",
+  OUTSIDE_TEXT: "outside of this module's code",
+  AMBIGUOUS: "in several modules or kernels of one name",
+  OTHER_CODE: "in code of no kernel above",
+};
 
 export class Side {
   constructor(parent, app) {
@@ -37,7 +45,12 @@ export class Side {
       const share = app.kernelShare(each);
       return item(chosen, each.readable ?? each.name ?? "all code", facts.filter(Boolean).join(" · "), () => app.openKernel(each.object, each.name), share);
     });
-    if (app.kernels.length > shown.length) items.push(element("li", { class: "hint" }, `and ${(app.kernels.length - shown.length).toLocaleString("en")} more: search finds them`));
+    for (const { reason, share } of app.elsewhere()) items.push(element("li", { class: "elsewhere" }, element("span", {}, ELSEWHERE[reason] ?? reason), element("em", {}, `${percent(share)} %`)));
+    if (app.kernels.length > shown.length) {
+      const more = app.kernels.slice(MOST_KERNELS);
+      const share = more.reduce((all, each) => all + app.kernelShare(each), 0);
+      items.push(element("li", { class: "hint" }, `and ${more.length.toLocaleString("en")} more${share > 0 ? `, with ${percent(share)} %` : ""}: search finds them`));
+    }
     return list(items);
   }
 

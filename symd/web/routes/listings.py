@@ -36,7 +36,7 @@ def _without_text(site: Site, digest: str, part: ListingPart, error: SymdError) 
     for number, section in enumerate(table.text_sections):
         offset = np.unique(table.offset[table.text_section == number])
         if kernel is not None:
-            inside = (offset >= kernel.offset) & (offset < kernel.offset + (kernel.size or 1 << 62))
+            inside = (offset >= kernel.offset) & (offset < kernel.offset + kernel.size)
             offset = offset[inside] if section.section_index == kernel.section_index else offset[:0]
         if len(offset) > len(best[0]):
             best = offset, section.section_index

@@ -13,6 +13,8 @@ from symd.web.site import Asked, Effort, Reply, Site, WebRoute, json_reply
 
 PROFILE: Final = "profile"
 """The fact of a site that is its profile, a ``NamedProfile``."""
+OTHER_MODULE: Final = "OTHER_MODULE"
+"""Where samples lie in a module that is known and is not the one that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +34,28 @@ def _samples(site: Site, asked: Asked) -> Reply:
 
 def samples_json(profile: NamedProfile, digest: str) -> dict[str, Any]:
     """Columns for each code object of the module: where samples lie, and for each metric its values there. ``total`` of a metric is over
-    this module; ``left`` are samples that lie in no module that is shown, by reason."""
+    the whole profile; ``left`` are samples that lie in no code of this module, by reason, a sum for each metric. ``default`` is the metric that is shown first."""
     samples = profile.samples
     objects: dict[str, dict[InstructionPlace, list[Value]]] = {}
+    others = []
     for place, values in samples.values.items():
         if place.digest == digest:
             objects.setdefault(place.path, {})[place] = values
-    own = [values for places in objects.values() for values in places.values()]
+        else:
+            others.append(values)
+    left = {reason.name: values for reason, values in samples.left.items()}
+    if others:
+        left[OTHER_MODULE] = [sum(column) for column in zip(*others, strict=True)]
     return {
         "name": profile.name,
         "is_summable": samples.is_summable,
         "metrics": [
-            {"name": kind.name, "unit": kind.unit, "total": sum(values[number] for values in own)}
-            for number, kind in enumerate(samples.columns)
+            {"name": kind.name, "unit": kind.unit, "total": total}
+            for kind, total in zip(samples.columns, samples.totals(), strict=True)
         ],
         "objects": [{"object": path, **_columns(places, len(samples.columns))} for path, places in objects.items()],
-        "left": {reason.name: value for reason, value in samples.left.items()},
+        "default": samples.default,
+        "left": left,
         "notes": list(samples.notes),
     }
 

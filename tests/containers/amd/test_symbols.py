@@ -1,4 +1,4 @@
-"""Where symbols begin and how far those reach that have no size."""
+"""Where symbols begin, how far those reach that have no size, and which of them own no byte."""
 
 from __future__ import annotations
 
@@ -12,20 +12,56 @@ from tests.containers.amd import objects
 
 NOTYPE, HSA_KERNEL = 0, 10
 A, B = 0x1000, 0x2000
+CODE = b"\x01\x03\x02\x7e"
+"""An instruction, v_mov_b32."""
+NOP, CODE_END = b"\0\0\x80\xbf", b"\0\0\x9f\xbf"
 
 
-def symbols(entries: list[Symbol], kind: int = ET_DYN) -> Symbols:
+def symbols(entries: list[Symbol], kind: int = ET_DYN, text: bytes = CODE * 16) -> Symbols:
     linked = kind == ET_DYN
     sections = [
-        Section(".text.a", flags=AX, address=A * linked, data=bytes(64)),
-        Section(".text.b", flags=AX, address=B * linked, data=bytes(32)),
+        Section(".text.a", flags=AX, address=A * linked, data=text),
+        Section(".text.b", flags=AX, address=B * linked, data=CODE * 8),
         Section(".rodata", flags=ALLOC, address=0x3000 * linked, data=bytes(range(64))),
     ]
     return Symbols(elf.parse(build_elf(type=kind, machine=224, sections=sections, symbols=entries), objects.budget()))
 
 
-def placed(entries: list[Symbol], kind: int = ET_DYN) -> list[tuple[str, int, int, int]]:
-    return [one[:4] for one in symbols(entries, kind).code]
+def placed(entries: list[Symbol], kind: int = ET_DYN, text: bytes = CODE * 16) -> list[tuple[str, int, int, int]]:
+    return [one[:4] for one in symbols(entries, kind, text).code]
+
+
+def test_a_function_without_instructions_owns_no_byte():
+    """A compiler leaves it where the next one begins, in front of padding, or where the section ends."""
+    text = CODE * 4 + NOP * 3 + bytes(4) + CODE * 4 + CODE_END * 4
+    empty = [(0, "first"), (16, "before_padding"), (32, "before_sized"), (48, "last"), (64, "at_end")]
+    entries = [Symbol(name, A + at, section=".text.a") for at, name in empty]
+    sized = [Symbol("one", A, 16, section=".text.a"), Symbol("two", A + 32, 16, section=".text.a")]
+    for kind, base in ((ET_DYN, A), (ET_REL, 0)):
+        moved = [one._replace(value=one.value - A + base) for one in [*sized, *entries]]
+        assert placed(moved, kind, text) == [
+            ("first", 1, 0, 0),
+            ("one", 1, 0, 16),
+            ("before_padding", 1, 16, 0),
+            ("before_sized", 1, 32, 0),
+            ("two", 1, 32, 16),
+            ("last", 1, 48, 0),
+            ("at_end", 1, 64, 0),
+        ]
+
+
+def test_a_function_at_the_end_of_code_is_of_that_code():
+    """Also where another section begins there; what has a size, or no type, is nothing there."""
+    end = Symbol("end", B, section=".text.a")
+    beginning = Symbol("beginning", B, section=".text.b")
+    sections = [
+        Section(".text.a", flags=AX, address=B - 64, data=CODE * 16),
+        Section(".text.b", flags=AX, address=B, data=CODE * 8),
+    ]
+    labels = [Symbol("sized", B + 32, 4, section=".text.b"), Symbol("label", B + 32, section=".text.b", type=NOTYPE)]
+    image = build_elf(type=ET_DYN, machine=224, sections=sections, symbols=[end, beginning, *labels])
+    found = Symbols(elf.parse(image, objects.budget())).code
+    assert [one[:4] for one in found] == [("end", 1, 64, 0), ("beginning", 2, 0, 32)]
 
 
 def test_names_at_one_place_reach_equally_far():
@@ -76,8 +112,8 @@ ENTRIES = st.lists(
 
 @given(ENTRIES)
 def test_a_symbol_without_a_size_reaches_to_the_next_one(entries):
-    """A function to the next function, a label to the next symbol or the end of the sized function that began before it,
-    whichever comes first; all to the end of the section."""
+    """A function to the next function, unless one with a size begins where it does, a label to the next symbol or the end of
+    the sized function that began before it, whichever comes first; all to the end of the section."""
     given_ = [
         Symbol(f"s{number}", base + offset, size, ".text.a" if base == A else ".text.b", kind)
         for number, (base, offset, size, kind) in enumerate(entries)
@@ -91,7 +127,9 @@ def test_a_symbol_without_a_size_reaches_to_the_next_one(entries):
         if kind == NOTYPE:
             begun = [start + length for start, length, other in others if other == FUNC and length and start <= offset]
             ends += [end for end in [max(begun, default=0)] if end > offset]
-        assert found[f"s{number}"] == (1 if base == A else 2, offset, size or min(ends) - offset)
+        taken = kind == FUNC and any(start == offset and length and other == FUNC for start, length, other in others)
+        reach = 0 if taken else min(ends) - offset
+        assert found[f"s{number}"] == (1 if base == A else 2, offset, size or reach)
 
 
 def test_labels_inside_a_function_whose_size_is_known_are_no_functions():

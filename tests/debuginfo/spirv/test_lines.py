@@ -445,3 +445,19 @@ def test_scopes_that_would_need_too_much_memory_are_left_out_with_a_warning(monk
 
 def test_the_manifest_names_every_module() -> None:
     assert sorted(json.loads((FOLDER / "manifest.json").read_text())) == sorted(path.name for path in BIN.glob("*.spv"))
+
+
+def test_functions_are_declared_where_their_debug_function_says() -> None:
+    """As spirv-dis prints it: name, type, source, line; OpenCL.DebugInfo.100 has numbers there."""
+    listed = by_spirv_dis(BIN / "inline.O2.ocl-100.spv")
+    texts = {item.result: item.operands[0].strip('"') for item in listed if item.op == "String"}
+    theirs = {texts[item.operands[0]]: int(item.operands[3]) for item in listed if item.op == "DebugFunction"}
+    info = decoded("inline.O2.ocl-100")
+    scopes = info.scopes
+    assert scopes.function is not None
+    mine = {
+        info.names[name]: int(info.functions.first[number])
+        for name, number in zip(scopes.name.tolist(), scopes.function.tolist(), strict=True)
+    }
+    assert len(theirs) > 2
+    assert mine == theirs

@@ -69,7 +69,6 @@ TYPES = [
     made("const_type", "int *const", "int *"),
     made("volatile_type", "int *const volatile", "int *const"),
     made("pointer_type", "int *const *", "int *const"),
-    made("restrict_type", "int *restrict", "int *"),
     made("reference_type", "int &", "int"),
     made("rvalue_reference_type", "int &&", "int"),
     made("array_type", "int[3]", "int", dimension(*COUNT)),
@@ -117,10 +116,30 @@ TYPES = [
         Die(0x30, [of("unsigned int"), At("const_value", "udata", 7)]),
     ),
     named("structure_type", "outer", Die(0x2F, [of("whole")])),
-    Die("atomic_type", [of("int")], [], "atomic"),
     Die("coarray_type", [of("int")], [], "coarray"),
     Die("dynamic_type", [of("int")], [], "dynamic"),
 ]  # fmt: skip
+WRITTEN_OUT = {
+    "int *restrict": made("restrict_type", "int *restrict", "int *"),
+    "const int *restrict": made("restrict_type", "const int *restrict", "const int *"),
+    "int *const *restrict": made("restrict_type", "int *const *restrict", "int *const *"),
+    "const int *const restrict": made("const_type", "const int *const restrict", "const int *restrict"),
+    "int *restrict *": made("pointer_type", "int *restrict *", "int *restrict"),
+    "int &restrict": made("restrict_type", "int &restrict", "int &"),
+    "int (*restrict)[3]": made("restrict_type", "int (*restrict)[3]", "to array"),
+    "_Atomic(int)": made("atomic_type", "_Atomic(int)", "int"),
+    "_Atomic(int) *": made("pointer_type", "_Atomic(int) *", "_Atomic(int)"),
+    "*const f32": Die("pointer_type", [At("name", "string", "*const f32"), of("float")], [], "*const f32"),
+    "const *const f32": made("const_type", "const *const f32", "*const f32"),
+    "&[f32; 3]": Die("pointer_type", [At("name", "string", "&[f32; 3]"), of("int[3]")], [], "&[f32; 3]"),
+    "&[f32; 3] *": made("pointer_type", "&[f32; 3] *", "&[f32; 3]"),
+    "character(5)": Die("string_type", [At("byte_size", "data1", 5)], [], "character(5)"),
+    "character(*)": Die("string_type", [At("string_length", "exprloc", b"\x55"), At("byte_size", "data1", 8)], [], "character(*)"),
+    "int[0]": made(
+        "array_type", "int[0]", "int", dimension(At("lower_bound", "data1", 0), At("upper_bound", "data8", (1 << 64) - 1))
+    ),
+}  # fmt: skip
+"""Types of which llvm-dwarfdump says less than they are ("restrict "), as their languages write them."""
 LABELS = [
     die.label for top in TYPES for die in (top, *(child for child in top.children if child.tag != "subrange_type"))
     if die.label and die.tag != "namespace"
@@ -198,6 +217,48 @@ def test_the_first_index_of_every_language_is_that_of_dwarfdump(tmp_path: Path) 
     assert len(expected) == len(languages) * len(ARRAYS)
     mine = {one.name: one.type for language in languages for one in visible(found, 8 * language).variables}
     assert mine == expected
+
+
+def test_types_that_dwarfdump_abbreviates_are_written_out() -> None:
+    variables = [variable(label, of(label)) for label in WRITTEN_OUT]
+    found = visible(code(unit(function("f", *variables), *TYPES, *WRITTEN_OUT.values()), version=5))
+    assert {one.name: one.type for one in found.variables} == {label: label for label in WRITTEN_OUT}
+    by_text = {info.text: info for info in found.types}
+    assert (by_text["character(5)"].kind, by_text["character(5)"].size) == ("string", 5)
+    assert (by_text["int[0]"].counts, by_text["int[0]"].size) == ((0,), 0)
+    assert (by_text["&[f32; 3]"].kind, by_text["&[f32; 3]"].size) == ("pointer", 8)
+
+
+def test_the_fields_of_every_variant_are_members() -> None:
+    """As rustc describes an enum: the field that tells its variants apart, and each variant with what that has there."""
+
+    def member(name: str, kind: str, offset: int, *attributes: At) -> Die:
+        called = [At("name", "string", name)] if name else []
+        return Die("member", [*called, of(kind), At("data_member_location", "data1", offset), *attributes])
+
+    parts = Die(
+        "variant_part",
+        [],
+        [
+            member("", "int", 0, At("artificial", "flag_present")),
+            Die("variant", [At("discr_value", "data1", 0)], [member("Empty", "none", 0)]),
+            Die("variant", [At("discr_value", "data1", 7)], [member("Circle", "circle", 0)]),
+            Die("variant", [], [member("Others", "none", 0)]),
+        ],
+    )
+    enum = Die("structure_type", [At("name", "string", "Shape"), At("byte_size", "data1", 8)], [parts], "Shape")
+    none = Die("structure_type", [At("name", "string", "Empty")], [], "none")
+    circle = Die("structure_type", [At("name", "string", "Circle")], [member("r", "float", 4)], "circle")
+    found = visible(code(unit(function("f", variable("s", of("Shape"))), INT, FLOAT, enum, none, circle)))
+    by_text = {info.text: info for info in found.types}
+    told = [(one.name, found.types[one.type].text, one.offset, one.discriminant) for one in by_text["Shape"].members]
+    assert told == [
+        ("$discr$", "int", 0, None),
+        ("Empty", "Empty", 0, 0),
+        ("Circle", "Circle", 0, 7),
+        ("Others", "Empty", 0, None),
+    ]
+    assert [one.name for one in by_text["Circle"].members] == ["r"]
 
 
 STRUCTURE = unit(

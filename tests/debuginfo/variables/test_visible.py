@@ -233,13 +233,13 @@ def test_references_in_a_circle_end():
     """A variable whose origin is itself, and two types that name each other."""
     found = code(
         unit(
-            function("f", Die("variable", [At("abstract_origin", "ref4", Ref("me"))], label="me")),
+            function("f", Die("variable", [At("abstract_origin", "ref4", Ref("me")), REG5], label="me")),
             Die("typedef", [At("name", "string", "a"), At("type", "ref4", Ref("b"))], label="a"),
             Die("const_type", [At("type", "ref4", Ref("c"))], label="b"),
             Die("const_type", [At("type", "ref4", Ref("b"))], label="c"),
         )
     )
-    assert (only(found).name, only(found).optimized_out) == ("", True)
+    assert (only(found).name, only(found).type) == ("", "void")
 
 
 def test_a_unit_that_cannot_be_read_is_left_out_with_a_note():
@@ -290,3 +290,58 @@ def test_an_address_of_code_in_an_unlinked_object_is_named_by_section():
         [Die("subprogram", [At("name", "string", "f"), *low], [variable("p", At("location", "exprloc", expression))])],
     )
     assert only(replace(code(root), linked=False)).location == "(.text)+0x24"
+
+
+def declared(name: str, line: int, *attributes: At, tag: str = "variable") -> Die:
+    return variable(name, At("decl_line", "data1", line), *attributes, tag=tag)
+
+
+def test_a_copy_that_names_its_variables_again_has_each_once():
+    """IGC does so in some copies, and puts variables into other blocks; one of another line is another."""
+    abstract = Die(
+        "subprogram",
+        [At("name", "string", "helper"), At("inline", "data1", 1)],
+        [
+            declared("x", 3, tag="formal_parameter"),
+            declared("t", 4),
+            declared("t", 6),
+            declared("gone", 5),
+        ],
+        label="helper",
+    )
+    found = code(
+        unit(
+            abstract,
+            function(
+                "kernel",
+                inlined(
+                    "helper",
+                    declared("x", 3, REG5, tag="formal_parameter"),
+                    block(declared("t", 4, REG5), first=0x20, after=0x30),
+                    first=0x20,
+                    after=0x40,
+                ),
+            ),
+        )
+    )
+    said = [(one.name, one.optimized_out) for one in visible(found, 0x20).variables]
+    assert said == [("t", False), ("x", False), ("t", True), ("gone", True)]
+
+
+def test_what_has_no_name_no_type_and_no_place_is_no_variable():
+    """Empty DIEs, which IGC leaves where it wrote the attributes into another one; a parameter without a name has a type."""
+    empty = Die("formal_parameter", []), Die("variable", [])
+    abstract = Die("subprogram", [At("name", "string", "helper"), At("inline", "data1", 1)], empty, label="helper")
+    unnamed = Die("formal_parameter", [At("type", "ref4", Ref("int"))])
+    placed = Die("variable", [REG5])
+    found = code(
+        unit(
+            abstract,
+            function("kernel", unnamed, inlined("helper", *empty, placed, first=0x20, after=0x40), *empty),
+            INT,
+        )
+    )
+    assert [(one.name, one.type, one.kind) for one in visible(found, 0x20).variables] == [
+        ("", "void", "local"),
+        ("", "int", "parameter"),
+    ]

@@ -1,0 +1,138 @@
+"""Names that Python sources give to inlined calls, against Python's own parser; and what Triton's compiler leaves, by its source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symd
+from symd.model.answers import Answer, Frame, Reason
+from symd.query import python_names
+from symd.query.python_names import PythonNames, definitions
+from tests.tools import output, require
+
+TRITON = Path(__file__).parents[2] / "samples" / "triton"
+SOURCE = (TRITON / "helpers.py").read_text()
+FILE = "/src/triton-samples/helpers.py"
+IMAGES = sorted((TRITON / "bin").iterdir())
+
+
+def parsed(text: str) -> list[tuple[int, int, str]]:
+    """What Python's parser says of the functions in a source."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return sorted(
+        (node.lineno, node.end_lineno or 0, node.name) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)
+    )
+
+
+def around(line: int) -> str | None:
+    """The function of helpers.py around a line; Triton writes the line behind the last one for one of its instructions."""
+    return next((name for first, last, name in parsed(SOURCE) if first <= line <= last), None)
+
+
+@pytest.mark.parametrize(
+    "path", [Path(python_names.__file__), Path(ast.__file__), Path(re.__file__), TRITON / "helpers.py"]
+)
+def test_functions_are_those_of_the_parser(path: Path) -> None:
+    text = path.read_text()
+    assert sorted(map(tuple, definitions(text) or ())) == parsed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): return x\ny = 1\n",
+        "async def f():\n    def g(): pass\n    return g\n",
+        "class A:\n    @staticmethod\n    def f(\n        x,\n    ):\n        return (\n            x\n        )\n\n\ndef g():\n    '''a\n    def no():\n    '''\n",
+        "if 1:\n  def f():\n    if 2:\n      pass\n  # behind\n  x = 1\n",
+        "def f():\n    pass",
+    ],
+)
+def test_functions_of_any_shape(text: str) -> None:
+    assert sorted(map(tuple, definitions(text) or ())) == parsed(text)
+
+
+@pytest.mark.parametrize("text", ["def f(:\n  '''", "  x\n y\n", "\0", "(" * 5000, "if 1:\n" + " " * 3 + "x\n  y\n"])
+def test_what_is_no_python_has_none(text: str) -> None:
+    assert not definitions(text)
+
+
+def places(image: Path) -> Iterator[tuple[str, int]]:
+    """The text sections of an image, by readelf, with their sizes."""
+    for found in re.finditer(r"\] (\.text\S*) +PROGBITS +\S+ \S+ (\S+)", output(require("readelf"), "-SW", str(image))):
+        yield found[1], int(found[2], 16)
+
+
+def answers(image: Path, *, as_written: bool = False) -> list[Answer]:
+    module = symd.open(image)
+    return [
+        answer
+        for section, size in places(image)
+        for answer in module.symbolize(np.arange(0, size, 4, dtype=np.uint64), section=section, as_written=as_written)
+    ]
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
+def test_no_helper_of_triton_has_the_kernels_name(image: Path) -> None:
+    """A frame that has a name lies in the function of that name."""
+    found = answers(image)
+    seen = {(frame.function, around(frame.line)) for each in found for frame in each.frames if frame.file == FILE}
+    assert {(None, "scale"), (None, "inner")} <= seen
+    for function, real in seen:
+        assert function is None or real is None or real in re.split(r"\W+|_\$_|__", function), (function, real)
+    for each in found:
+        if any(frame.inlined for frame in each.frames):
+            assert each.reason in (Reason.CONTRADICTORY, Reason.APPROXIMATE, Reason.NO_LINE)
+            assert all(frame.function is None for frame in each.frames if frame.inlined)
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
+def test_as_written_they_have_it(image: Path) -> None:
+    found = answers(image, as_written=True)
+    inlined = {frame.function for each in found for frame in each.frames if frame.inlined}
+    assert inlined <= {"add", "total", "helpers.apart__fp32"}
+    assert inlined
+    assert Reason.CONTRADICTORY not in {each.reason for each in found}
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
+def test_the_source_names_them(image: Path) -> None:
+    """By columns and one by one. The library's own source is not at hand."""
+    names = PythonNames(lambda files: {file: SOURCE for file in files if file == FILE})
+    module = symd.open(image)
+    for section, size in places(image):
+        columns = module.symbolize(np.arange(0, size, 4, dtype=np.uint64), section=section)
+        named = names.named(columns)
+        assert list(named) == list(names.named(list(columns)))
+        for before, after in zip(columns, named, strict=True):
+            inlined = [frame for frame in after.frames if frame.inlined]
+            for frame in inlined:
+                assert frame.function == (around(frame.line) if frame.file == FILE else None)
+            if inlined and before.reason is Reason.CONTRADICTORY:
+                is_named = all(frame.function for frame in after.frames)
+                assert after.reason is (Reason.INFERRED if is_named else Reason.CONTRADICTORY)
+
+
+def frame(function: str | None, line: int, *, inlined: bool) -> Frame:
+    return Frame(function, None, FILE, line, 0, inlined=inlined)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (SOURCE, "scale"),
+        ("# a line more\n" * 4 + SOURCE, None),  # line 28 of the kernel lies in another function
+        ("x = 1\n" * 40, None),  # line 14 lies in none
+        ("def scale(:\n", None),
+    ],
+)
+def test_another_file_than_the_one_that_was_compiled_names_nothing(text: str, expected: str | None) -> None:
+    answer = Answer(Reason.CONTRADICTORY, frames=(frame(None, 14, inlined=True), frame("add", 23, inlined=False)))
+    (named,) = PythonNames(lambda files: dict.fromkeys(files, text)).named([answer])
+    assert named.frames[0].function == expected
+    assert named.reason is (Reason.INFERRED if expected else Reason.CONTRADICTORY)
