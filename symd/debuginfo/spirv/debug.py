@@ -105,7 +105,10 @@ class DebugData:
         item = self.by_id.get(function) if function is not None else None
         if item is None or item.opcode != Debug.Function or len(item.operands) <= _LINE:
             return 0
-        return self.words.value(item.operands, _LINE, item.layout.numbers_are_ids)
+        return self._number(item, _LINE)
+
+    def _number(self, item: DebugInstruction, operand: int) -> int:
+        return self.words.value(item.operands, operand, item.layout.numbers_are_ids)
 
     def inlined_at(self, number: int) -> InlinedAt | None:
         """What a DebugInlinedAt says; None for any other id."""
@@ -116,8 +119,8 @@ class DebugData:
         scope = 2 if item.layout.inlined_at_column else 1
         if len(ops) <= scope:
             return None
-        line = self.words.value(ops, 0, item.layout.numbers_are_ids)
-        column = self.words.value(ops, 1, item.layout.numbers_are_ids) if item.layout.inlined_at_column else 0
+        line = self._number(item, 0)
+        column = self._number(item, 1) if item.layout.inlined_at_column else 0
         return InlinedAt(line, column, ops[scope], ops[scope + 1] if len(ops) > scope + 1 else 0)
 
     def stated_places(self) -> Iterator[tuple[int, str, int]]:
@@ -125,7 +128,7 @@ class DebugData:
         and the calls in them that were inlined."""
         for number, item in self.by_id.items():
             if item.opcode == Debug.Function:
-                yield number, self.scope_file(number), self.words.value(item.operands, 3, item.layout.numbers_are_ids)
+                yield number, self.scope_file(number), self._number(item, _LINE)
             elif (site := self.inlined_at(number)) is not None:
                 yield self.function_of(site.scope) or 0, self.scope_file(site.scope), site.line
 
