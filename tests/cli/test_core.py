@@ -77,8 +77,8 @@ def test_names_as_they_were_written(run: Run, line_build: Path) -> None:
     assert run("core", "-C", line_build).out.splitlines()[4:] == [
         "probe(float*, float3 const*), grid 1, device 0: active",
         "  1 thread: block (0,0,0) SM 0 warp 0 lanes 0",
-        "  #0 0x00007f0000000210 squared(float, float, float) at /tmp/symd-cuda/raycast.cu:13",
-        "       (inlined by) distance_to(float, float, float) at /tmp/symd-cuda/raycast.cu:20",
+        "  #0 0x00007f0000000210 squared(float, float, float) at /tmp/symd-cuda/raycast.cu:13 [INFERRED]",
+        "       (inlined by) distance_to(float, float, float) at /tmp/symd-cuda/raycast.cu:21",
     ]
     assert "#0 0x00007f0000000210 _Z7squaredfff at" in run("core", line_build).out
 
