@@ -157,12 +157,12 @@ class _LineLocations:
         self.owner = self.owners.of(self.frame, self.position)
 
     def called(self) -> Column:
-        """For each row a number that those of one function have in common: of its name without the arguments of a template."""
-        names = self.locations.function[self.frame].astype(np.int64)
-        distinct, which = np.unique(names, return_inverse=True)
-        numbers: dict[str, int] = {}
-        bare = (self._text(name).partition("<")[0] for name in distinct.tolist())
-        return np.array([numbers.setdefault(name, len(numbers)) for name in bare], np.int64)[which]
+        """For each row a number that those of one function have in common: of its name without the arguments of a template, and of the line where it is declared."""
+        declared = (self.locations.function[self.frame], self.locations.start_lines[self.frame])
+        distinct, which = np.unique(np.stack(declared).astype(np.int64), axis=1, return_inverse=True)
+        numbers: dict[tuple[str, int], int] = {}
+        bare = ((self._text(name).partition("<")[0], line) for name, line in distinct.T.tolist())
+        return np.array([numbers.setdefault(each, len(numbers)) for each in bare], np.int64)[which.reshape(-1)]
 
     def every(self) -> tuple[BreakpointLocation, ...]:
         """Every address once."""

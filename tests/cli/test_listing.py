@@ -56,7 +56,7 @@ def listed(fake: FakeSymbolizer) -> FakeSymbolizer:
     """The made-up engine with a listing."""
     fake.parts = []
     fake.listings = [listing()]
-    fake.listing = lambda _, part: fake.parts.append(part) or iter(fake.listings)
+    fake.listing = lambda _, part, *_rest: fake.parts.append(part) or iter(fake.listings)
     fake.sources = lambda _, files: [SOURCES[file] for file in files]
     return fake
 

@@ -78,8 +78,8 @@ def test_types_as_structure_are_numbered_from_the_variables_own(run: Run, fake: 
     assert [info["text"] for info in room["types"]] == ["Room *", "Room", "int"]
     assert (room["types"][0]["target"], room["types"][0]["address_space"]) == (1, "global")
     assert room["types"][1]["members"] == [
-        {"name": "next", "type": 0, "offset": 0, "bit_offset": None, "bit_size": None},
-        {"name": "count", "type": 2, "offset": 8, "bit_offset": 67, "bit_size": 3},
+        {"name": "next", "type": 0, "offset": 0, "bit_offset": None, "bit_size": None, "discriminant": None},
+        {"name": "count", "type": 2, "offset": 8, "bit_offset": 67, "bit_size": 3, "discriminant": None},
     ]
     assert look_up["types"] == []
 
