@@ -124,7 +124,9 @@ def scopes_of(
 
 
 def _with_bodies(scopes: ScopeColumns, names: Sequence[str]) -> U8:
-    """``inlined``, where kernels' own bodies are told from other calls."""
+    """``inlined``, where kernels' own bodies are told from other calls. Where names are counted by object there are none (``small_objects``)."""
+    if len(names) <= 1:
+        return scopes.inlined
     calls = np.flatnonzero(scopes.inlined)
     calls = calls[scopes.parent[calls] != NO_PARENT]
     calls = calls[scopes.inlined[scopes.parent[calls]] == 0]

@@ -36,6 +36,7 @@ from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model.columns import I64, U8, U32, U64
+from symd.model.plain_answers import KERNEL_BODY
 
 LARGEST = 1 << 16
 """Bytes of debug sections up to which an object is small: what overlaps in so few costs little."""
@@ -107,6 +108,8 @@ class SmallObjects:
             return None
         if any(unit.widths.address != _ADDRESS or unit.dwo_id is not None or unit.dwo_name for unit in units.units):
             return None
+        if any(KERNEL_BODY.encode() in each.data for each in (sections.strings, sections.info)):
+            return None  # names are known by object, and too late
         size = len(sections.lines.data)
         if any(unit.stmt_list is not None and unit.stmt_list >= size for unit in units.units):
             return None
