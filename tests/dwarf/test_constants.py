@@ -19,6 +19,7 @@ NOT_IN_PYELFTOOLS = {
     "DW_AT_INTEL_simd_width",
     "DW_LNE_NVIDIA_inlined_call",
     "DW_LNE_NVIDIA_set_function_name",
+    "DW_FORM_LLVM_addrx_offset",
     "DW_LLE_GNU_view_pair",
     "DW_OP_GNU_encoded_addr",
     "DW_OP_GNU_reinterpret",
