@@ -56,15 +56,14 @@ class AskedFile:
         """The texts of sources: the file itself may carry some."""
         from pathlib import Path  # noqa: PLC0415 - slow to load
 
-        from symd.cli.listing_sources import allowed_folders, source_texts, texts_on_disk  # noqa: PLC0415 - likewise
+        from symd.cli.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
         from symd.cli.module import open_module  # noqa: PLC0415 - likewise
 
         allowed = allowed_folders(*self._sources or ((Path(),), ()))
         if not os.path.isfile(self._file):  # noqa: PTH113 - what came through a pipe comes once
             return texts_on_disk(files, allowed, self._limits)
         with open_module(self._file, None, self._limits) as module:
-            found = source_texts(module.symbolizer, module.digest, files, allowed, self._limits)
-        return {file: source.text for file, source in found.items()}
+            return texts_of(module.symbolizer, module.digest, files, allowed, self._limits)
 
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``."""

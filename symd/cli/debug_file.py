@@ -32,8 +32,11 @@ def with_debug_file(data: bytes, file: str, limits: Limits, allowed: AllowedFile
     ``.debug`` there under the link's name, or where distributions put it; ``data`` itself where it needs none or none of its build is
     there. Those that cannot be used, and one that is missing, are told on stderr then, for nobody named them. With ``allowed`` no
     other file is opened."""
+    image = _image(data, file, limits)
+    if image is None:
+        return data
     unusable: list[SymdError] = []
-    candidates = debug_files(data, file, limits, allowed)
+    candidates = _there(image, file, allowed)
     for path, checksum in candidates:
         try:
             joined = _joined(data, path, checksum, limits, allowed)
@@ -43,17 +46,16 @@ def with_debug_file(data: bytes, file: str, limits: Limits, allowed: AllowedFile
         if joined is not None:
             return joined
     if not any(checksum is not None for _, checksum in candidates):
-        unusable += _missing(data, file, limits)
+        unusable += _missing(image, file)
     for each in unusable:
         complain(f"answered without a debug file: {each}")
     return data
 
 
-def _missing(data: bytes, file: str, limits: Limits) -> list[SymdError]:
+def _missing(image: elf.Elf, file: str) -> list[SymdError]:
     """What the object's link names, if it has one, and where that was looked for."""
-    image = _image(data, file, limits)
-    link = image and elf.debug_link(image.sections)
-    if not image or not link:
+    link = elf.debug_link(image.sections)
+    if not link:
         return []
     name = os.fsdecode(link.name)
     places = [os.path.dirname(path) or "." for path, checksum in _candidates(image, file) if checksum is not None]  # noqa: PTH120 - pathlib is slow to load
@@ -65,8 +67,10 @@ def debug_files(
 ) -> list[tuple[str, int | None]]:
     """Files that may be the debug file of ``data``: paths, and the CRC-32 of the content where the object says it."""
     image = _image(data, file, limits)
-    if image is None:
-        return []
+    return [] if image is None else _there(image, file, allowed)
+
+
+def _there(image: elf.Elf, file: str, allowed: AllowedFiles | None) -> list[tuple[str, int | None]]:
     return [(path, checksum) for path, checksum in _candidates(image, file) if comes_to_an_end(path, allowed)]
 
 

@@ -36,6 +36,13 @@ def source_texts(
     return {source.file: completed(source, allowed, read) for source in found}
 
 
+def texts_of(
+    symbolizer: Symbolizer, digest: str, files: Sequence[str], allowed: Allowed, limits: Limits
+) -> dict[str, str | None]:
+    """The text of each file that a module carries, or from an allowed folder; None where there is none."""
+    return {file: source.text for file, source in source_texts(symbolizer, digest, files, allowed, limits).items()}
+
+
 def texts_on_disk(files: Sequence[str], allowed: Allowed, limits: Limits) -> dict[str, str | None]:
     """The text of each file from an allowed folder, None where there is none."""
     read = partial(read_below, largest=limits.source_size)
@@ -59,12 +66,9 @@ class _PythonNamed:
 
     def _of(self, digest: str) -> PythonNames:
         if digest not in self._names:
-
-            def texts(files: list[str]) -> dict[str, str | None]:
-                found = source_texts(self._symbolizer, digest, files, self._allowed, self._limits)
-                return {file: source.text for file, source in found.items()}
-
-            self._names[digest] = PythonNames(texts)
+            self._names[digest] = PythonNames(
+                lambda files: texts_of(self._symbolizer, digest, files, self._allowed, self._limits)
+            )
         return self._names[digest]
 
     def symbolize(

@@ -158,9 +158,10 @@ def _told_apart(name: U32, is_named: Mask, place: I64, call: I64, names: Sequenc
     anywhere: dict[int, _Written] = defaultdict(families.none)
     of_call: dict[int, _Written] = defaultdict(families.none)
     for one_place, one_call, one_name in written:
-        family, _ = families.of(one_name), anywhere[one_place]
+        family = families.of(one_name)
+        every = at_call[one_place, one_call], anywhere[one_place], of_call[one_call]  # empty where no name is believed
         if (one_place, family) not in stale:
-            for known in (at_call[one_place, one_call], anywhere[one_place], of_call[one_call]):
+            for known in every:
                 known[family].add(one_name)
     found = name.copy()
     unnamed = np.flatnonzero(~is_named)

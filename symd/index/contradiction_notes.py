@@ -81,8 +81,7 @@ def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
 def _note(found: _Kind, code: CodeObject) -> str:
     sizes = ((found.contradictory, Reason.CONTRADICTORY), (found.inferred, Reason.INFERRED))
     answered = ", ".join(f"{size} bytes {reason.name}" for size, reason in sizes if size)
-    what = _CALLS if code.vendor is Vendor.NVIDIA and not code.debug.has_units else _ROWS
-    what = _TORN if found.torn else _UNNAMED if found.unnamed else what
+    what = _TORN if found.torn else _UNNAMED if found.unnamed else _CALLS if _has_calls_in_rows(code) else _ROWS
     cause = " (likely cause: Triton)" if found.unnamed else _cause(code)
     return f"{what}, in {_places(code, found)}; answered so: {answered}{cause}"
 
@@ -95,9 +94,14 @@ def _places(code: CodeObject, found: _Kind) -> str:
     return shown + (f" and {more} more" if more else "")
 
 
+def _has_calls_in_rows(code: CodeObject) -> bool:
+    """Whether inlined calls stand in the line table, as NVIDIA's assembler writes them."""
+    return code.vendor is Vendor.NVIDIA and not code.debug.has_units
+
+
 def _cause(code: CodeObject) -> str:
     """Who writes such data, where that is known: docs/contradictions.md has what was measured."""
-    if code.vendor is Vendor.NVIDIA and not code.debug.has_units:
+    if _has_calls_in_rows(code):
         return " (likely cause: NVIDIA's assembler, ptxas)"
     if code.vendor is not Vendor.INTEL:
         return ""

@@ -17,7 +17,7 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
     if module.line_tables_alone.any():
-        stop = _up_to_next_symbol(start, stop, module, scopes)
+        stop = _up_to_next_symbol(start, stop, module)
     end = symbols.end_at(start)
     over = end < stop
     over &= end > start
@@ -29,18 +29,13 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
     return start, cut
 
 
-def _up_to_next_symbol(start: Column, stop: Column, module: ModuleTables, scopes: _Cover) -> Column:
-    """Where rows end that would reach over a function symbol which begins after them in an object with ``line_tables_alone``; where a scope has any code
-    from there on, it decides."""
+def _up_to_next_symbol(start: Column, stop: Column, module: ModuleTables) -> Column:
+    """Where rows end that would reach over a function symbol which begins after them in an object with ``line_tables_alone``; the scopes of such an
+    object end there too (``debuginfo.nvidia_inlining``)."""
     begins = np.sort(module.symbols.start[module.line_tables_alone[module.symbols.object]])
     at = np.searchsorted(begins, start, side="right")
     following = np.append(begins, begins.dtype.type(0))[at]
-    over = np.flatnonzero((at < len(begins)) & (following < stop))
-    over = over[scopes.leaves_free(following[over], stop[over])]
-    if not len(over):
-        return stop
-    cut = stop.copy()
-    cut[over] = following[over]
+    cut: Column = np.where((at < len(begins)) & (following < stop), following, stop)
     return cut
 
 

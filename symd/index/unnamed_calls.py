@@ -44,7 +44,7 @@ def without_wrong_names(
     unnamed &= has_code  # Intel's compiler leaves calls without any behind
     if not unnamed.any():
         return scopes
-    inside = _with_all_inside(unnamed, scopes.parent)
+    inside = with_all_inside(unnamed, np.where(scopes.parent == NO_PARENT, len(unnamed), scopes.parent))
     which, count = np.flatnonzero(inside), len(inside)
     written = np.arange(count)
     written[which] = count + np.arange(len(which))
@@ -94,11 +94,12 @@ def _are_kernels(scopes: ScopeTable, functions: I64, kernels: NamedRanges) -> ND
     return found
 
 
-def _with_all_inside(scopes: NDArray[np.bool_], parent: Column) -> NDArray[np.bool_]:
-    around = np.where(parent == NO_PARENT, len(parent), parent)
-    found = scopes
+def with_all_inside(chosen: NDArray[np.bool_], parent: Column) -> NDArray[np.bool_]:
+    """Which scopes or frames are chosen, or have a chosen one somewhere around them. ``parent`` has for each the number of the one around it; that of none is
+    one that is not chosen, or ``len(chosen)``."""
+    found = chosen
     while True:
-        further = scopes | np.append(found, np.False_)[around]
+        further = chosen | np.append(found, np.False_)[parent]
         if np.array_equal(further, found):
             return found
         found = further

@@ -10,10 +10,9 @@ from io import StringIO
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from symd.index.unnamed_calls import with_all_inside
 from symd.model.answers import Answer, Answers, Frame, Reason
-from symd.model.columns import U32
 
 ReadSources = Callable[[list[str]], Mapping[str, str | None]]
 """The texts of source files by their names in frames; None, or nothing, for those that nobody has."""
@@ -82,7 +81,8 @@ class PythonNames:
         for at, place in zip(rows.tolist(), places, strict=True):
             if nameless[at] and place[:2] in names:
                 function[at] = number[names[place[:2]]]
-        is_sure = _any_around(nameless, locations.parent) & ~_any_around(nameless & (function == 0), locations.parent)
+        is_sure = with_all_inside(nameless, locations.parent)
+        is_sure &= ~with_all_inside(nameless & (function == 0), locations.parent)
         reason[is_sure & (locations.line > 0) & (reason == Reason.CONTRADICTORY)] = Reason.INFERRED
         named = replace(locations, function=function, reason=reason, strings=strings, shared=False)
         return Answers(  # of a daemon a handful comes as rows, which have other fields
@@ -128,16 +128,6 @@ def _named_answer(answer: Answer, names: Mapping[tuple[str, int], str]) -> Answe
         return answer
     is_sure = answer.reason is Reason.CONTRADICTORY and frames[0].line and not any(map(_is_nameless, frames))
     return answer._replace(frames=frames, reason=Reason.INFERRED if is_sure else answer.reason)
-
-
-def _any_around(locations: NDArray[np.bool_], parent: U32) -> NDArray[np.bool_]:
-    """The locations that are among these, or inlined into one of them."""
-    found = locations
-    while True:
-        further = locations | found[parent]
-        if np.array_equal(further, found):
-            return found
-        found = further
 
 
 def _fits(known: Sequence[Definition], places: Iterable[_NamedLine]) -> bool:
