@@ -10,7 +10,7 @@ from symd.model.identities import Digest, ObjectPath
 
 
 class KernelSummary(NamedTuple):
-    """A kernel described. ``offset``: bytes from the section's first byte; ``size``: bytes of text, 0 where the file does
+    """A kernel described. ``offset``: bytes from the section's first byte; ``size``: bytes of text, 0 where it has none or the file does
     not say; ``section`` is None where the format has no sections; ``facts`` is what the format says of it, JSON-ready."""
 
     name: str

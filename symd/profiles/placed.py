@@ -77,7 +77,7 @@ class PlacedSamples:
             and (
                 place.path in whole
                 or any(
-                    0 <= place.offset - kernel.offset < (kernel.size or 1 << 63)
+                    0 <= place.offset - kernel.offset < kernel.size
                     for kernel in kernels.get((place.path, place.section_index), ())
                 )
             )

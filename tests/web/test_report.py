@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import symd
 from symd import cli
 from symd.cli.page_site import shown_module
 from symd.config import Limits
@@ -21,6 +22,7 @@ from symd.web.routes.assets import assets
 from symd.web.routes.samples import samples_json
 from symd.web.site import Site
 from symd.web.viewing import viewed
+from tests.containers.amd import objects
 from tests.web.browser import chromium, opened
 from tests.web.sites import CUBIN, LARGE_DIGEST, RAYCAST, SOURCES, LargeModule, raycast_profile
 
@@ -257,6 +259,25 @@ def test_the_page_shows_what_lies_in_no_kernel(tmp_path, browser):
         page.locator("#side .elsewhere").first.wait_for()
         shares = page.locator("#side ul").first.locator("em").all_inner_texts()
     assert shares == ["5.5 %", "90.5 %", "4.0 %"]
+
+
+def test_samples_behind_a_kernel_without_instructions_are_not_its(tmp_path, browser, capsys):
+    """The kernel ``empty`` has a symbol of size 0; 20 of 100 samples lie behind the 32 bytes of ``full``, in no kernel."""
+    text = "kernel void empty(global int *p) { __builtin_unreachable(); }\n" + "".join(
+        f"kernel void {name}(global int *p) {{ *p = 1; }}\n" for name in ("full", "last")
+    )
+    module = objects.compiled(tmp_path, "three.cl", text, "-O1")
+    sizes = {each.name: each.size for each in symd.open(module).summary.objects[0].kernels}
+    assert sizes["empty"] == 0 < sizes["full"] < 0xF0
+    profile, target = tmp_path / "few.folded", tmp_path / "page.html"
+    profile.write_text("main;full+0x4 80\nmain;full+0xf0 20\n")
+    assert cli.invoke(["report", str(module), "--variables", "0", "--profile", str(profile), "-o", str(target)]) == 0
+    assert "20 of 100 samples" in capsys.readouterr().err
+    with opened(browser) as it:
+        page = it.go(f"{target.as_uri()}#kernel=full")
+        page.locator("#side .elsewhere").first.wait_for()
+        shares = page.locator("#side ul").first.locator("em").all_inner_texts()
+    assert shares == ["80.0 %", "20.0 %"]
 
 
 def test_every_module_of_the_page_is_in_the_joined_script():

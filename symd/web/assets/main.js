@@ -226,7 +226,7 @@ class App {
       const columns = this.metric === ALL ? own.values : [own.values[this.metric]];
       let sum = 0;
       own.offset.forEach((offset, at) => {
-        const inside = kernel.name === null || (own.section_index[at] === kernel.section_index && offset >= kernel.offset && offset < kernel.offset + (kernel.size || Infinity));
+        const inside = kernel.name === null || (own.section_index[at] === kernel.section_index && offset >= kernel.offset && offset < kernel.offset + kernel.size);
         if (inside) for (const column of columns) sum += column[at];
       });
       const total = (this.metric === ALL ? this.samples.metrics : [this.samples.metrics[this.metric]]).reduce((all, each) => all + each.total, 0);
