@@ -157,19 +157,15 @@ def compilers(nvcc: str | None = None) -> Iterator[tuple[str, str, Command]]:
 _SUFFIXES = {AMD: ".cpp", INTEL: ".cl", NVIDIA: ".cu"}
 
 
-def made(vendor: str, command: Command, seed: int, folder: Path) -> tuple[Path, Index]:
-    """One program, compiled."""
-    source, binary = folder / f"p{seed}{_SUFFIXES[vendor]}", folder / f"p{seed}.bin"
-    source.write_text(Program(vendor, seed).text)
-    subprocess.run(command(source, binary), check=True, capture_output=True, cwd=folder)
-    image = min(folder.glob(f"{binary.stem}*.dbg"), default=next(iter(folder.glob(f"{binary.stem}*.bin")), binary))
-    return source, ours.index(image.read_bytes())
-
-
 def judged(vendor: str, command: Command, seed: int, folder: Path, *, as_written: bool = False) -> Tally:
     """What the answers about one program come to."""
-    source, found = made(vendor, command, seed, folder)
-    tally = Tally({source.name: SourceText(source.read_text())})
+    source, binary = folder / f"p{seed}{_SUFFIXES[vendor]}", folder / f"p{seed}.bin"
+    text = Program(vendor, seed).text
+    source.write_text(text)
+    subprocess.run(command(source, binary), check=True, capture_output=True, cwd=folder)
+    made = min(folder.glob(f"{binary.stem}*.dbg"), default=next(iter(folder.glob(f"{binary.stem}*.bin")), binary))
+    found: Index = ours.index(made.read_bytes())
+    tally = Tally({source.name: SourceText(text)})
     for answer in answers(found.read(as_written=as_written), STEP[vendor]):
         tally.add(answer)
     return tally

@@ -4,12 +4,9 @@ of the call (``inlined_at``). What a cubin says of them can be nothing else."""
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable
-from pathlib import Path
 
 from symd.model.answers import Answer
-from tests.agreement.generated import Command
 from tests.agreement.source_text import POSITIONED
 
 Chain = tuple[tuple[str, str, int], ...]
@@ -40,14 +37,6 @@ def chains(text: str) -> set[Chain]:
 
 def _string(data: str) -> str:
     return bytes(int(number) for number in re.findall(r"\d+", data.replace(".b8", ""))).rstrip(b"\0").decode()
-
-
-def compiled_to_ptx(command: Command, source: Path) -> str:
-    """The PTX between a source and the cubin that nvcc makes of it."""
-    text = source.with_suffix(".ptx")
-    line = ["-ptx" if word == "-cubin" else word for word in command(source, text)]
-    subprocess.run(line, check=True, capture_output=True)
-    return text.read_text()
 
 
 def answered(answers: Iterable[Answer]) -> set[Chain]:

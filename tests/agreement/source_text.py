@@ -28,9 +28,8 @@ from symd.query.symbolize import symbolize_column
 from tests.agreement import ours
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-STEPS = {"kernels": 8, "amdgpu": 4, "cuda": 16, "spirv": 4, "cores": 4, "triton": 4}
-"""Instructions start at multiples of so many bytes, in the folders of samples."""
-ROOMS = tuple(STEPS)
+ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "cores", "triton")
+_STEPS = {"kernels": 8, "cuda": 16}
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
 _SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp", ".glsl", ".py", ".s")
@@ -235,6 +234,11 @@ def sample_names(room: str) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
+def step(room: str, name: str) -> int:
+    """Instructions of a sample start at multiples of so many bytes."""
+    return 16 if name.endswith((".cubin", ".nvcudmp", ".nvcudmp.gz")) else _STEPS.get(room, 4)
+
+
 def sample_index(room: str, name: str) -> Index | None:
     """The index of a sample; None where it is no module."""
     try:
@@ -247,7 +251,7 @@ def sample_answers(room: str, name: str, *, as_written: bool = False) -> Iterato
     """The answers about a sample, with the names that Python's sources tell; none where it is no module."""
     found = sample_index(room, name)
     if found is not None:
-        given = list(answers(found.read(as_written=as_written), STEPS[room]))
+        given = list(answers(found.read(as_written=as_written), step(room, name)))
         yield from given if as_written else PythonNames(_texts).named(given)
 
 

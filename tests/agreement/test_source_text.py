@@ -4,8 +4,9 @@ says that the debug data contradicts itself."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cache, partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ from symd.query.variables import NOBODYS, variables, visible_in
 from tests import tools
 from tests.agreement import source_text
 from tests.agreement.source_text import (
+    POSITIONED,
     ROOMS,
     SAMPLES,
-    STEPS,
     SourceText,
     Tally,
     answers,
@@ -31,6 +32,7 @@ from tests.agreement.source_text import (
     sample_answers,
     sample_index,
     sample_names,
+    step,
 )
 
 EVERY = [(room, name) for room in ROOMS for name in sample_names(room)]
@@ -63,6 +65,7 @@ KNOWN_WRONG = {
 }
 """What nothing in the module tells (docs/contradictions.md): clang's PTX with -gline-tables-only says no inlined calls, so that the kernel has its callees' lines;
 Triton writes the line behind the last one."""
+TARGET = re.compile(r"sm_\d+a?|gfx\w+?(?=[-.])|(?<=[-/])(?:skl|dg2|pvc|tgllp|bmg)(?=-)")
 RAYCAST = ("kernels", "raycast/dg2-opt.dbg")
 FILE = "/tmp/symd-opencl/raycast.cl"
 
@@ -89,6 +92,44 @@ def test_no_sample_is_left_out(room: str, name: str) -> None:
     counted = tally(room, name)
     assert (counted.counts["judged"] > 0) == (not NOTHING_TO_JUDGE.search(name))
     assert set(+counted.untold) <= {"__sycl_kernel_mix"}
+
+
+def groups() -> dict[str, list[tuple[str, str]]]:
+    """The samples that one compiler made of one source in one way for several targets."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for room, name in EVERY:
+        if TARGET.search(name):
+            found[f"{room}/{TARGET.sub('*', name, count=1)}"].append((room, name))
+    return {way: samples for way, samples in found.items() if len(samples) > 1}
+
+
+def call_lines(room: str, name: str, *, as_written: bool = False) -> dict[tuple[str, str], set[int]]:
+    """On which lines a function calls another that is inlined there."""
+    found: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for answer in sample_answers(room, name, as_written=as_written):
+        for callee, caller in pairwise(answer.frames) if answer.reason in POSITIONED else ():
+            if callee.function and caller.function and caller.line:
+                found[caller.function, callee.function].add(caller.line)
+    return found
+
+
+def differences(way: str, *, as_written: bool = False) -> dict[tuple[str, str], list[set[int]]]:
+    """The pairs of functions that two targets inline, but not on the same lines."""
+    found = {}
+    for one, other in combinations([call_lines(*each, as_written=as_written) for each in groups()[way]], 2):
+        found |= {pair: [one[pair], other[pair]] for pair in one.keys() & other.keys() if one[pair] != other[pair]}
+    return found
+
+
+@pytest.mark.parametrize("way", groups())
+def test_targets_of_one_compiler_call_on_the_same_lines(way: str) -> None:
+    assert not differences(way)
+
+
+def test_targets_that_ptxas_treats_differently_are_seen() -> None:
+    for way in ("cuda/raycast.*.lines.cubin", "cuda/raycast.*.ptxas-12.4.cubin"):
+        assert list(differences(way, as_written=True).values())
+    assert sum(bool(call_lines(*samples[0])) for samples in groups().values()) > 20
 
 
 def test_calls_that_ptxas_numbers_wrongly_are_seen() -> None:
@@ -224,7 +265,7 @@ def test_inferred_chains_are_calls_of_the_source_program(name: str) -> None:
     """What was inlined where, the SPIR-V says from which the compiler made the binary."""
     found = sample_index("kernels", name)
     assert found is not None
-    inferred = [answer for answer in answers(found, STEPS["kernels"]) if answer.reason is Reason.INFERRED]
+    inferred = [answer for answer in answers(found, step("kernels", name)) if answer.reason is Reason.INFERRED]
     chains = [pair for answer in inferred for pair in pairwise(answer.frames)]
     if not chains:
         return
