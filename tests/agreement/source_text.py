@@ -134,9 +134,10 @@ def _text(node: Node | None) -> str:
 
 def simple_name(function: str) -> str:
     """``fill<float, 3>`` without its template arguments, ``_ZN6signal4keepEf`` as keep, and a mangled lambda as ``operator()``. So without
-    what compilers put around names: ``$kernel$callee`` (ptxas), ``damp(f1;f1;`` (glslang), ``helpers.apart__fp32`` (Triton)."""
+    what compilers put around names: ``$kernel$callee`` (ptxas), ``damp(f1;f1;`` (glslang), ``helpers.apart__fp32`` (Triton), ``Wave.at`` and ``Wave.$init`` (Slang)."""
     function = re.sub(r"^[$].*[$](?=\w)", "", function.replace("_$_", "."))
-    function = re.sub(r"^\w+[.](\w+?)__\w+$", r"\1", function)
+    function = re.sub(r"^(\w+)[.][$]init$", r"\1", function)
+    function = re.sub(r"^\w+[.](\w+?)(__\w+)?$", r"\1", function)
     function = function.removeprefix("__device_stub_")
     if re.match(r"_ZZ.*Ul.*E\d*_clE", function):
         return "operator()"
