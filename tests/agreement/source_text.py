@@ -180,6 +180,8 @@ def call_judged(callee: Frame, caller: Frame, texts: Mapping[str, SourceText]) -
     if text is None or not callee.inlined or callee.function is None or not 0 < caller.line <= len(text.lines):
         return None
     name = simple_name(callee.function)
+    if name.startswith("_Z"):
+        return None
     said = text.said(caller.line)
     if name.startswith("operator") and name != "operator()":
         return name.removeprefix("operator") in said

@@ -238,7 +238,71 @@ def test_the_judge_knows_where_functions_stand(function: str, lines: set[int]) -
     assert {line for line, frame in frames.items() if judged(frame, texts)} == lines
     assert judged(frames[1]._replace(function="unheard_of"), texts) is None
     assert judged(frames[1]._replace(file="b.cl"), texts) is None
-    assert source_text.simple_name("fill<float, 3>") == "fill"
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        ("fill<float, 3>", "fill"),
+        ("$filter$sampled", "sampled"),
+        ("$_Z5probePf$_Z11distance_tofff", "distance_to"),
+        ("damp(f1;f1;", "damp"),
+        ("$total$helpers_$_apart__fp32", "apart"),
+        ("Wave.at", "at"),
+        ("Wave.$init", "Wave"),
+        ("__device_stub__Z5normsPf", "norms"),
+    ],
+)
+def test_names_as_the_text_has_them(function: str, name: str) -> None:
+    assert source_text.simple_name(function) == name
+
+
+SAID = """\
+#define CALL(x) inner(x)
+float inner(float x) { return x; }
+float outer(Box b) { return CALL(b + b); }
+float left(Box b) { return b.x; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("callee", "lines"),
+    [("inner", {1, 2, 3}), ("operator+", {3}), ("outer", {3}), ("_ZplRK3Box", set())],
+)
+def test_lines_name_what_they_call(callee: str, lines: set[int]) -> None:
+    """Also by a macro or an operator."""
+    texts = {"a.cl": SourceText(SAID)}
+    frame = Frame(callee, None, "/src/a.cl", 2, 0, inlined=True)
+    callers = [Frame("outer", None, "/src/a.cl", line, 0, inlined=False) for line in range(1, 5)]
+    assert {caller.line for caller in callers if source_text.call_judged(frame, caller, texts)} == lines
+
+
+SHADER = """\
+layout(std430, binding = 0) buffer Heights { float heights[]; };
+struct Wave { float height;
+    float at(float place)
+    {
+        return height * place;
+    }
+};
+[numthreads(64, 1, 1)]
+void rise(uint3 id : SV_DispatchThreadID)
+{
+    values[id.x] = eased(1);
+}
+"""
+
+
+def test_functions_of_shaders_are_found() -> None:
+    """GLSL and Slang are read by the grammar of CUDA's C++."""
+    assert SourceText(SHADER).bodies == {"at": [source_text.Body(3, 6)], "rise": [source_text.Body(9, 12)]}
+
+
+def test_functions_of_assembly_and_python_are_found() -> None:
+    assembly = SourceText("\t.text\nscale:\n\ts_nop 0\nloop:\n\ts_endpgm\n", ".s")
+    assert assembly.bodies == {"scale": [source_text.Body(2, 3)], "loop": [source_text.Body(4, 5)]}
+    python = SourceText("@jit\ndef one(x):\n    def two():\n        return x\n    return two\n", ".py")
+    assert python.bodies == {"one": [source_text.Body(2, 5)], "two": [source_text.Body(3, 4)]}
 
 
 def calls(spirv: Path) -> set[tuple[str, str, int]]:

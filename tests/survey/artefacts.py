@@ -66,6 +66,7 @@ MIB = 1 << 20
 SYCL = ("images", "spirv-kernels", "kernels")
 CUDA = ("cuobjdump", "kernels", "functions")
 HIP = ("bundler", "kernels", "functions", "llvm")
+NAMELESS = "Triton gives the kernel's name to all that is inlined into it"
 
 ARTEFACTS = (
     Artefact("dpctl", ("**/*.so*",), ("images", "spirv-kernels"), (Wheel("dpctl", "0.22.1"),), small=True),
@@ -97,11 +98,11 @@ ARTEFACTS = (
     ),
     Artefact(
         "triton-cuda", ("*.cubin",), ("nvdisasm", "kernels", "functions", "source-text"), (Wheel("triton", "3.9.0"),), "triton_kernels",
-        about="(CUDA, ahead of time)",
+        about="(CUDA, ahead of time)", doubted=72, why_doubted=NAMELESS,
     ),
     Artefact(
         "triton-hip", ("*.hsaco",), ("llvm", "kernels", "functions", "pyelftools", "source-text"), (Wheel("triton", "3.9.0"),), "triton_kernels",
-        about="(HIP, ahead of time)",
+        about="(HIP, ahead of time)", doubted=79, why_doubted=NAMELESS,
     ),
     Artefact(
         "nvrtc-lineinfo", ("*.lineinfo.cubin",), ("nvdisasm", "kernels", "functions", "source-text"), (Wheel("nvidia-cuda-nvrtc", "13.5.37"),),
