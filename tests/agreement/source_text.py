@@ -199,7 +199,8 @@ def answers(found: Index, step: int) -> Iterator[Answer]:
 class Tally:
     """Answers counted by reason, and those that are wrong: EXACT or INFERRED, with a frame whose line does not stand in its
     function, or a call whose line does not name what is called (``wrong_calls``); ``judged`` have at least one frame of which the text tells,
-    ``calls`` counts calls of which it does. ``untold`` are the functions of frames in texts at hand of which the text does not."""
+    ``calls`` counts calls of which it does. ``untold`` are the functions of frames in texts at hand of which the text does not, ``elsewhere`` the files whose
+    texts are not."""
 
     def __init__(self, texts: Mapping[str, SourceText] | None = None) -> None:
         self._texts = sources() if texts is None else texts
@@ -207,6 +208,7 @@ class Tally:
         self.wrong: Counter[tuple[str | None, int]] = Counter()
         self.wrong_calls: Counter[tuple[str | None, int]] = Counter()
         self.untold: Counter[str | None] = Counter()
+        self.elsewhere: set[str | None] = set()
         self._verdicts: dict[Frame, bool | None] = {}
 
     def add(self, answer: Answer) -> None:
@@ -217,7 +219,9 @@ class Tally:
             self.counts["judged"] += any(verdict is not None for verdict in verdicts)
             for frame, verdict in zip(answer.frames, verdicts, strict=True):
                 self.wrong[frame.function, frame.line] += verdict is False
-                self.untold[frame.function] += verdict is None and text_of(frame, self._texts) is not None
+                is_at_hand = text_of(frame, self._texts) is not None
+                self.untold[frame.function] += verdict is None and is_at_hand
+                self.elsewhere |= set() if is_at_hand else {frame.file}
             is_wrong = False in verdicts
             for callee, caller in pairwise(answer.frames):
                 named = call_judged(callee, caller, self._texts)
