@@ -52,6 +52,8 @@ def test_calls_are_nested_in_ptx() -> None:
 
 @pytest.mark.parametrize("command", FOUND)
 def test_chains_of_random_programs_are_those_of_the_ptx(command: Command, tmp_path: Path) -> None:
+    """Of seed 5, which is left out, two answers for sm_120 are EXACT and wrong: ptxas writes a stale name, and no other for that line
+    (docs/contradictions.md)."""
     seen_wrong = False
     for seed in range(4):
         source, text, cubin = (tmp_path / f"p{seed}.{kind}" for kind in ("cu", "ptx", "cubin"))
