@@ -16,7 +16,8 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
   is written, CONTRADICTORY where nobody knows;
 * code of a function symbol of which the debug data says nothing, neither a scope nor a row that begins there, has no line, although a row
   of the function in front is stretched over it: NO_LINE;
-* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds: CONTRADICTORY;
+* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds: CONTRADICTORY; so is, without a line, a row
+  outside of such calls that has a line of one which the function around cannot have;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def contradictions(module: ModuleTables, text: Text) -> Contradictions:
         is_suspected |= len(suspects) > 0 or len(folded) > 0
         table = _overruled(_readings(module, text, roots, claims, suspects), table)
         table = _overruled(_overruled(table, folded), _undescribed_pieces(module, text))
+        table = _overruled(table, _pieces_of_unnamed_calls(module, text, roots))
     table = _overruled(_unnamed_pieces(module, text), by=table)
     if not is_suspected and not len(table):
         return NOTHING
@@ -144,6 +146,25 @@ def _unnamed_pieces(module: ModuleTables, text: Text) -> I64:
     piece = _pieces_with_lines(module.rows.line, text, np.append(module.scopes.differing(), np.False_)[text.scope])
     reason, torn = (np.full(len(piece), value) for value in (int(Reason.INFERRED), 0))
     return np.stack([piece, text.scope[text.area[piece]], reason, torn], axis=1)
+
+
+def _pieces_of_unnamed_calls(module: ModuleTables, text: Text, roots: I64) -> I64:
+    """The same of the pieces outside of calls without a name that have a line of such a call of the same function, and one that the function cannot have: it
+    stands before the function or in another file. A compiler lost a piece of the call; the scopes hold, and no line."""
+    unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
+    if not unnamed.any():
+        return np.zeros((0, 4), np.int64)
+    rows, functions = module.rows, module.functions
+    piece = np.flatnonzero((text.scope >= 0)[text.area] & (text.row >= 0))
+    row, scope = text.row[piece], text.scope[text.area[piece]]
+    root, inside = roots[scope], unnamed[text.area[piece]]
+    place = grouped(root, rows.file[row], rows.line[row]).number
+    function = module.scopes.function[root]
+    found = ~inside & (rows.line[row] > 0) & (function != NO_FUNCTION) & np.isin(place, place[inside])
+    known = np.flatnonzero(found)
+    own, at = function[known], row[known]
+    found[known] = (functions.file[own] != rows.file[at]) | (rows.line[at] < functions.first[own])
+    return _contradictory(piece[found], scope[found], torn=False)
 
 
 def _undescribed_pieces(module: ModuleTables, text: Text) -> I64:
