@@ -434,7 +434,8 @@ class AsyncClient:
         return await self._described(response.module)
 
     async def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
-        """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
+        """Let the daemon build a module with a driver of its machine. Relative names of source text count from this process' working
+        folder. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
             async for message in self._calls.stream_once(

@@ -300,7 +300,8 @@ class Client:
         return self._described(response.module)
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
-        """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
+        """Let the daemon build a module with a driver of its machine. Relative names of source text count from this process' working
+        folder. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
             grabbing = partial(self._stream_once, self._modules.GrabModule, to_grab_request(request))

@@ -1,4 +1,4 @@
-"""Build the CUDA samples: every cubin, fat binary, host object and host program of MANIFEST, from the sources here.
+"""Build the CUDA samples: every cubin, fat binary, host object and host program of MANIFEST, and the PTX that cubins are made of, from the sources here.
 
 Run from anywhere: ``python samples/cuda/build.py [NAME...]``. Needs nvcc 13.0 on PATH. The other assemblers are found through
 environment variables SYMD_PTXAS_12_0, SYMD_PTXAS_12_4, ... (programs called ptxas, for instance those that the PyPI wheels of
@@ -142,6 +142,7 @@ HOST: dict[str, tuple[str, ...]] = {
         "-gencode", "arch=compute_80,code=sm_80", "-Xlinker", "-s",
     ),
 }  # fmt: skip
+PTX_TEXTS = ("linked_callee", "linked_kernel", "program", "raycast", "reduce", "saxpy", "tables", "tonemap")
 
 
 def main() -> int:
@@ -150,6 +151,7 @@ def main() -> int:
     for folder in (BINARIES, WORK):
         for name in ("32-bit", "clang"):
             (folder / name).mkdir(parents=True, exist_ok=True)
+    (WORK / "ptx").mkdir(exist_ok=True)
     manifest: dict[str, dict[str, object]] = _old_manifest()
     for name, command in _commands():
         if sys.argv[1:] and name not in sys.argv[1:]:
@@ -160,7 +162,7 @@ def main() -> int:
         for line in command:
             _run(line)
         produced = (WORK / name).read_bytes()
-        (BINARIES / name).write_bytes(produced)
+        ((HERE if name.endswith(".ptx") else BINARIES) / name).write_bytes(produced)
         manifest[name] = {
             "commands": [_named(line) for line in command],
             "size": len(produced),
@@ -179,6 +181,10 @@ def _commands() -> list[tuple[str, list[list[str]] | None]]:
     result: list[tuple[str, list[list[str]] | None]] = []
     for name, arguments in CUBINS.items():
         result.append((f"{name}.cubin", [["nvcc", "-Iinclude", "-cubin", *arguments, "-o", f"{name}.cubin"]]))
+    for source in PTX_TEXTS:
+        separate = ("-rdc=true",) if source.startswith(("linked", "tables")) else ()
+        arguments = ("-ptx", *separate, LINES, "-arch=compute_80", f"{source}.cu")
+        result.append((f"ptx/{source}.ptx", [["nvcc", "-Iinclude", *arguments, "-o", f"ptx/{source}.ptx"]]))
     for name, arguments in LINKED.items():
         result.append((f"{name}.cubin", [["nvlink", *arguments, "-o", f"{name}.cubin"]]))
     for name, (version, source, target) in ASSEMBLED.items():

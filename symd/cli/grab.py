@@ -20,7 +20,7 @@ from symd.containers.intel import igc_debug
 from symd.containers.khronos import spirv
 from symd.containers.uri import is_uri
 from symd.errors import NoDebugData, UnknownFormat
-from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler
 from symd.model.labels import file_label
 from symd.model.texts import in_utf8
 from symd.output_file import write_file
@@ -106,7 +106,7 @@ def command(
     if kind == "spirv" and not no_check:
         _warn(data, label, _described(simulate, name))
     flags = build_flags if no_debug else with_debug_data(build_flags)
-    source = "" if file == "-" or is_uri(file) else _name_for_the_compiler(str(Path(file).absolute()))
+    source = "" if file == "-" or is_uri(file) else name_for_compiler(str(Path(file).absolute()))
     if kind == "source" and source:
         _say_another_name(str(Path(file).absolute()), source, flags)
     request = GrabRequest(interface, kind, data, flags, device, simulate, name, timeout, label, source)
@@ -116,12 +116,6 @@ def command(
     if output:
         _write(output, grabbed, label)
     _report(request, grabbed, module, output, as_json)
-
-
-def _name_for_the_compiler(path: str) -> str:
-    """The path with a low line in the place of each character that Intel's compiler cannot be told: quotes end the value of -s, a backslash is taken for what
-    parts folders, and other bytes than UTF-8 are no text."""
-    return "".join("_" if each in '"\\' or not each.isprintable() else each for each in path)
 
 
 def _say_another_name(path: str, name: str, flags: str) -> None:

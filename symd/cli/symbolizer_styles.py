@@ -1,8 +1,8 @@
 """Answers in the words of llvm-symbolizer and of binutils' addr2line, so that what reads theirs reads symd's
 (llvm/lib/DebugInfo/Symbolize/DIPrinter.cpp; binutils/addr2line.c).
 
-What they know and symd does not keep is written as they write what they do not know: in JSON where a function begins
-(``StartAddress``, ``StartFileName``, ``StartLine``), and discriminators.
+What they know and symd does not keep is written as they write what they do not know: in JSON the file and the address where a function begins
+(``StartFileName``, ``StartAddress``), and discriminators.
 """
 
 from __future__ import annotations

@@ -208,7 +208,11 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     from symd.debuginfo import nvidia_inlining  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
     found = nvidia_inlining.scopes(
-        info.rows, info.names, code.functions, leaves_out_files=_is_from_hopper_on(code.target or "")
+        info.rows,
+        info.names,
+        code.functions,
+        files=info.files,
+        leaves_out_files=_is_from_hopper_on(code.target or ""),
     )
     warnings = (*info.warnings, *found.warnings)
     return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.answers import Reason
-from symd.model.code import Function
+from symd.model.code import PYTHON_SUFFIX, Function, is_symbol_of
 from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import NO_PARENT, Doubt, LineRows, RowFlag, Scopes, WrittenScopes
+from symd.model.debug_info import NO_PARENT, Doubt, LineRows, RowCalls, RowFlag, Scopes, WrittenScopes
 from symd.model.plurals import counted
 
 MAX_DEPTH = 64
@@ -32,7 +32,12 @@ class InlinedScopes:
 
 
 def scopes(
-    rows: LineRows, names: Sequence[str], functions: Sequence[Function], *, leaves_out_files: bool = False
+    rows: LineRows,
+    names: Sequence[str],
+    functions: Sequence[Function],
+    *,
+    files: Sequence[str],
+    leaves_out_files: bool = False,
 ) -> InlinedScopes:
     """One scope for each pair of call site and name, inside one for each function that has any.
 
@@ -42,9 +47,9 @@ def scopes(
     """
     if rows.calls is None:
         return InlinedScopes(Scopes.empty(), tuple(names), (), WrittenScopes.empty())
-    answered = _tree(rows.calls.site, rows.calls.name)
-    written = _tree(rows.calls.written_site, rows.calls.written_name)
     owner = _smallest_function(rows, np.arange(len(rows)), functions)
+    answered = _tree(rows.calls.site, _without_names_of_others(rows, rows.calls, owner, names, functions, files))
+    written = _tree(rows.calls.written_site, rows.calls.written_name)
     judged = _Judged.of(rows, answered, owner, leaves_out_files=leaves_out_files)
     known: dict[tuple[int, ...], int] = {}
     said_here = _chains(rows, answered, owner, judged.placeless, known)
@@ -96,6 +101,26 @@ def scopes(
         ~judged.nobody[row],
     )
     return InlinedScopes(found, (*names, *own_names), answered.warnings, spans)
+
+
+def _without_names_of_others(
+    rows: LineRows,
+    calls: RowCalls,
+    owner: I64,
+    names: Sequence[str],
+    functions: Sequence[Function],
+    files: Sequence[str],
+) -> U32:
+    """The name of each row, which is as written where a row of a Python file is said to be of the function around it: its compiler calls whatever it inlines by
+    that name (``index.unnamed_calls``), so that names which are written for the same line in other functions are those of other functions too."""
+    changed = np.flatnonzero((calls.name != 0) & (calls.name != calls.written_name) & (owner >= 0))
+    python = [number for number in np.unique(rows.file[changed]).tolist() if files[number].endswith(PYTHON_SUFFIX)]
+    changed = changed[np.isin(rows.file[changed], python)]
+    name = calls.name.copy()
+    for row in changed.tolist():
+        if is_symbol_of(functions[int(owner[row])].name, names[int(calls.written_name[row])]):
+            name[row] = calls.written_name[row]
+    return name
 
 
 @dataclass(frozen=True, slots=True)

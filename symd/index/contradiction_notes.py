@@ -17,6 +17,7 @@ from symd.model.summaries import ModuleSummary
 
 MAX_PLACES = 4
 """So many places a note names."""
+_REASONS = (Reason.CONTRADICTORY, Reason.INFERRED, Reason.NO_LINE)
 _TORN = "functions contradict each other: code of one lies in the range of another"
 _CALLS = "the line table numbers rows of inlined calls otherwise than it writes them, or leaves rows or names of inlined calls out"
 _UNNAMED = "inlined calls have the name of the function around them, as a compiler leaves it that makes one debug function of all: they have none here"
@@ -38,14 +39,13 @@ def noted(
 
 
 class _Kind(NamedTuple):
-    """What one kind of contradiction takes of the text of a code object: bytes by how they are answered, ``places`` (section
+    """What one kind of contradiction takes of the text of a code object: bytes by how they are answered (``_REASONS``), ``places`` (section
     number, first and last offset), neighbours joined, of which the first are ``shown``."""
 
     object: int
     torn: bool
     unnamed: bool
-    contradictory: int
-    inferred: int
+    sizes: tuple[int, ...]
     places: int
     shown: list[tuple[int, int, int]]
 
@@ -58,10 +58,7 @@ def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
     code_object = texts.object[section]
     edges = runs(code_object, torn, unnamed)
     size = (stop - start).astype(np.int64)
-    sums = [
-        np.add.reduceat(np.where(reason == one, size, 0), edges).tolist()
-        for one in (Reason.CONTRADICTORY, Reason.INFERRED)
-    ]
+    sums = [np.add.reduceat(np.where(reason == one, size, 0), edges).tolist() for one in _REASONS]
     new = np.append(True, (start[1:] != stop[:-1]) | (section[1:] != section[:-1]))
     new[edges] = True
     first = np.flatnonzero(new)
@@ -72,14 +69,18 @@ def _kinds(texts: TextSections, found: Stretches) -> Iterator[_Kind]:
     base = texts.base[section[first[shown]]]
     columns = (texts.number[section[first[shown]]], start[first[shown]] - base, stop[last[shown]] - base)
     places = zip(*(column.tolist() for column in columns), strict=True)
-    groups = (*(column[edges].tolist() for column in (code_object, torn, unnamed)), *sums, count.tolist())
-    for code_object_number, is_torn, is_unnamed, contradictory, inferred, number in zip(*groups, strict=True):
+    groups = (
+        *(column[edges].tolist() for column in (code_object, torn, unnamed)),
+        zip(*sums, strict=True),
+        count.tolist(),
+    )
+    for code_object_number, is_torn, is_unnamed, sizes, number in zip(*groups, strict=True):
         some = list(islice(places, min(number, MAX_PLACES)))
-        yield _Kind(code_object_number, is_torn, is_unnamed, contradictory, inferred, number, some)
+        yield _Kind(code_object_number, is_torn, is_unnamed, sizes, number, some)
 
 
 def _note(found: _Kind, code: CodeObject) -> str:
-    sizes = ((found.contradictory, Reason.CONTRADICTORY), (found.inferred, Reason.INFERRED))
+    sizes = zip(found.sizes, _REASONS, strict=True)
     answered = ", ".join(f"{size} bytes {reason.name}" for size, reason in sizes if size)
     what = _TORN if found.torn else _UNNAMED if found.unnamed else _CALLS if _has_calls_in_rows(code) else _ROWS
     cause = " (likely cause: Triton)" if found.unnamed else _cause(code)

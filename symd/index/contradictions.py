@@ -14,7 +14,10 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
 * so it is with a row outside of the text that the code object itself carries of its source;
 * inlined calls that NVIDIA's line tables carry are those that are meant (``dwarf.nvidia_calls``): INFERRED where that is not what
   is written, CONTRADICTORY where nobody knows;
-* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds: CONTRADICTORY;
+* code of a function symbol of which the debug data says nothing, neither a scope nor a row that begins there, has no line, although a row
+  of the function in front is stretched over it: NO_LINE;
+* an inlined call that is said to be the function around it has no name (``unnamed_calls``), and its line holds: CONTRADICTORY; so is, without a line, a row
+  outside of such calls that has a line of one which the function around cannot have;
 * of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
 
 from __future__ import annotations
@@ -46,12 +49,13 @@ _TOGETHER = 1 << 16
 
 class Text(NamedTuple):
     """Text cut into pieces at every boundary: the line row of each piece, or -1, and its area. An area is as large as
-    no scope, kernel or symbol begins or ends in it: ``scope`` (-1: none), whether a kernel is around it, and whether it
+    no scope, kernel or symbol begins or ends in it: ``scope`` and function ``symbol`` (-1: none), whether a kernel is around it, and whether it
     is machine code (in SPIR-V a line and a scope are said independently of each other). ``position`` is where it begins."""
 
     row: NDArray[np.int32]
     area: NDArray[np.int32]
     scope: I64
+    symbol: I64
     in_kernel: NDArray[np.bool_]
     machine_code: NDArray[np.bool_]
     position: Column
@@ -59,7 +63,7 @@ class Text(NamedTuple):
 
 class Contradictions(NamedTuple):
     """Pieces that are answered otherwise than rows and scopes say, in order: ``scope`` (-1: nobody's) and ``reason``;
-    where that is INFERRED the row's position holds, else none does. ``torn`` says that functions contradict each other
+    where that is INFERRED the row's position holds, else none does, and where it is NO_LINE the function symbol does. ``torn`` says that functions contradict each other
     there, not only rows and scopes; ``unnamed`` that all holds but the name of a call around. ``suspected``: whether something looked wrong at all, if only for want of the rest of
     the debug data."""
 
@@ -91,7 +95,8 @@ def contradictions(module: ModuleTables, text: Text) -> Contradictions:
         folded = _folded_pieces(module.rows.line, text, claims)
         is_suspected |= len(suspects) > 0 or len(folded) > 0
         table = _overruled(_readings(module, text, roots, claims, suspects), table)
-        table = _overruled(table, folded)
+        table = _overruled(_overruled(table, folded), _undescribed_pieces(module, text))
+        table = _overruled(table, _pieces_of_unnamed_calls(module, text, roots))
     table = _overruled(_unnamed_pieces(module, text), by=table)
     if not is_suspected and not len(table):
         return NOTHING
@@ -141,6 +146,41 @@ def _unnamed_pieces(module: ModuleTables, text: Text) -> I64:
     piece = _pieces_with_lines(module.rows.line, text, np.append(module.scopes.differing(), np.False_)[text.scope])
     reason, torn = (np.full(len(piece), value) for value in (int(Reason.INFERRED), 0))
     return np.stack([piece, text.scope[text.area[piece]], reason, torn], axis=1)
+
+
+def _pieces_of_unnamed_calls(module: ModuleTables, text: Text, roots: I64) -> I64:
+    """The same of the pieces outside of calls without a name that have a line of such a call of the same function, and one that the function cannot have: it
+    stands before the function or in another file. A compiler lost a piece of the call; the scopes hold, and no line."""
+    unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
+    if not unnamed.any():
+        return np.zeros((0, 4), np.int64)
+    rows, functions = module.rows, module.functions
+    piece = np.flatnonzero((text.scope >= 0)[text.area] & (text.row >= 0))
+    row, scope = text.row[piece], text.scope[text.area[piece]]
+    root, inside = roots[scope], unnamed[text.area[piece]]
+    place = grouped(root, rows.file[row], rows.line[row]).number
+    function = module.scopes.function[root]
+    found = ~inside & (rows.line[row] > 0) & (function != NO_FUNCTION) & np.isin(place, place[inside])
+    known = np.flatnonzero(found)
+    own, at = function[known], row[known]
+    found[known] = (functions.file[own] != rows.file[at]) | (rows.line[at] < functions.first[own])
+    return _contradictory(piece[found], scope[found], torn=False)
+
+
+def _undescribed_pieces(module: ModuleTables, text: Text) -> I64:
+    """The same of the pieces of function symbols of which the debug data says nothing, where rows of functions in front are stretched over them."""
+    bare = (text.symbol >= 0) & (text.scope < 0) & text.machine_code
+    if not bare.any():
+        return np.zeros((0, 4), np.int64)
+    begins = np.flatnonzero((np.diff(text.row, prepend=-1) != 0) & (text.row >= 0))
+    home = text.area[begins]
+    described = np.append(module.symbols.name == 0, np.False_)
+    described[text.symbol[home]] = True
+    described[text.symbol[text.scope >= 0]] = True
+    piece = np.flatnonzero((bare & ~described[text.symbol])[text.area] & (text.row >= 0))
+    piece = piece[text.scope[home[np.searchsorted(begins, piece, side="right") - 1]] >= 0]
+    nobody, reason, torn = (np.full(len(piece), value) for value in (_NOBODY, int(Reason.NO_LINE), 0))
+    return np.stack([piece, nobody, reason, torn], axis=1)
 
 
 def _pieces_with_lines(line: Column, text: Text, areas: NDArray[np.bool_]) -> I64:

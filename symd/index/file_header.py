@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 21
+VERSION = 22
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
@@ -26,7 +26,8 @@ that are meant, and rows end where another function symbol begins of which the d
 from other inlined calls, and AMD objects with SHT_REL, or addresses as index and offset, are not remembered as refused any
 more, and inlined calls that are said to be the function around them have no name; 21, code whose object links to a debug file that is not here is
 DEBUG_DATA_ELSEWHERE; programs with ELF images among their data alone, fat binaries of concatenated entries, cubins of other ELF types, and compressed files
-are not remembered as refused any more."""
+are not remembered as refused any more; 22, code of a function symbol without debug data of its own has no line where a row of the function in front
+is stretched over it."""
 
 MAGIC = b"SYMDIDX\0"
 HEADER = struct.Struct("<8sIIII")

@@ -140,7 +140,8 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     start, row = start[pieces], row[pieces]
     as_written, span = _as_written(areas, module, position)
     written = _Reading(as_written, _area_of_piece(areas, len(row)))
-    text = Text(row, written.area, areas.scope, areas.kernel != 0, areas.machine_code, position)
+    symbol = np.maximum(areas.symbol.astype(np.int64) - 1 - len(module.scopes.parent), -1)
+    text = Text(row, written.area, areas.scope, symbol, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
     owners, stretches = _owners(module, names), _stretches(found, start, int(last))
     if not len(found) and as_written is areas:
@@ -150,7 +151,7 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         return merged._replace(suspected=found.suspected)
     believed, answered = row.copy(), _answered(areas, found, len(row))
     lined = found.unnamed | np.append(module.written.lined, np.False_)[span][written.area[found.piece]]
-    believed[found.piece[(found.reason == Reason.CONTRADICTORY) & ~lined]] = -1
+    believed[found.piece[(found.reason != Reason.INFERRED) & ~lined]] = -1
     answered.filled(module, believed).reason[found.piece] = found.reason
     otherwise = _WrittenPieces.of(written.filled(module, row), answered)
     return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
@@ -420,7 +421,9 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     old = np.searchsorted(areas.begin, cuts, side="right") - 1
     at = np.searchsorted(cuts, found.piece)
     scope, owner, group = (column[old].astype(np.int64) for column in (areas.scope, areas.owner, areas.group))
-    symbol_holds = (found.scope < 0) & ~areas.machine_code[old[at]]  # functions of SPIR-V do not overlap
+    symbol_holds = (found.reason == Reason.NO_LINE) | (
+        (found.scope < 0) & ~areas.machine_code[old[at]]  # functions of SPIR-V do not overlap
+    )
     owner[at] = np.where(symbol_holds, owner[at], found.scope + 1)
     scope[at] = found.scope
     elsewhere = ~(found.unnamed & (found.scope == areas.scope[old[at]]))

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.index.format import Column
+from symd.model.code import PYTHON_SUFFIX, is_symbol_of
 from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 
 if TYPE_CHECKING:
     from symd.index.module_tables import NamedRanges, ScopeRanges, ScopeTable
-
-PYTHON_SUFFIX = ".py"
 
 
 def roots_of(parent: Column) -> I64:
@@ -74,15 +73,9 @@ def _unnamed(scopes: ScopeTable, kernels: NamedRanges, texts: Callable[[], Seque
         in_python = np.isin(scopes.call_file[calls], python_files)
         called_there = np.flatnonzero(np.isin(root, root[in_python]))
         pairs = zip(scopes.name[calls[called_there]].tolist(), scopes.name[root[called_there]].tolist(), strict=True)
-        same[called_there] |= np.array([_is_symbol_of(text[symbol], text[name]) for name, symbol in pairs])
+        same[called_there] |= np.array([is_symbol_of(text[symbol], text[name]) for name, symbol in pairs])
     found[calls] = same
     return found
-
-
-def _is_symbol_of(symbol: str, name: str) -> bool:
-    """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it: ``$kernel$module_$_name`` of ``module.name``."""
-    allowed = name.replace(".", "_$_").replace("@", "_$_")
-    return symbol in (name, allowed) or symbol.endswith(f"${allowed}")
 
 
 def _are_kernels(scopes: ScopeTable, functions: I64, kernels: NamedRanges) -> NDArray[np.bool_]:

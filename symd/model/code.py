@@ -127,6 +127,16 @@ class Function(NamedTuple):
     size: int
 
 
+PYTHON_SUFFIX = ".py"
+"""Of the source files whose functions compilers of Python, such as Triton and Numba, name."""
+
+
+def is_symbol_of(symbol: str, name: str) -> bool:
+    """Whether a function has this name, or a symbol that LLVM and NVIDIA's assembler make of it: ``$kernel$module_$_name`` of ``module.name``."""
+    allowed = name.replace(".", "_$_").replace("@", "_$_")
+    return symbol in (name, allowed) or symbol.endswith(f"${allowed}")
+
+
 class Kernel(NamedTuple):
     """An entry point the host can launch. ``offset``: bytes from the first byte of section ``section_index``; ``size``:
     bytes of text; one of none has no code. ``facts`` is what the format says of it, JSON-ready, with names such as

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 WhenUnwanted = Callable[[Callable[[], None]], bool]
 """Is told what to call, from any thread, as soon as nobody waits for a grab any more; False: nobody does already."""
 
 
 GRAB_HINT = 'pass GrabRequest("opencl", "source", data), of symd.model.grabs'
+
+_LINE_DIRECTIVE = re.compile(rb'^[ \t\f\v]*#[ \t]*(?:line[ \t]+)?[0-9]+[ \t]+"(?=[^/"<\r\n])', re.MULTILINE)
+"""``#line N "NAME"`` and ``# N "NAME"`` up to a relative name; ``<built-in>`` is none."""
+_NAMING_OPTION = re.compile(r'(?<!\S)-s\s+(?:"([^"]+)"|([^"\s]+))')
+
+
+def name_for_compiler(path: str) -> str:
+    """The path with a low line in the place of each character that Intel's compiler cannot be told: quotes end the value of -s, a backslash is taken for what
+    parts folders, and other bytes than UTF-8 are no text."""
+    return "".join("_" if each in '"\\' or not each.isprintable() else each for each in path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,25 @@ class GrabRequest:
     timeout: float = 60.0
     label: str = ""
     source_name: str = ""
+
+    def with_absolute_names(self) -> GrabRequest:
+        """The same for a driver that compiles in another folder: relative names of source text (of ``#line``, of the text itself) count from the
+        working folder of this process, as for a compiler that is started here."""
+        try:
+            folder = Path(name_for_compiler(str(Path.cwd())))
+        except OSError:
+            return self
+        if self.kind != "source":
+            return self
+        front = str(folder / "_")[:-1].encode()
+        name = self.source_name or self.label
+        flags = _NAMING_OPTION.sub(lambda found: f'-s "{folder / (found[1] or found[2])}"', self.build_flags)
+        return replace(
+            self,
+            data=_LINE_DIRECTIVE.sub(lambda found: found[0] + front, self.data),
+            build_flags=flags,
+            source_name=name and str(folder / name),
+        )
 
 
 @dataclass(frozen=True, slots=True)

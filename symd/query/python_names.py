@@ -13,10 +13,10 @@ import numpy as np
 
 from symd.index.unnamed_calls import with_all_inside
 from symd.model.answers import Answer, Answers, Frame, Reason
+from symd.model.code import PYTHON_SUFFIX
 
 ReadSources = Callable[[list[str]], Mapping[str, str | None]]
 """The texts of source files by their names in frames; None, or nothing, for those that nobody has."""
-_SUFFIX = ".py"
 _LONGEST_HEAD = len(("async", "def", "NAME"))
 
 
@@ -110,7 +110,7 @@ class PythonNames:
 
 
 def _is_python(file: str | None) -> bool:
-    return file is not None and file.endswith(_SUFFIX)
+    return file is not None and file.endswith(PYTHON_SUFFIX)
 
 
 def _is_nameless(frame: Frame) -> bool:

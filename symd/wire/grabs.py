@@ -32,13 +32,14 @@ LOG = 1 << 18
 
 
 def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
-    """Raises ``InvalidInput`` for an invalid API, kind or device."""
+    """What a daemon is asked, which compiles in another folder. Raises ``InvalidInput`` for an invalid API, kind or device."""
     of_kind(request, GrabRequest, GRAB_HINT)
     if request.api not in APIS or request.kind not in KINDS or request.device < 0:
         raise InvalidInput(
             f"cannot grab {request.kind} with {request.api}, device {request.device}",
             hint=f"APIs are {', '.join(APIS)}; kinds are {', '.join(KINDS)}; devices count from 0",
         )
+    request = request.with_absolute_names()
     return pb.GrabModuleRequest(
         api=APIS[request.api],
         kind=KINDS[request.kind],

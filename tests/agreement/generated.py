@@ -24,7 +24,7 @@ Command = Callable[[Path, Path], Sequence[str]]
 """What compiles a source to a binary."""
 AMD, INTEL, NVIDIA = "AMD", "Intel", "NVIDIA"
 STEP = {AMD: 4, INTEL: 8, NVIDIA: 16}
-_HEADS = {
+HEADS = {
     AMD: (
         "#define INLINE static inline __attribute__((always_inline))",
         "#define STAYS static __attribute__((noinline))",
@@ -53,7 +53,7 @@ class Program:
         self._dice = random.Random(f"{vendor}/{seed}")
         self._is_c = vendor == INTEL
         self._calls: list[Call] = []
-        self.lines = [*_HEADS[vendor], "#define HALF_MORE(x) ((x) + (x) * 0.5f)"]
+        self.lines = [*HEADS[vendor], "#define HALF_MORE(x) ((x) + (x) * 0.5f)"]
         for number in range(self._dice.randint(4, 10)):
             self._function(f"f{number}")
         memory = "global " if self._is_c else ""
@@ -157,14 +157,22 @@ def compilers(nvcc: str | None = None) -> Iterator[tuple[str, str, Command]]:
 _SUFFIXES = {AMD: ".cpp", INTEL: ".cl", NVIDIA: ".cu"}
 
 
-def judged(vendor: str, command: Command, seed: int, folder: Path, *, as_written: bool = False) -> Tally:
-    """What the answers about one program come to."""
-    source, binary = folder / f"p{seed}{_SUFFIXES[vendor]}", folder / f"p{seed}.bin"
-    text = Program(vendor, seed).text
+def compiled(vendor: str, command: Command, text: str, folder: Path) -> tuple[Path, bytes]:
+    """(source, binary) of a program's text; the debug container where Intel's compiler makes one."""
+    source, binary = folder / f"p{_SUFFIXES[vendor]}", folder / "p.bin"
+    for each in folder.glob("p*"):
+        each.unlink()
     source.write_text(text)
     subprocess.run(command(source, binary), check=True, capture_output=True, cwd=folder)
-    made = min(folder.glob(f"{binary.stem}*.dbg"), default=next(iter(folder.glob(f"{binary.stem}*.bin")), binary))
-    found: Index = ours.index(made.read_bytes())
+    made = min(folder.glob("p*.dbg"), default=next(iter(folder.glob("p*.bin")), binary))
+    return source, made.read_bytes()
+
+
+def judged(vendor: str, command: Command, seed: int, folder: Path, *, as_written: bool = False) -> Tally:
+    """What the answers about one program come to."""
+    text = Program(vendor, seed).text
+    source, binary = compiled(vendor, command, text, folder)
+    found: Index = ours.index(binary)
     tally = Tally({source.name: SourceText(text)})
     for answer in answers(found.read(as_written=as_written), STEP[vendor]):
         tally.add(answer)

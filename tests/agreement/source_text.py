@@ -3,13 +3,13 @@ repeats what a compiler wrote, so that agreeing with it says nothing of whether 
 
     python -m tests.agreement.source_text
 
-counts by compiler, at every instruction slot of every sample, answers as written and as symd gives them."""
+counts by compiler and target, at every instruction slot of every sample, answers as written and as symd gives them: the table of
+docs/contradictions.md."""
 
 from __future__ import annotations
 
-import json
+import ast
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -18,27 +18,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser
 
 from symd.errors import SymdError
 from symd.index import Index
 from symd.model.answers import Answer, Frame, Reason
+from symd.query.python_names import PythonNames
 from symd.query.symbolize import symbolize_column
 from tests.agreement import ours
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-ROOMS = ("kernels", "amdgpu", "cuda", "spirv")
-STEPS = {"kernels": 8, "amdgpu": 4, "cuda": 16, "spirv": 4}
-"""Instructions start at multiples of so many bytes."""
+ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "cores", "triton")
+_STEPS = {"kernels": 8, "cuda": 16}
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
-_SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp")
-_NO_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
-_HEAD = re.compile(r"(operator\s*(?:\(\s*\)|[^\s\w(]+)|~?[A-Za-z_]\w*)\s*\(|(\])\s*\(")
-_NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "sizeof", "catch", "alignof", "decltype", "defined"}
-_BEFORE_BODY = re.compile(
-    r"(?:\s|const\b|noexcept\b|mutable\b|override\b|__attribute__\s*\(\(.*?\)\)|->\s*[\w:<>*& ]+|:[^;{}]*)*\{"
-)
+_SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp", ".glsl", ".py", ".s")
+_ALSO_CALLED = {"blend.sycl.cpp": "rtc_0.cpp"}
+"""DPC++'s kernel compiler gives names of its own to texts that it is handed."""
+_C = Language(tree_sitter_cuda.language())
+"""CUDA's C++. HIP, OpenCL C, GLSL and Slang have words besides, which the parser reads over; each function of the samples is found."""
 
 
 class Body(NamedTuple):
@@ -52,42 +51,94 @@ class Body(NamedTuple):
 
 
 class SourceText:
-    """The functions that a C or C++ text defines. What a preprocessor makes is known by the line where a macro stands."""
+    """The functions that a text defines. What a preprocessor makes is known by the line where a macro stands."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, suffix: str = ".cpp") -> None:
         self.lines = text.splitlines()
         self.bodies: dict[str, list[Body]] = {}
-        self.made: list[tuple[set[str], Body]] = []
-        self.lambdas = re.findall(r"\bauto\s+(\w+)\s*=\s*\[", text)
-        blank = _DIRECTIVE.sub(_blanked, _NO_TEXT.sub(_blanked, text))
-        self._newlines = [at for at, character in enumerate(blank) if character == "\n"]
-        end = 0
-        for head in _HEAD.finditer(blank):
-            name = "operator()" if head[2] else re.sub(r"\s", "", head[1])
-            if name in _NOT_FUNCTIONS:
-                continue
-            closing = _closing(blank, head.end() - 1, "()")
-            body = _BEFORE_BODY.match(blank, closing + 1)
-            if body:
-                last = _closing(blank, body.end() - 1, "{}")
-                self.bodies.setdefault(name, []).append(Body(self._line(head.start()), self._line(last)))
-                end = max(end, last)
-            elif head.start() > end and name.isupper():
-                words = set(re.findall(r"\w+", blank[head.end() : closing]))
-                self.made.append((words, Body(self._line(head.start()), self._line(closing))))
+        self.lambdas: list[str] = []
+        self.macros: dict[str, str] = {}
+        self._made: list[Body] = []
+        if suffix == ".py":
+            self._read_python(ast.parse(text))
+        elif suffix == ".s":
+            self._read_assembly()
+        else:
+            self._read(Parser(_C).parse(text.encode()).root_node)
+            bodies = [body for found in self.bodies.values() for body in found]
+            for number, line in enumerate(self.lines, 1):
+                used = re.match(r"\s*(\w+)\s*\(", line)
+                if used and used[1] in self.macros and not any(body.holds(number) for body in bodies):
+                    self._made.append(Body(number, number))
 
-    def _line(self, at: int) -> int:
-        return bisect_left(self._newlines, at) + 1
+    def _read(self, node: Node) -> None:
+        if node.type == "function_definition":
+            self._define(_name(node.child_by_field_name("declarator")), node)
+        elif node.type == "lambda_expression":
+            self._define(node, node)
+        elif node.type in ("preproc_def", "preproc_function_def"):
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            self.macros[_text(name)] = _text(value)
+        value = node.child_by_field_name("value") if node.type == "init_declarator" else None
+        if value is not None and value.type == "lambda_expression":
+            self.lambdas.append(_text(node.child_by_field_name("declarator")))
+        for child in node.children:
+            self._read(child)
+
+    def _define(self, name: Node | None, whole: Node) -> None:
+        if name is not None:
+            body = Body(name.start_point.row + 1, whole.end_point.row + 1)
+            called = "operator()" if name is whole else re.sub(r"\s", "", _text(name))
+            self.bodies.setdefault(called, []).append(body)
+
+    def _read_python(self, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.bodies.setdefault(node.name, []).append(Body(node.lineno, node.end_lineno or node.lineno))
+
+    def _read_assembly(self) -> None:
+        """From each label to the next."""
+        labels = [(at, found[1]) for at, line in enumerate(self.lines, 1) if (found := re.match(r"(\w+):", line))]
+        for (first, name), (after, _) in pairwise([*labels, (len(self.lines) + 1, "")]):
+            self.bodies[name] = [Body(first, after - 1)]
 
     def of(self, function: str) -> list[Body]:
         """The bodies of the functions of that name; where it has none, the macros that may have made it."""
         name = simple_name(function)
-        found = self.bodies.get(name)
-        return found or [body for words, body in self.made if any(word and word in name for word in words)]
+        return self.bodies.get(name) or [
+            body
+            for body in self._made
+            if any(word in name for word in re.findall(r"\w+", self.lines[body.first - 1])[1:])
+        ]
+
+    def said(self, line: int) -> str:
+        """A line, and what the macros stand for that it uses."""
+        text = self.lines[line - 1]
+        return " ".join([text, *(self.macros[word] for word in re.findall(r"\w+", text) if word in self.macros)])
+
+
+def _name(declarator: Node | None) -> Node | None:
+    """The name in the declarator of a function, unqualified."""
+    while declarator is not None and declarator.type != "function_declarator":
+        inner = [child for child in declarator.named_children if child.type.endswith("declarator")]
+        declarator = declarator.child_by_field_name("declarator") or (inner[0] if inner else None)
+    name = declarator and declarator.child_by_field_name("declarator")
+    while name is not None and name.type in ("qualified_identifier", "template_function"):
+        name = name.child_by_field_name("name")
+    return name
+
+
+def _text(node: Node | None) -> str:
+    return (node.text or b"").decode() if node else ""
 
 
 def simple_name(function: str) -> str:
-    """``fill<float, 3>`` without its template arguments, ``_ZN6signal4keepEf`` as keep, and a mangled lambda as ``operator()``."""
+    """``fill<float, 3>`` without its template arguments, ``_ZN6signal4keepEf`` as keep, and a mangled lambda as ``operator()``. So without
+    what compilers put around names: ``$kernel$callee`` (ptxas), ``damp(f1;f1;`` (glslang), ``helpers.apart__fp32`` (Triton), ``Wave.at`` and ``Wave.$init`` (Slang)."""
+    function = re.sub(r"^[$].*[$](?=\w)", "", function.replace("_$_", "."))
+    function = re.sub(r"^(\w+)[.][$]init$", r"\1", function)
+    function = re.sub(r"^\w+[.](\w+?)(__\w+)?$", r"\1", function)
+    function = function.removeprefix("__device_stub_")
     if re.match(r"_ZZ.*Ul.*E\d*_clE", function):
         return "operator()"
     mangled = re.match(r"_ZN?K?L?(?=\d)", function)
@@ -100,32 +151,23 @@ def simple_name(function: str) -> str:
             arguments = re.compile(r"I[^E]*E").match(function, at)
             at = arguments.end() if arguments else at
         return name
-    return function if function.startswith("operator") else function.partition("<")[0]
-
-
-def _blanked(found: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", found[0])
-
-
-def _closing(text: str, at: int, pair: str) -> int:
-    depth = 0
-    for position in range(at, len(text)):
-        depth += (text[position] == pair[0]) - (text[position] == pair[1])
-        if not depth:
-            return position
-    return len(text) - 1
+    return function if function.startswith("operator") else re.split("[<(]", function)[0]
 
 
 @cache
 def sources() -> Mapping[str, SourceText]:
     """The sources of all samples by the last part of their paths."""
-    files = [path for path in SAMPLES.rglob("*") if path.suffix in _SOURCES]
-    return {path.name: SourceText(path.read_text()) for path in files}
+    files = [path for room in ROOMS for path in (SAMPLES / room).rglob("*") if path.suffix in _SOURCES]
+    return {_ALSO_CALLED.get(path.name, path.name): SourceText(path.read_text(), path.suffix) for path in files}
+
+
+def text_of(frame: Frame, texts: Mapping[str, SourceText]) -> SourceText | None:
+    return texts.get((frame.file or "").rpartition("/")[2])
 
 
 def judged(frame: Frame, texts: Mapping[str, SourceText]) -> bool | None:
     """Whether the frame's line stands in the function that it names; None where the text does not tell."""
-    text = texts.get((frame.file or "").rpartition("/")[2])
+    text = text_of(frame, texts)
     if text is None or not frame.line or frame.function is None:
         return None
     bodies = text.of(frame.function)
@@ -134,15 +176,17 @@ def judged(frame: Frame, texts: Mapping[str, SourceText]) -> bool | None:
 
 def call_judged(callee: Frame, caller: Frame, texts: Mapping[str, SourceText]) -> bool | None:
     """Whether the line of a call names the function that was inlined there; None where the text does not tell."""
-    text = texts.get((caller.file or "").rpartition("/")[2])
+    text = text_of(caller, texts)
     if text is None or not callee.inlined or callee.function is None or not 0 < caller.line <= len(text.lines):
         return None
     name = simple_name(callee.function)
-    names = text.lambdas if name == "operator()" else [name]
-    if not names:
+    if name.startswith("_Z"):
         return None
-    alternatives = "|".join(map(re.escape, names))
-    return re.search(rf"(?<!\w)(?:{alternatives})(?!\w)", text.lines[caller.line - 1]) is not None
+    said = text.said(caller.line)
+    if name.startswith("operator") and name != "operator()":
+        return name.removeprefix("operator") in said
+    names = text.lambdas if name == "operator()" else [name]
+    return not set(names).isdisjoint(re.findall(r"\w+", said)) if names else None
 
 
 def answers(found: Index, step: int) -> Iterator[Answer]:
@@ -155,28 +199,36 @@ def answers(found: Index, step: int) -> Iterator[Answer]:
 class Tally:
     """Answers counted by reason, and those that are wrong: EXACT or INFERRED, with a frame whose line does not stand in its
     function, or a call whose line does not name what is called (``wrong_calls``); ``judged`` have at least one frame of which the text tells,
-    ``calls`` counts calls of which it does."""
+    ``calls`` counts calls of which it does. ``untold`` are the functions of frames in texts at hand of which the text does not, ``elsewhere`` the files whose
+    texts are not."""
 
     def __init__(self, texts: Mapping[str, SourceText] | None = None) -> None:
         self._texts = sources() if texts is None else texts
         self.counts: Counter[str] = Counter()
         self.wrong: Counter[tuple[str | None, int]] = Counter()
         self.wrong_calls: Counter[tuple[str | None, int]] = Counter()
+        self.untold: Counter[str | None] = Counter()
+        self.elsewhere: set[str | None] = set()
         self._verdicts: dict[Frame, bool | None] = {}
 
     def add(self, answer: Answer) -> None:
+        self.counts["slots"] += 1
         self.counts[answer.reason.name] += 1
         if answer.reason in POSITIONED:
             verdicts = [self._verdict(frame) for frame in answer.frames]
             self.counts["judged"] += any(verdict is not None for verdict in verdicts)
             for frame, verdict in zip(answer.frames, verdicts, strict=True):
                 self.wrong[frame.function, frame.line] += verdict is False
-            self.counts["wrong"] += False in verdicts
+                is_at_hand = text_of(frame, self._texts) is not None
+                self.untold[frame.function] += verdict is None and is_at_hand
+                self.elsewhere |= set() if is_at_hand else {frame.file}
+            is_wrong = False in verdicts
             for callee, caller in pairwise(answer.frames):
                 named = call_judged(callee, caller, self._texts)
                 self.counts["calls"] += named is not None
-                self.counts["wrong calls"] += named is False
                 self.wrong_calls[callee.function, caller.line] += named is False
+                is_wrong |= named is False
+            self.counts[f"{answer.reason.name} and wrong"] += is_wrong
 
     def _verdict(self, frame: Frame) -> bool | None:
         if frame not in self._verdicts:
@@ -186,7 +238,13 @@ class Tally:
 
 def sample_names(room: str) -> list[str]:
     """The binaries of a folder of samples."""
-    return list(json.loads((SAMPLES / room / "manifest.json").read_text()))
+    folder = SAMPLES / room / "bin"
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def step(room: str, name: str) -> int:
+    """Instructions of a sample start at multiples of so many bytes."""
+    return 16 if name.endswith((".cubin", ".nvcudmp", ".nvcudmp.gz")) else _STEPS.get(room, 4)
 
 
 def sample_index(room: str, name: str) -> Index | None:
@@ -197,29 +255,52 @@ def sample_index(room: str, name: str) -> Index | None:
         return None
 
 
+def sample_answers(room: str, name: str, *, as_written: bool = False) -> Iterator[Answer]:
+    """The answers about a sample, with the names that Python's sources tell; none where it is no module."""
+    found = sample_index(room, name)
+    if found is not None:
+        given = list(answers(found.read(as_written=as_written), step(room, name)))
+        yield from given if as_written else PythonNames(_texts).named(given)
+
+
+def _texts(files: list[str]) -> Mapping[str, str | None]:
+    known = {path.name: path for path in (SAMPLES / "triton").glob("*.py")}
+    names = {file: file.rpartition("/")[2] for file in files}
+    return {file: known[name].read_text() for file, name in names.items() if name in known}
+
+
 def compiler(room: str, name: str) -> str:
     """What made a sample, as far as its name says so."""
-    if room != "kernels":
-        architecture = re.search(r"sm_(\d+)", name)
-        family = f", sm_{architecture[1]}" if architecture else ""
-        return {"amdgpu": "clang (AMD)", "cuda": f"nvcc, ptxas (NVIDIA){family}", "spirv": "SPIR-V"}[room]
+    target = re.search(r"sm_\d+|gfx\w+|(?<=[-/])(?:skl|dg2|pvc|tgllp|bmg)(?=-)", name)
+    made_by = {"amdgpu": "clang (AMD)", "triton": "Triton"}.get(room, "nvcc, ptxas (NVIDIA)")
     if name.endswith(".spv"):
         return "SPIR-V"
-    generation = "IGC 2" if "igc2" in name else "IGC 1"
-    return f"{generation}, {'not optimised' if 'O0' in name else 'optimised'}"
+    if room == "kernels":
+        made_by = f"IGC {2 if 'igc2' in name else 1}, {'not optimised' if 'O0' in name else 'optimised'}"
+    elif name.startswith("address_error"):
+        made_by = "clang (AMD)"
+    elif name.startswith("clang/"):
+        made_by = "clang, ptxas (NVIDIA)"
+    return f"{made_by}, {target[0]}" if target else f"{made_by}, several targets"
 
 
 def main() -> None:
-    tallies: dict[tuple[str, str], Tally] = {}
+    tallies: dict[tuple[str, bool], Tally] = {}
     for room in ROOMS:
         for name in sample_names(room):
-            found = sample_index(room, name)
-            for reading, index in (("as written", found and found.read(as_written=True)), ("answered", found)):
-                tally = tallies.setdefault((compiler(room, name), reading), Tally())
-                for answer in answers(index, STEPS[room]) if index else ():
+            for as_written in (True, False):
+                tally = tallies.setdefault((compiler(room, name), as_written), Tally())
+                for answer in sample_answers(room, name, as_written=as_written):
                     tally.add(answer)
-    for (made_by, reading), tally in sorted(tallies.items()):
-        print(f"{made_by:<30} {reading:<10} {dict(tally.counts)}")
+    columns = ("judged", "calls", "EXACT", "INFERRED", "CONTRADICTORY", "EXACT and wrong", "INFERRED and wrong")
+    heads = ("compiler, target", "slots", "as written: EXACT", "EXACT and wrong", "as answered: judged", *columns[1:])
+    print("|", " | ".join(heads), "|")
+    print("|---" * len(heads), "|", sep="")
+    for made_by in sorted({made_by for made_by, _ in tallies}):
+        written, answered = (tallies[made_by, as_written].counts for as_written in (True, False))
+        figures = [written[column] for column in ("slots", "EXACT", "EXACT and wrong")]
+        figures += [answered[column] for column in columns]
+        print("|", " | ".join([made_by, *(f"{figure:,}" for figure in figures)]), "|")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
+from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
+from symd.query.symbolize import symbolize
 from tests.agreement import oracle_elf, ours
 from tests.agreement.comparison import IGC_LINE, STEP, compare, compare_container, compare_zebin
 from tests.agreement.samples import KERNELS, Sample, samples
@@ -63,6 +67,23 @@ def test_a_zebin_agrees_with_llvm_on_the_addends(sample: Sample, tmp_path: Path)
     if sample.debug == "none":
         return
     assert compare_zebin(sample.data, set(sample.kernels), tmp_path) > 0
+
+
+@pytest.mark.parametrize("name", ["bodies/igc2-dg2-O0.zebin", "reduce/igc2-dg2-O0.zebin"])
+def test_code_of_the_compilers_own_function_has_no_line(name: str) -> None:
+    """``__intel_memfence_optnone`` has a symbol, and neither a DIE nor a row: the kernel's last one is stretched over it."""
+    data = (KERNELS / "bin" / name).read_bytes()
+    found, elf = ours.index(data), ELFFile(BytesIO(data))
+    own = [symbol for symbol in elf.get_section_by_name(".symtab").iter_symbols() if "memfence" in symbol.name]
+    assert own
+    for symbol in own:
+        end = symbol["st_value"] + symbol["st_size"]
+        places = [BySection(symbol["st_shndx"], SectionOffset(at)) for at in range(symbol["st_value"], end, STEP)]
+        answers = symbolize(found, places)
+        assert {(each.reason, *(frame.function for frame in each.frames)) for each in answers} == {
+            (Reason.NO_LINE, symbol.name)
+        }
+        assert {each.reason for each in symbolize(found.read(as_written=True), places)} == {Reason.EXACT}
 
 
 @pytest.mark.parametrize("sample", samples("igc-elf"), ids=str)

@@ -334,21 +334,29 @@ def test_a_name_that_the_compiler_cannot_be_told_is_said(
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("from_input", [False, True])
+@pytest.mark.parametrize("by_daemon", [False, True], ids=["here", "daemon"])
+@pytest.mark.parametrize("main", ["k.cl", "-", "-s other.cl"])
 def test_names_of_line_directives_count_from_the_working_folder(
-    run: Run, symd: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, from_input: bool
+    request: pytest.FixtureRequest,
+    symd: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    by_daemon: bool,
+    main: str,
 ):
     """As ocloc, the same compiler without symd, has them: there is one file of each name."""
+    where = ["--server", request.getfixturevalue("server")] if by_daemon else []
     text = (
         "kernel void k(global int *o) {\n  int g = get_global_id(0);\n"
         '#line 30 "gen/part.h"\n  o[g] += 3;\n#line 6 "k.cl"\n  o[g + 1] = g * 7;\n}\n'
     )
     (tmp_path / "k.cl").write_text(text)
     monkeypatch.chdir(tmp_path)
-    if from_input:
-        assert symd("grab", "--simulate", "tgllp", "-", "-o", "out.dbg", stdin=text.encode()).code == 0
-    else:
-        assert run("grab", "--simulate", "tgllp", "k.cl", "-o", "out.dbg").code == 0
-    rows = run("lines", "--json", tmp_path / "out.dbg").json
-    main = str(tmp_path / ("standard input" if from_input else "k.cl"))
-    assert {row["file"] for row in rows} == {str(tmp_path / "gen/part.h"), str(tmp_path / "k.cl"), main}
+    given = "-" if main == "-" else "k.cl"
+    flags = [f"--build-flags=-g {main}"] if main.startswith("-s") else []
+    grabbed = symd("grab", "--simulate", "tgllp", given, "-o", "out.dbg", *where, *flags, stdin=text.encode())
+    assert grabbed.code == 0, grabbed.err
+    rows = symd("lines", "--json", tmp_path / "out.dbg").json
+    name = {"-": "standard input", "-s other.cl": "other.cl"}.get(main, main)
+    assert {row["file"] for row in rows} == {str(tmp_path / each) for each in ("gen/part.h", "k.cl", name)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def _is_mended(inlined: nvidia_inlining.InlinedScopes, section: int, offset: int
 def _read(name: str) -> tuple[DebugInfo, nvidia_inlining.InlinedScopes]:
     code = samples.code(name)
     debug = debuginfo.read(code)
-    return debug, nvidia_inlining.scopes(debug.rows, debug.names, code.functions)
+    return debug, nvidia_inlining.scopes(debug.rows, debug.names, code.functions, files=debug.files)
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
@@ -104,6 +106,9 @@ def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
             assert names == [*expected, min(covering, key=lambda one: one.size).name]
 
 
+FILES = ("", "scale.cu")
+
+
 def _rows(table: list[tuple[int, int, int, int]], end: int) -> LineRows:
     """Rows of section 1, file 1 from (offset, line, context, name), and the end of the sequence."""
     columns = np.array([*table, (end, 0, 0, 0)]).T
@@ -120,7 +125,7 @@ FUNCTIONS = (Function("kernel", 1, 0, 256), Function("callee", 1, 64, 64))
 
 def test_a_call_inside_a_smaller_function_belongs_to_that_function():
     rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 2, 0, 0), (64, 5, 0, 0), (64, 10, 4, 1), (80, 6, 0, 0)], 256)
-    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS)
+    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS, files=FILES)
     assert [found.names[name] for name in found.scopes.name] == ["kernel", "callee", "helper", "helper"]
     assert found.scopes.parent.tolist() == [NO_PARENT, NO_PARENT, 0, 1]
     assert found.scopes.call_line.tolist() == [0, 0, 1, 5]
@@ -131,7 +136,7 @@ def test_a_call_inside_a_smaller_function_belongs_to_that_function():
 
 def test_neighbouring_rows_of_one_call_are_one_range():
     rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 11, 1, 1), (32, 12, 1, 1), (48, 2, 0, 0), (64, 13, 1, 1)], 80)
-    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS[:1])
+    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS[:1], files=FILES)
     spans = list(zip(found.scopes.range_scope, found.scopes.range_offset, found.scopes.range_end, strict=True))
     assert spans == [(0, 0, 48), (0, 64, 80), (1, 0, 48), (1, 64, 80)]
 
@@ -139,19 +144,39 @@ def test_neighbouring_rows_of_one_call_are_one_range():
 def test_without_inlined_rows_there_are_no_scopes():
     rows = _rows([(0, 1, 0, 0), (16, 2, 0, 0)], 32)
     for given in (rows, LineRows(rows.section, rows.offset, rows.file, rows.line, rows.column, rows.flags)):
-        found = nvidia_inlining.scopes(given, ("",), FUNCTIONS)
+        found = nvidia_inlining.scopes(given, ("",), FUNCTIONS, files=FILES)
         assert (len(found.scopes), len(found.scopes.range_scope), found.warnings) == (0, 0, ())
 
 
 def test_a_chain_without_end_costs_a_warning_and_not_the_square_of_its_length():
     count = 20_000
     rows = _rows([(16 * number, number, number, 1) for number in range(count)], 16 * count)
-    found = nvidia_inlining.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)])
+    found = nvidia_inlining.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)], files=FILES)
     depth = nvidia_inlining.MAX_DEPTH
     assert found.warnings == (f"left out: the callers of {count - 1 - depth:,} rows inlined more than {depth} deep",)
     assert len(found.scopes.range_scope) <= depth * (depth + 3)
 
 
 def test_code_without_a_symbol_has_a_function_without_a_name():
-    found = nvidia_inlining.scopes(_rows([(0, 1, 0, 0), (0, 10, 1, 1)], 16), ("", "helper"), ())
+    found = nvidia_inlining.scopes(_rows([(0, 1, 0, 0), (0, 10, 1, 1)], 16), ("", "helper"), (), files=FILES)
     assert [found.names[name] for name in found.scopes.name] == ["", "helper"]
+
+
+@pytest.mark.parametrize(("file", "name"), [("scale.py", "kernel"), ("scale.cu", "module.callee")])
+def test_a_compiler_of_python_that_names_what_it_inlines_after_the_function_around_it_tells_nothing_of_other_functions(
+    file, name
+):
+    """Triton: a helper is inlined into the kernel and into a function that stays a call, and the assembler writes its name for a line of it in the latter alone."""
+    rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 11, 1, 2), (32, 2, 0, 0), (64, 5, 0, 0), (64, 11, 5, 2)], 256)
+    assert rows.calls is not None
+    written = np.array([0, 1, 1, 0, 0, 2, 0], np.uint32)
+    found = nvidia_inlining.scopes(
+        replace(rows, calls=rows.calls._replace(written_name=written)),
+        ("", "kernel", "module.callee"),
+        (Function("kernel", 1, 0, 256), Function("$kernel$module_$_callee", 1, 64, 64)),
+        files=("", file),
+    )
+    inlined = _innermost(found.scopes, 1, 16)
+    assert inlined is not None
+    assert found.names[found.scopes.name[inlined]] == name
+    assert _is_mended(found, 1, 16) == (name != "kernel")

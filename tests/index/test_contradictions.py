@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.format import decode, encode
-from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.query.symbolize import symbolize
 from tests.query.small import E, Object, S, Scope, index
@@ -30,6 +30,11 @@ def answer(found: Index, offset: int) -> Answer:
 
 def said(found: Index, offset: int) -> tuple[str, list[tuple[str | None, int]]]:
     given = answer(found, offset)
+    return given.reason.name, [(frame.function, frame.line) for frame in given.frames]
+
+
+def said_of_address(found: Index, offset: int) -> tuple[str, list[tuple[str | None, int]]]:
+    given = symbolize(found, [ByAddress(ObjectAddress(0x1000 + offset))])[0]
     return given.reason.name, [(frame.function, frame.line) for frame in given.frames]
 
 
@@ -226,6 +231,44 @@ def test_past_the_end_of_a_function_nobody_has_the_code_of_a_kernel(kernel: int)
     )
     assert said(found, 0x7F) == ("EXACT", [("outer", 21)])
     assert said(found, 0x80) == (("CONTRADICTORY", []) if kernel == 0x100 else ("EXACT", [(None, 21)]))
+
+
+@pytest.mark.parametrize("kernels", [[("k", 0, 0x100)], []], ids=["in a kernel", "without kernels"])
+def test_code_of_a_symbol_of_which_nothing_is_said_has_no_line_behind_a_function(
+    kernels: list[tuple[str, int, int]],
+) -> None:
+    """IGC's ``__intel_memfence_optnone`` lies between a kernel and the next function, and has neither rows nor a DIE."""
+    found = index(
+        Object(
+            rows=[(0, 21, S), (0xC0, 15, S), (0xE0, 0, E)],
+            scopes=[Scope("outer", 0, 0x80, lines=OUTER), Scope("other", 0xC0, 0xE0, lines=OTHER)],
+            kernels=kernels,
+            symbols=[("outer", 0, 0x80), ("fence", 0x80, 0x40), ("other", 0xC0, 0x20)],
+        )
+    )
+    assert said_of_address(found, 0x7F) == ("EXACT", [("outer", 21)])
+    assert said_of_address(found, 0x80) == said_of_address(found, 0xBF) == ("NO_LINE", [("fence", 0)])
+    assert said_of_address(found.read(as_written=True), 0x80) == ("EXACT", [("fence", 21)])
+    assert said_of_address(found, 0xC0) == ("EXACT", [("other", 15)])
+    assert "64 bytes NO_LINE" in found.summary.objects[0].notes[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "scope"),
+    [((0xA0, 22, S), None), ((0xC0, 15, S), Scope("fence", 0xA0, 0xB0)), ((0xC0, 15, S), None)],
+    ids=["a row", "a scope", "no name"],
+)
+def test_a_symbol_of_which_something_is_said_does_not_make_its_code_sure(
+    row: tuple[int, int, int], scope: Scope | None
+) -> None:
+    found = index(
+        Object(
+            rows=[(0, 21, S), row, (0xE0, 0, E)],
+            scopes=[Scope("outer", 0, 0x80, lines=OUTER), *([scope] if scope else [])],
+            symbols=[("outer", 0, 0x80), ("fence" if row[0] == 0xA0 or scope else "", 0x80, 0x40)],
+        )
+    )
+    assert said(found, 0x80)[0] == "CONTRADICTORY"
 
 
 def torn(rows: Sequence[tuple[int, int, int]]) -> Index:

@@ -89,3 +89,26 @@ def test_a_breakpoint_stands_on_the_line_of_a_call_without_a_name() -> None:
     found = index(Object(rows=ROWS, scopes=scopes, kernels=KERNEL))
     places = locate(found, SourceLine("a.cl", 9)).locations
     assert [(place.section_offset, place.function, place.line) for place in places] == [(0x20, None, 9)]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "line"),
+    [
+        ((0x40, 9, S), "CONTRADICTORY", 0),  # stands before the kernel
+        ((0x40, 40, S, 2), "CONTRADICTORY", 0),  # in another file
+        ((0x40, 18, S), "EXACT", 18),
+        ((0x40, 8, S), "EXACT", 8),  # no call has it
+        ((0x40, 9, S, 2), "EXACT", 9),
+    ],
+)
+def test_a_line_of_such_a_call_is_not_the_kernels(row: tuple[int, ...], reason: str, line: int) -> None:
+    """Intel's compiler lost a piece of what Triton inlined: its row lies in the kernel, which is declared at line 16."""
+    rows = [(0, 17, S), (0x20, 9, S), (0x28, 40, S, 2), (0x30, 17, S), row, (0x80, 0, E)]
+    scopes = [
+        Scope("k", 0, 0x80, lines=(16, 30)),
+        Scope("k", 0x20, 0x30, parent=0, call_line=17, lines=(16, 30)),
+    ]
+    found = index(Object(rows=rows, scopes=scopes, kernels=KERNEL, files=("", "/src/a.py", "/src/b.py")))
+    assert said(found, 0x40) == (reason, [("k", line)])
+    assert written(found, 0x40) == ("EXACT", [("k", row[1])])
+    assert said(found, 0x20) == ("CONTRADICTORY", [(None, 9), ("k", 17)])

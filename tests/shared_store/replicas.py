@@ -173,8 +173,8 @@ class Load:
         self._numbers = iter(range(1 << 30))
         self._lock = threading.Lock()
 
-    def run(self, seconds: float, disturb: Callable[[], None]) -> None:
-        """Ask for that long while ``disturb`` is called again and again."""
+    def run(self, seconds: float, disturb: Callable[[], None], least: int = 0) -> None:
+        """Ask for that long while ``disturb`` is called again and again, ``least`` times at the least."""
         with Client(self._address) as client:
             self._add(client)
             watch = client.watch_modules()
@@ -187,9 +187,10 @@ class Load:
             ]
             for thread in threads:
                 thread.start()
-            deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline:
+            deadline, calls = time.monotonic() + seconds, 0
+            while time.monotonic() < deadline or calls < least:
                 disturb()
+                calls += 1
             self._stop.set()
             for thread in threads:
                 thread.join(LONG)
@@ -252,6 +253,9 @@ class Load:
             self.seen.failed.append(f"watch: {type(error).__name__}: {error}")
 
 
+LEAST_KILLS = 7
+
+
 class Killer:
     """Kills one daemon after the other and starts each again at once, while at least one other serves."""
 
@@ -286,18 +290,26 @@ class Killer:
 
 
 def kill_under_load(seconds: float, count: int = 3) -> Seen:
-    """Kill one daemon after the other, a second apart, and start each again."""
+    """Kill one daemon after the other and start each again: a second apart, and not before a module was added since. However slow the machine is, no
+    module is then one that four daemons in a row did not survive, which is refused."""
     with replicas(count) as (daemons, database):
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute(_MADE)
         load = Load(daemons.address)
         killer = Killer(daemons, count)
+        added = 0
 
         def disturb() -> None:
+            nonlocal added
+            deadline = time.monotonic() + LONG
+            while load.seen.asked["add"] == added:
+                assert time.monotonic() < deadline, f"nothing was added any more: {load.seen}"
+                time.sleep(0.02)
+            added = load.seen.asked["add"]
             killer()
             load.seen.kills += 1
 
-        load.run(seconds, disturb)
+        load.run(seconds, disturb, LEAST_KILLS)
         killer.wait()
         with psycopg.connect(database) as connection:
             query = "SELECT sha256 FROM made GROUP BY sha256, version HAVING count(*) > 1"

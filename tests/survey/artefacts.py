@@ -66,6 +66,7 @@ MIB = 1 << 20
 SYCL = ("images", "spirv-kernels", "kernels")
 CUDA = ("cuobjdump", "kernels", "functions")
 HIP = ("bundler", "kernels", "functions", "llvm")
+NAMELESS = "Triton gives the kernel's name to all that is inlined into it"
 
 ARTEFACTS = (
     Artefact("dpctl", ("**/*.so*",), ("images", "spirv-kernels"), (Wheel("dpctl", "0.22.1"),), small=True),
@@ -96,19 +97,19 @@ ARTEFACTS = (
         bounds=Bounds((15, 700 * MIB), (1, 200 * MIB), (5, 500 * MIB)),
     ),
     Artefact(
-        "triton-cuda", ("*.cubin",), ("nvdisasm", "kernels", "functions"), (Wheel("triton", "3.9.0"),), "triton_kernels",
-        about="(CUDA, ahead of time)",
+        "triton-cuda", ("*.cubin",), ("nvdisasm", "kernels", "functions", "source-text"), (Wheel("triton", "3.9.0"),), "triton_kernels",
+        about="(CUDA, ahead of time)", doubted=72, why_doubted=NAMELESS,
     ),
     Artefact(
-        "triton-hip", ("*.hsaco",), ("llvm", "kernels", "functions", "pyelftools"), (Wheel("triton", "3.9.0"),), "triton_kernels",
-        about="(HIP, ahead of time)",
+        "triton-hip", ("*.hsaco",), ("llvm", "kernels", "functions", "pyelftools", "source-text"), (Wheel("triton", "3.9.0"),), "triton_kernels",
+        about="(HIP, ahead of time)", doubted=79, why_doubted=NAMELESS,
     ),
     Artefact(
-        "nvrtc-lineinfo", ("*.lineinfo.cubin",), ("nvdisasm", "kernels", "functions"), (Wheel("nvidia-cuda-nvrtc", "13.5.37"),),
+        "nvrtc-lineinfo", ("*.lineinfo.cubin",), ("nvdisasm", "kernels", "functions", "source-text"), (Wheel("nvidia-cuda-nvrtc", "13.5.37"),),
         "nvrtc_kernels", about="`-lineinfo`",
     ),
     Artefact(
-        "nvrtc-debug", ("*.debug.cubin",), ("nvdisasm", "kernels", "functions", "pyelftools"),
+        "nvrtc-debug", ("*.debug.cubin",), ("nvdisasm", "kernels", "functions", "pyelftools", "source-text"),
         (Wheel("nvidia-cuda-nvrtc", "13.5.37"),), "nvrtc_kernels", about="`-G`",
     ),
     Artefact(
@@ -133,7 +134,7 @@ ARTEFACTS = (
         about="(ggml's Vulkan backend)",
     ),
     Artefact(
-        "slang", ("*.spv",), ("spirv-kernels", "spirv-positions"), (Wheel("slangpy", "0.43.1"),), "slang_shaders",
+        "slang", ("*.spv",), ("spirv-kernels", "spirv-positions", "source-text"), (Wheel("slangpy", "0.43.1"),), "slang_shaders",
         about="(Slang 2026.12)",
     ),
 )  # fmt: skip

@@ -25,6 +25,7 @@ from tests.survey.compare import (
     llvm_symbolizer,
     nvidia_tools,
     offloading,
+    source_text,
     spirv_tools,
 )
 from tests.survey.measured import Usage, run
@@ -91,6 +92,21 @@ def test_wrong_frames_are_told(amd_case: Case) -> None:
     assert len(found.differences) == 1
     right["frames"] = []
     assert len(llvm_symbolizer.frames(amd_case).differences) == 1
+
+
+def test_answers_that_the_source_contradicts_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_text, "PROGRAMS", CUDA.parent)
+    case = Case(CUDA / "raycast.sm_90.lines.cubin", tmp_path)
+    found = source_text.answers(case)
+    assert found.count > 100
+    assert not found.differences
+    called = next(answer for answer in case.asked[0].answers() if len(answer["frames"]) > 1)
+    called["frames"][1]["line"] -= 1
+    assert called["reason"] in source_text.answers(case).differences[0]
+    called["frames"] = called["frames"][:1]
+    called["frames"][0]["line"] = 1
+    (told,) = source_text.answers(case).differences
+    assert "and wrong: _Z7squaredfff:1" in told
 
 
 def test_wrong_functions_and_kernels_are_told(amd_case: Case) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,6 +269,31 @@ def test_a_grab_comes_back():
 def test_a_grab_of_something_unknown_is_refused(request_):
     with pytest.raises(InvalidInput):
         to_grab_request(request_)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ('#line 3 "gen/a.h"', '#line 3 "/work/gen/a.h"'),
+        ('  #\tline 3 "../a.h"\r', '  #\tline 3 "/work/../a.h"\r'),
+        ('# 7 "a.h" 1 3', '# 7 "/work/a.h" 1 3'),
+        ('# 1 "<built-in>"', '# 1 "<built-in>"'),
+        ('#line 3 "/src/a.h"', '#line 3 "/src/a.h"'),
+        ("#line 3", "#line 3"),
+        ('int a; #line 3 "a.h"', 'int a; #line 3 "a.h"'),
+        ('#include "a.h"', '#include "a.h"'),
+    ],
+)
+def test_relative_names_of_source_text_count_from_the_callers_folder(
+    monkeypatch: pytest.MonkeyPatch, written: str, told: str
+):
+    monkeypatch.setattr("pathlib.Path.cwd", lambda: Path("/work"))
+    source = GrabRequest("opencl", "source", f"int x;\n{written}\n".encode(), "-g -s k.cl -I inc", label="k.cl")
+    got = from_grab_request(to_grab_request(source), None)
+    assert got.data == f"int x;\n{told}\n".encode()
+    assert (got.source_name, got.build_flags) == ("/work/k.cl", '-g -s "/work/k.cl" -I inc')
+    binary = replace(source, kind="spirv", api="level-zero")
+    assert from_grab_request(to_grab_request(binary), None) == binary
 
 
 def test_a_grab_that_names_no_driver_is_refused():

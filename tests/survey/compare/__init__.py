@@ -14,6 +14,7 @@ from tests.survey.compare import (
     nvidia_tools,
     offloading,
     pyelftools,
+    source_text,
     spirv_tools,
 )
 
@@ -29,5 +30,6 @@ COMPARISONS: dict[str, Callable[[Case], Compared]] = {
     "embedded-spirv": embedded_spirv.modules,
     "spirv-kernels": spirv_tools.kernels,
     "spirv-positions": spirv_tools.positions,
+    "source-text": source_text.answers,
     "hpcstruct": hpcstruct.lines,
 }

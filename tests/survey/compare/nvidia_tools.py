@@ -58,6 +58,12 @@ def compare_positions(each: CodeFile) -> Compared:
     innermost: tuple[str, int] | None = None
     expected = [(name, offset, chain) for name, chains in printed.items() for offset, chain in chains.items()]
     for (name, offset, chain), answer in zip(expected, answers, strict=True):
+        if (
+            not chain
+            and answer["reason"] == "NO_LINE"
+            and any("__cuda_sm" in (frame["function"] or "") for frame in answer["frames"])
+        ):
+            continue  # nobody says where ptxas' own functions come from: nvdisasm goes on with the last position
         mine = [(frame["file"] or "", frame["line"]) for frame in answer["frames"]]
         placed = mine[:1] if mine and mine[0][1] else []
         if chain:
