@@ -12,7 +12,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
-from setuptools.errors import BaseError
+from setuptools.errors import BaseError, CCompilerError
 
 ROOT = Path(__file__).resolve().parent
 SHIPPED = ("docs", "packaging", "protos", "samples")
@@ -42,7 +42,7 @@ What it takes is a C compiler and Python's headers: on Debian, apt-get install g
 
 def core() -> list[Extension]:
     """An extension a module of ``symd/core``; its C lies below ``build/`` and is neither committed nor in a wheel."""
-    stable = {"define_macros": [("Py_LIMITED_API", STABLE_ABI)], "py_limited_api": True}
+    stable = {"define_macros": [("Py_LIMITED_API", STABLE_ABI)], "py_limited_api": True, "extra_compile_args": ["-g0"]}
     made = [Extension(f"symd.core.{name}", [f"symd/core/{name}.py"], **stable) for name in CORE]
     found: list[Extension] = cythonize(made, build_dir="build/cython", quiet=True)
     return found
@@ -52,7 +52,7 @@ class BuildCore(build_ext):
     def run(self) -> None:
         try:
             super().run()
-        except BaseError as error:
+        except (BaseError, CCompilerError) as error:
             raise SystemExit(f"{error}\n{NO_COMPILER}") from error
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,9 @@ FOLDER = Path(symd.core.__file__).parent
 MODULES = [path for path in sorted(FOLDER.glob("*.py")) if path.name != "__init__.py"]
 DIRECTIVE = re.compile(r"^# cython: (.*)$", re.MULTILINE)
 ALLOWED = {"language_level": "3", "boundscheck": "True", "wraparound": "False"}
-UNSAFE = re.compile(r"boundscheck\(|nonecheck|initializedcheck|cdivision|overflowcheck|nogil|pointer|p_\w+\b|libc|address\(")
+UNSAFE = re.compile(
+    r"boundscheck\(|nonecheck|initializedcheck|cdivision|overflowcheck|nogil|pointer|cython\.p_|libc|address\("
+)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
@@ -33,3 +38,19 @@ def test_what_runs_is_compiled(path: Path) -> None:
 
 def test_no_generated_code_is_kept() -> None:
     assert not [path.name for path in FOLDER.iterdir() if path.suffix in {".c", ".cpp", ".html"}]
+
+
+def test_who_has_no_compiler_is_told_what_to_install(tmp_path: Path) -> None:
+    """The build of a checkout, with a compiler that is not there."""
+    words = ("build_ext", "--force", "--build-temp", str(tmp_path), "--build-lib", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", *words],
+        cwd=FOLDER.parents[1],
+        env={**os.environ, "CC": "/nowhere/cc"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert done.stderr.rstrip().endswith("apt-get install gcc libc6-dev python3-dev")
