@@ -7,15 +7,16 @@ BIN := $(VENV)/bin
 # Where it is set, every start of symd compiles all of its modules again, and the tests start it a thousand times.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders; a program that is
-# captured, and the compiler of the libraries that do it.
-DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1 gcc libc6-dev clinfo
+# What is compiled when symd is installed, its core, and when it captures takes a compiler and headers.
+COMPILER_PACKAGES := gcc libc6-dev python3-dev
+# What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders; a program that is captured.
+DEMO_PACKAGES := python3-venv $(COMPILER_PACKAGES) intel-opencl-icd libze1 ocl-icd-libopencl1 clinfo
 # What the generated clients in C++, Go and TypeScript are made with (samples/clients/*/build).
 STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc protoc-gen-go-1-5 protoc-gen-go-grpc \
 	golang-github-golang-protobuf-1-5-dev golang-google-grpc-dev golang-google-genproto-dev nodejs:node npm:npm
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
-	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql clpeak $(STUB_PACKAGES)
+	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql clpeak $(STUB_PACKAGES)
 
 .PHONY: demo python test compiled check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 
@@ -102,14 +103,16 @@ drivers: | python
 tools: | python
 	@tools/debian-packages $(TEST_PACKAGES)
 
-# Before the rest is installed: the environment, and the checks, which need nothing of Debian besides, are then made meanwhile (make -j2).
+# Before the rest is installed: the environment with the compiled core, and the checks, which need nothing of Debian besides, are then made meanwhile (make -j2).
+HAS_HEADERS := import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))
 python:
 	@command -v $(PYTHON) >/dev/null || tools/debian-packages python3
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian-packages python3-venv
+	@command -v gcc >/dev/null && $(PYTHON) -c '$(HAS_HEADERS)' 2>/dev/null || tools/debian-packages $(COMPILER_PACKAGES)
 
 venv: $(VENV)/.installed
 
-$(VENV)/.installed: requirements.lock pyproject.toml | python
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(wildcard symd/core/*.py) | python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .

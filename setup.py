@@ -1,5 +1,5 @@
-"""What setuptools is told beside pyproject.toml: a wheel carries the samples, the protos, the documents and the units of this repository too,
-below ``symd/shipped``, and says of which commit it was built. In a checkout they lie where they are."""
+"""What setuptools is told beside pyproject.toml. The core is compiled, for the stable ABI of CPython 3.11, which later versions have too. A wheel carries the samples,
+the protos, the documents and the units of this repository, below ``symd/shipped``, and says of which commit it was built. In a checkout they lie where they are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import setup
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
+from setuptools.errors import BaseError, CCompilerError
 
 ROOT = Path(__file__).resolve().parent
 SHIPPED = ("docs", "packaging", "protos", "samples")
@@ -31,6 +34,28 @@ def commit() -> str:
         return ""
 
 
+CORE = sorted(path.stem for path in (ROOT / "symd" / "core").glob("[!_]*.py"))
+STABLE_ABI = "0x030B0000"
+NO_COMPILER = """symd's core is compiled, and that failed.
+What it takes is a C compiler and Python's headers: on Debian, apt-get install gcc libc6-dev python3-dev"""
+
+
+def core() -> list[Extension]:
+    """An extension a module of ``symd/core``; its C lies below ``build/`` and is neither committed nor in a wheel."""
+    stable = {"define_macros": [("Py_LIMITED_API", STABLE_ABI)], "py_limited_api": True, "extra_compile_args": ["-g0"]}
+    made = [Extension(f"symd.core.{name}", [f"symd/core/{name}.py"], **stable) for name in CORE]
+    found: list[Extension] = cythonize(made, build_dir="build/cython", quiet=True)
+    return found
+
+
+class BuildCore(build_ext):
+    def run(self) -> None:
+        try:
+            super().run()
+        except (BaseError, CCompilerError) as error:
+            raise SystemExit(f"{error}\n{NO_COMPILER}") from error
+
+
 class BuildWithSamples(build_py):
     def run(self) -> None:
         super().run()
@@ -48,4 +73,8 @@ class SourceWithCommit(sdist):
         (Path(base_dir) / COMMIT).write_text(commit(), encoding="ascii")
 
 
-setup(cmdclass={"build_py": BuildWithSamples, "sdist": SourceWithCommit})
+setup(
+    ext_modules=core(),
+    cmdclass={"build_ext": BuildCore, "build_py": BuildWithSamples, "sdist": SourceWithCommit},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

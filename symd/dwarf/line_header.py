@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from symd.budget import DebugBudget, exceeded
 from symd.config import Limits
+from symd.core.line_program import ProgramParameters
 from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSection
@@ -15,27 +16,11 @@ from symd.dwarf.strings import STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
-EXTENDED_OPCODE = 0
-"""The opcode that begins an extended instruction (6.2.5.3); its own number follows after its length."""
 _PATH, _DIRECTORY_INDEX = int(Lnct.DW_LNCT_path), int(Lnct.DW_LNCT_directory_index)
 _MD5, _LLVM_SOURCE = int(Lnct.DW_LNCT_MD5), int(Lnct.DW_LNCT_LLVM_source)
 
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
 """DW_LNCT_LLVM_source as tables spell it: where it stands nowhere in their section they have no texts of files."""
-
-
-class ProgramParameters(NamedTuple):
-    """Everything of a header that the instructions' meaning depends on; programs of the same parameters are
-    decoded together."""
-
-    opcode_base: int
-    line_base: int
-    line_range: int
-    min_inst_length: int
-    max_ops: int
-    default_is_stmt: bool
-    operand_counts: bytes
-    """standard_opcode_lengths: entry i belongs to opcode i + 1."""
 
 
 @dataclass(slots=True, eq=False)

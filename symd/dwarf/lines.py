@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.dwarf import line_program
-from symd.dwarf.bulk_read import Positions
-from symd.dwarf.columns import LineColumns, first_rows, look_up_files
-from symd.dwarf.constants import Lne
-from symd.dwarf.line_header import LineHeader, ProgramParameters, read_headers
+from symd.core.line_program import LineRows
+from symd.dwarf.columns import LineColumns
+from symd.dwarf.line_header import LineHeader, read_headers
 from symd.dwarf.paths import FilePaths
-from symd.dwarf.row_table import ProgramGroup, RowTable
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
-from symd.model.columns import U32, U64
+from symd.model.columns import U32
 
-_GROUP_BYTES = 256 << 10
-"""Bytes of programs that are run together: what is made of them fits the caches."""
-_INTERPRETED_BYTES = 500
-"""Programs of the same parameters that are together this short run faster one instruction at a time, of which each is a step."""
 _BYTES_A_STEP = 4
-"""Bytes of programs that are as much work as a step where they are run together."""
-_GROUP_STEPS = 1000
-"""What that takes besides, however few they are."""
+"""Bytes of programs that are as much work as a step."""
 
 
 def read_lines(
@@ -56,80 +45,41 @@ def read_lines(
     strings = StringReader(sections)
     warnings = Warnings()
     headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits, budget))
-    rows = RowTable()
-    parts = list(run_programs(sections.lines, headers, rows, budget))
-    for part in parts:
-        _warn(sections.lines.name, part, headers, warnings)
-    refused = {part.numbers[number] for part in parts for number in part.malformed}
-    if warnings and len(refused) == len(headers):
+    rows, refused = run_programs(sections.lines, headers, warnings, budget)
+    if warnings and refused == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
     file_maps, files = number_files(FilePaths(sections.lines.name, limits), headers, units.units)
-    return assemble(strings, headers, rows, parts, file_maps, files, warnings)
-
-
-def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
-    """Numbers of headers that are run together: of the same parameters, and not more than fit the caches with what is
-    made of them."""
-    groups: list[list[int]] = []
-    growing: dict[ProgramParameters, tuple[list[int], int]] = {}
-    for number, header in enumerate(headers):
-        length = header.end - header.program
-        group, size = growing.get(header.parameters, ([], 0))
-        if not group or size + length > _GROUP_BYTES:
-            group, size = [], 0
-            groups.append(group)
-        group.append(number)
-        growing[header.parameters] = group, size + length
-    return groups
+    return assemble(strings, headers, rows, file_maps, files, warnings)
 
 
 def run_programs(
-    section: DebugSection, headers: Sequence[LineHeader], rows: RowTable, budget: DebugBudget | None
-) -> Iterator[ProgramGroup]:
-    """Run all programs into ``rows``."""
-    for part in _parts(section, headers, rows, budget):
+    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, budget: DebugBudget | None
+) -> tuple[LineRows, int]:
+    """The rows of all programs, which count as those of the header with their number, and how many programs were refused, each with a warning. Files that a
+    program defines are appended to the ``files`` of its header."""
+    counted = refused = 0
+
+    def check(rows: int) -> None:
         if budget is not None:
-            budget.count(len(part), section.name)
-        yield part
+            budget.check(rows - counted, section.name)
 
-
-def _parts(
-    section: DebugSection, headers: Sequence[LineHeader], rows: RowTable, budget: DebugBudget | None
-) -> Iterator[ProgramGroup]:
-    total, done = sum(header.end - header.program for header in headers), 0
-    for group in _groups(headers):
-        size = sum(headers[number].end - headers[number].program for number in group)
-        done += size
-        together = line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES
+    rows = LineRows(section.data, section.name, sum(header.end - header.program for header in headers), check)
+    for number, header in enumerate(headers):
         if budget is not None:
-            budget.spend(_GROUP_STEPS + size // _BYTES_A_STEP if together else size, section.name)
-            if size > _GROUP_BYTES:
-                budget.check(_most_rows(section, headers[group[0]]), section.name)
-        share = done / total if total else 1
-        if together:
-            yield rows.add(line_program.run(section, [headers[number] for number in group]), group, share)
-        else:
-            from symd.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it
-
-            for number in group:
-                yield rows.add(line_interpreter.run(section, headers[number]), [number], share)
-
-
-def _most_rows(section: DebugSection, header: LineHeader) -> int:
-    """Rows that a program has at the most: in each instruction that adds one stands a special opcode, or the byte 1
-    (DW_LNS_copy, DW_LNE_end_sequence); before each that NVIDIA's assembler left out, a call."""
-    program = np.frombuffer(section.data, np.uint8)[header.program : header.end]
-    added = (program >= header.parameters.opcode_base) | (program == 1) | (program == Lne.DW_LNE_NVIDIA_inlined_call)
-    return int(np.count_nonzero(added))
-
-
-def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warnings: Warnings) -> None:
-    for number, (at, why) in part.malformed.items():
-        header = headers[part.numbers[number]]
-        warnings.add(f"{section}+{header.offset:#x}: line table left out: {section}+{at:#x}: {why}")
-    for number in part.open:
-        at = headers[part.numbers[number]].offset
-        warnings.add(f"{section}+{at:#x}: the last sequence has no end and is left out")
+            budget.spend((header.end - header.program) // _BYTES_A_STEP, section.name)
+        try:
+            is_whole, files = rows.run(number, header.program, header.end, header.parameters)
+        except Malformed as error:
+            refused += 1
+            warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
+            continue
+        header.files += files
+        if not is_whole:
+            warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")
+        if budget is not None:
+            budget.count(rows.count - counted, section.name)
+        counted = rows.count
+    return rows, refused
 
 
 def number_files(
@@ -151,60 +101,31 @@ def number_files(
 def assemble(
     strings: StringReader,
     headers: Sequence[LineHeader],
-    rows: RowTable,
-    parts: Sequence[ProgramGroup],
+    rows: LineRows,
     file_maps: Mapping[int, U32],
     files: tuple[str, ...],
     warnings: Warnings,
 ) -> LineColumns:
-    """The rows in the order of their tables, with numbers that count over the whole object."""
-    for part in parts:
-        maps = [file_maps[headers[number].offset] for number in part.numbers]
-        register = rows.column("file")[part.rows]
-        register[:] = look_up_files(maps, part.program_of_rows(), register)
-    ends, table, order = _sequences(parts)
+    """The rows with files that count over the whole object."""
+    rows.number_files([file_maps[header.offset] for header in headers])
+    count = rows.count
     lines = LineColumns(
-        address=rows.column("address")[order],
-        file=rows.column("file")[order],
-        line=rows.column("line")[order],
-        column=rows.column("column")[order],
-        flags=rows.column("flags")[order],
-        ends=ends,
-        table=table,
+        address=np.frombuffer(rows.address, np.uint64, count),
+        file=np.frombuffer(rows.file, np.uint32, count),
+        line=np.frombuffer(rows.line, np.uint32, count),
+        column=np.frombuffer(rows.column, np.uint32, count),
+        flags=np.frombuffer(rows.flags, np.uint8, count),
+        ends=np.array(rows.ends, np.int64),
+        table=np.array(rows.program, np.uint32),
         files=files,
         tables=tuple(header.offset for header in headers),
         file_maps=file_maps,
         warnings=warnings.all(),
     )
-    if all(part.context is None for part in parts):
+    if not len(rows.context):
         return lines
-    context = _concatenated([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
-    name = _concatenated([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
+    context, name = np.frombuffer(rows.context, np.uint64, count), np.frombuffer(rows.name, np.uint64, count)
     from symd.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
 
     calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
     return replace(lines, calls=calls, names=names)
-
-
-def _sequences(parts: Sequence[ProgramGroup]) -> tuple[Positions, U32, Positions | slice]:
-    """For each sequence the row number after it and its table, in the order of the tables; and the order of the rows."""
-    if len(parts) == 1:
-        (part,) = parts
-        return part.ends, np.array(part.numbers, np.uint32)[part.program], slice(None)
-    length = _concatenated([part.ends - first_rows(part.ends) for part in parts], np.int64)
-    table = _concatenated([np.array(part.numbers, np.uint32)[part.program] for part in parts], np.uint32)
-    if (table[1:] >= table[:-1]).all():
-        return np.cumsum(length), table, slice(None)
-    order = np.argsort(table, kind="stable")
-    rows = np.argsort(np.repeat(table, length), kind="stable")
-    return np.cumsum(length[order]), table[order], rows
-
-
-def _or_zeros(column: U64 | None, count: int) -> U64:
-    return np.zeros(count, np.uint64) if column is None else column
-
-
-def _concatenated(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
-    if len(columns) == 1:
-        return columns[0]
-    return np.concatenate(columns) if columns else np.zeros(0, dtype)

@@ -6,7 +6,7 @@ An extended instruction (0x90) sets two registers of the rows that follow: the *
 * From sm_90 on it writes some rows twice and counts them once, so that every later number means another row. Two rules tell the row that is meant: rows which repeat address, file and line of
   the row before do not count; and the call site is the row just before the first one that uses a number. Where they differ, nobody knows where the call stands.
 * Of two functions that are inlined at one call site it writes only the first one's name. Where the lines of the second stand elsewhere under its name, that is the name here.
-* Below sm_90 it leaves rows out (``line_program.ProgramRows``).
+* Below sm_90 it leaves rows out (``core.line_program.LineRows``).
 
 nvlink writes the base of all names as 0 where it links for sm_90, so that names of all tables but the first are those of others: each table's strings lie behind those of the table before.
 """
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core.line_program import NAMED
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns
 from symd.dwarf.line_header import LineHeader
-from symd.dwarf.line_program import NAMED
 from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import Doubt, RowCalls, RowFlag

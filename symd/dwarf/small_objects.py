@@ -28,7 +28,6 @@ from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import TEXT_COLUMN, LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
 from symd.dwarf.paths import FilePaths
-from symd.dwarf.row_table import RowTable
 from symd.dwarf.scopes import functions_of, scopes_of
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, Names, StringReader, distinct_keys, key_places
@@ -142,16 +141,15 @@ def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits,
     budget.count_headers(len(joined.headers), info.name)
     budget.spend(len(info.data), info.name)
     strings = StringReader(joined.sections, expansion=0)
-    rows = RowTable()
-    parts = list(run_programs(lines, joined.headers, rows, budget))
-    if any(part.malformed or part.open or part.context is not None for part in parts):
+    warnings = Warnings()
+    rows, _ = run_programs(lines, joined.headers, warnings, budget)
+    if warnings or len(rows.context):
         raise Malformed("a line table is unusual", where=lines.name)
     numbered = [number_files(FilePaths(lines.name, limits), each.headers, each.units) for each in objects]
     maps: dict[int, U32] = {}
     for own, _ in numbered:
         maps.update(own)
-    warnings = Warnings()
-    line_columns = assemble(strings, joined.headers, rows, parts, maps, (), warnings)
+    line_columns = assemble(strings, joined.headers, rows, maps, (), warnings)
     dies = joined.dies(range(len(joined.units)), die_split.matters)
     budget.count(len(dies[0].at), info.name)
     reader, names = joined.reader(), _NamesByObject(joined)

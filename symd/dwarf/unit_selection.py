@@ -14,13 +14,14 @@ from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.bulk_read import uleb_at
 from symd.dwarf.constants import At, Lne
 from symd.dwarf.forms import ValueLayout
-from symd.dwarf.line_header import EXTENDED_OPCODE
 from symd.dwarf.range_lists import RangeRows
 from symd.dwarf.scopes import code_ranges
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units
 from symd.model.columns import U64
 
+_EXTENDED_OPCODE = 0
+"""The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its length."""
 _SET_ADDRESS = int(Lne.DW_LNE_set_address)
 
 
@@ -122,7 +123,7 @@ def _begins_inside(sections: DebugSections, unit: Unit, spans: RangeRows) -> boo
     size = unit.widths.address
     top = 1 << 8 * size
     dropped = {top - 1, top - 2, 0} if np.all(spans.start > 0) else {top - 1, top - 2}
-    opcode = bytes([EXTENDED_OPCODE, size + 1, _SET_ADDRESS])
+    opcode = bytes([_EXTENDED_OPCODE, size + 1, _SET_ADDRESS])
     while (at := data.find(opcode, at, end)) >= 0:
         at += len(opcode)
         address = int.from_bytes(data[at : at + size], "little")

@@ -1,4 +1,4 @@
-"""Line programs that were made up from the rows they mean, and damaged ones, against the plain interpreter."""
+"""Line programs that were made up from the rows they mean, and damaged ones, against a plain reader; the core compiled and as it stands."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import random
 import struct
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symd.dwarf import DebugSection, LineColumns, line_interpreter, line_program, opcode_boundaries
+from symd.core import line_program
+from symd.core.line_program import NAMED, ProgramParameters
+from symd.dwarf import LineColumns
 from symd.dwarf import lines as lines_module
-from symd.dwarf.line_header import LineHeader, ProgramParameters
-from symd.dwarf.line_program import NAMED, ProgramRows
 from symd.errors import Malformed
 from symd.model.debug_info import RowFlag
 from symd.verify import second_opinion
 from tests.builders.line_program import File, LineProgram, Row, Shape, build_line_program
 from tests.builders.random_lines import random_program
+from tests.core.uncompiled import uncompiled
 from tests.dwarf import plain_lines
 from tests.dwarf.compare import assert_same_lines, lines_as_rows
 from tests.dwarf.decode import read_lines
@@ -33,10 +33,16 @@ FLAGS = (
 )
 
 
-@pytest.fixture(autouse=True, params=["bulk", "interpreter"])
-def way(request, monkeypatch):
-    """Each way of running a program that could go either way."""
-    monkeypatch.setattr(lines_module, "_INTERPRETED_BYTES", -1 if request.param == "bulk" else 10**9)
+UNCOMPILED = uncompiled("line_program")
+
+
+@pytest.fixture(autouse=True, params=["compiled", "uncompiled"])
+def core(request, monkeypatch):
+    """The core as it runs, and as its source stands."""
+    module = line_program if request.param == "compiled" else UNCOMPILED
+    assert module.__file__.endswith(".py") == (request.param == "uncompiled")
+    monkeypatch.setattr(lines_module, "LineRows", module.LineRows)
+    return module
 
 
 def _sections(*programs: LineProgram) -> dict[str, bytes]:
@@ -173,18 +179,17 @@ def _plain(program: bytes, header: plain_lines.Header) -> list[plain_lines.Row] 
         return None
 
 
-def _ours(rows: ProgramRows) -> list[plain_lines.Row] | None:
-    if rows.malformed:
+def _ours(core, program: bytes, shape: ProgramParameters) -> list[plain_lines.Row] | None:
+    rows = core.LineRows(program, ".debug_line", len(program))
+    try:
+        rows.run(0, 0, len(program), shape)
+    except Malformed:
+        assert rows.count == len(rows.ends) == 0
         return None
-    none = np.zeros(len(rows.address), np.uint64)
-    called = (none if column is None else column for column in (rows.context, rows.name))
-    columns = (rows.address, rows.file, rows.line, rows.column, rows.flags, *called)
-    every = (plain_lines.Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+    none = [0] * rows.count
+    columns = (rows.address, rows.file, rows.line, rows.column, rows.flags, rows.context or none, rows.name or none)
+    every = (plain_lines.Row(*row) for row in zip(*(column[: rows.count] for column in columns), strict=True))
     return [row._replace(flags=row.flags & ~NAMED) for row in every if not row.flags & RowFlag.IMPLIED]
-
-
-def _header(shape: ProgramParameters, start: int, end: int) -> LineHeader:
-    return LineHeader(0, end, start, 4, shape, 4, start)
 
 
 FRAGMENTS = (
@@ -205,23 +210,12 @@ FRAGMENTS = (
     st.sampled_from((10, 13, 14, 17)),
     st.sampled_from((1, 4)),
 )  # fmt: skip
-def test_any_bytes_mean_the_same_rows_or_the_same_refusal(programs, base, step):
+def test_any_bytes_mean_the_same_rows_or_the_same_refusal(core, programs, base, step):
     counts = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 3)[: base - 1])
     shape = ProgramParameters(base, -3, 12, step, 1, True, counts)
     pieces = [b"".join(piece) + b"\x00\x01\x01" for piece in programs]
-    data = b"".join(pieces)
-    headers, at = [], 0
     for piece in pieces:
-        headers.append(_header(shape, at, at + len(piece)))
-        at += len(piece)
-    expected = [_plain(piece, plain_lines.Header(base, -3, 12, step, True, counts)) for piece in pieces]
-    section = DebugSection(".debug_line", {".debug_line": data})
-    one_by_one = [_ours(line_interpreter.run(section, header)) for header in headers]
-    assert one_by_one == expected
-    together = line_program.run(section, [_header(shape, header.program, header.end) for header in headers])
-    assert sorted(together.malformed) == [number for number, rows in enumerate(expected) if rows is None]
-    rows = _ours(together._replace(malformed={}))
-    assert rows == [row for table in expected for row in table or ()]
+        assert _ours(core, piece, shape) == _plain(piece, plain_lines.Header(base, -3, 12, step, True, counts))
 
 
 def _damaged(seed: int) -> bytes:
@@ -275,12 +269,3 @@ def test_a_lying_file_count_costs_no_memory():
     program[at] = 0x7F
     with pytest.raises(Malformed):
         read_lines({".debug_line": bytes(program)})
-
-
-def test_the_example_of_the_opcode_boundaries():
-    program = bytes([0x05, 0x8A, 0x01, 0x03, 0x05, 0x4B, 0x02, 0x01])
-    shape = ProgramParameters(13, -3, 12, 1, 1, True, bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)))
-    code = program + bytes([opcode_boundaries.SENTINEL])
-    found = opcode_boundaries.find(code, shape, np.array([len(program)]))
-    assert np.flatnonzero(found.starts).tolist() == [0, 3, 5, 6, 8]
-    assert not len(found.extended)

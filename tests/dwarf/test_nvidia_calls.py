@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from symd.dwarf import LineColumns, line_program
+from symd.core import line_program
+from symd.dwarf import LineColumns
 from symd.dwarf import lines as lines_module
 from symd.dwarf.nvidia_calls import without_template_arguments
 from symd.model.debug_info import Doubt, RowFlag
+from tests.core.uncompiled import uncompiled
 from tests.dwarf.decode import read_lines
 
 BASE, LINE_BASE, LINE_RANGE = 10, -5, 14
@@ -59,10 +61,9 @@ def table(*program: bytes, names_base: int = 0) -> bytes:
     return struct.pack("<I", len(body)) + body
 
 
-@pytest.fixture(params=["bulk", "interpreter"], autouse=True)
-def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "_INTERPRETED_BYTES", 0 if request.param == "bulk" else 1 << 30)
-    assert line_program.is_regular
+@pytest.fixture(params=[line_program, uncompiled("line_program")], ids=["compiled", "uncompiled"], autouse=True)
+def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "LineRows", request.param.LineRows)
 
 
 def read(*tables: bytes, strings: Sequence[str] = ("f", "g")) -> LineColumns:

@@ -11,6 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from symd import containers
+from symd.core import line_program
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
 from symd.dwarf import die_split
@@ -19,6 +20,7 @@ from symd.model.debug_info import RowFlag
 from symd.verify import second_opinion
 from tests import tools
 from tests.agreement.samples import Sample, samples
+from tests.core.uncompiled import uncompiled
 from tests.dwarf.compare import assert_same_lines, assert_same_scopes
 from tests.dwarf.decode import by_name, read_lines, read_scopes
 
@@ -111,8 +113,8 @@ def test_rows_and_scopes_are_those_of_pyelftools(built, command, gpu, monkeypatc
     lines = read_lines(sections)
     assert lines.warnings == ()
     assert len(lines) > 10
-    for limit in (10**9, -1):
-        monkeypatch.setattr(lines_module, "_INTERPRETED_BYTES", limit)
+    for module in (line_program, uncompiled("line_program")):
+        monkeypatch.setattr(lines_module, "LineRows", module.LineRows)
         assert_same_lines(read_lines(sections), second_opinion.read_lines(sections))
     expected = second_opinion.read_scopes(sections)
     assert len(expected) >= (2 if gpu else 3)

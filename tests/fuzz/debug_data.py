@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from types import ModuleType
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from symd.config import Limits
 from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.containers.nvidia import cubin
+from symd.core import line_program
 from symd.debuginfo import embedded_sources
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
@@ -29,19 +31,20 @@ from symd.debuginfo.variables.location_description import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader
-from symd.dwarf import DebugSections, line_interpreter, line_program, unit_ranges
+from symd.dwarf import DebugSections, unit_ranges
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers
-from symd.dwarf.line_program import ProgramRows
 from symd.dwarf.sections import ELF_NAMES
 from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
+from symd.errors import Malformed
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import ObjectPath
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.spirv_check import check
+from tests.core.uncompiled import uncompiled
 from tests.debuginfo.both_ways import alone, plain, together
 from tests.debuginfo.folded_one_by_one import judged
 from tests.fuzz import bundle, seeds, spirv_words
@@ -58,6 +61,7 @@ _LINES = (".debug_line", ".debug_line_str", ".debug_str")
 _LISTS = (".debug_ranges", ".debug_rnglists", ".debug_loc", ".debug_loclists", ".debug_addr")
 _SAY_WHOSE = (".debug_line", ".debug_info", ".debug_abbrev", ".debug_ranges", ".debug_rnglists", ".debug_addr")
 _VENDORS = tuple(Vendor)
+_UNCOMPILED = uncompiled("line_program")
 _TEXT = np.dtype([("address", "<u8"), ("size", "<u4")])
 
 
@@ -116,26 +120,26 @@ def _code(data: bytes) -> CodeObject:
 
 
 def read_lines(data: bytes) -> None:
-    """Line tables, the long way and one instruction at a time: both have the same rows."""
+    """Line tables, by the core compiled and as its source stands: both have the same rows, or refuse a program for the same reason."""
     parts = dict(zip(_LINES, bundle.unpack(data, len(_LINES)), strict=True))
     sections = DebugSections.of(parts)
     with fitting():
         headers = list(read_headers(sections.lines, StringReader(sections), frozenset(), Warnings(), LIMITS))
         for header in headers:
-            if line_program.is_regular(header.parameters):
-                _agree(line_program.run(sections.lines, [header]), line_interpreter.run(sections.lines, header), header)
+            compiled, plain = (_rows(module, sections, header) for module in (line_program, _UNCOMPILED))
+            assert compiled == plain, header
         dwarf.read_lines(sections, limits=LIMITS)
 
 
-def _agree(bulk: ProgramRows, single: ProgramRows, header: LineHeader) -> None:
-    assert bulk.malformed.keys() == single.malformed.keys(), (header, bulk.malformed, single.malformed)
-    if not bulk.malformed:
-        for name in ("address", "file", "line", "column", "flags", "ends", "context", "name"):
-            nothing = np.zeros(len(single.address), np.uint64)  # where no row sets a column it may be absent
-            one, other = (
-                nothing if column is None else column for column in (getattr(bulk, name), getattr(single, name))
-            )
-            assert np.array_equal(one, other), (name, one, other)
+def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> list[object] | str:
+    """All that a program comes to, or why it was refused."""
+    rows = module.LineRows(sections.lines.data, sections.lines.name, header.end - header.program)
+    try:
+        whole = rows.run(0, header.program, header.end, header.parameters)
+    except Malformed as error:
+        return str(error)
+    columns = (rows.address, rows.file, rows.line, rows.column, rows.flags, rows.context, rows.name)
+    return [whole, rows.ends, rows.program, *(column[: rows.count] for column in columns)]
 
 
 def read_scopes(data: bytes) -> None:

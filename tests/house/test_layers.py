@@ -25,6 +25,7 @@ ORDER = (
     "host_and_port",
     "question_time",
     "api",
+    "core",
     "elf",
     "spirv",
     "containers",
@@ -72,6 +73,7 @@ ORDER = (
 )
 SOURCES = [path for path in sorted(ROOT.rglob("*.py")) if "v1" not in path.parts]
 ONLY_IN = {
+    "cython": {"core"},
     "grpc": {"v1", "wire", "service", "channel", "client", "async_client"},
     "grpc_health": {"service", "client", "async_client"},
     "grpc_reflection": {"service"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(distributions: Path) -> Path:
     """What the wheel puts into site-packages."""
     (wheel,) = distributions.glob("*.whl")
-    assert wheel.name.endswith("-py3-none-any.whl")
+    assert wheel.name.endswith(f"-cp311-abi3-linux_{platform.machine()}.whl")
     folder = distributions / "installed"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)  # noqa: S202 - it was made a moment ago
@@ -71,6 +72,12 @@ def test_the_wheel_has_the_package_and_what_it_ships(installed: Path) -> None:
         "symd",
         *(path.name for path in installed.glob("*.dist-info")),
     }
+
+
+def test_the_core_is_compiled_and_its_c_stays_behind(installed: Path) -> None:
+    sources = {path.stem for path in (installed / "symd" / "core").glob("[!_]*.py")}
+    assert {path.name.removesuffix(".abi3.so") for path in (installed / "symd" / "core").glob("*.so")} == sources
+    assert not list((installed / "symd" / "core").glob("*.c"))
 
 
 def test_symd_works_away_from_the_repository(installed: Path, tmp_path: Path) -> None:

@@ -1,0 +1,421 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Line programs (DWARF 5, 6.2) -> line rows: the state machine of the standard, instruction by instruction.
+
+Arithmetic is modulo 2**64, as in the registers of the machines that the rows describe, compiled or not."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import cython
+
+from symd.errors import Malformed
+
+_U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+_U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+# Standard opcodes (7.22); 0 begins an extended one.
+_EXTENDED = cython.declare(cython.int, 0x00)
+_COPY = cython.declare(cython.int, 0x01)
+_ADVANCE_PC = cython.declare(cython.int, 0x02)
+_ADVANCE_LINE = cython.declare(cython.int, 0x03)
+_SET_FILE = cython.declare(cython.int, 0x04)
+_SET_COLUMN = cython.declare(cython.int, 0x05)
+_NEGATE_STMT = cython.declare(cython.int, 0x06)
+_SET_BASIC_BLOCK = cython.declare(cython.int, 0x07)
+_CONST_ADD_PC = cython.declare(cython.int, 0x08)
+_FIXED_ADVANCE_PC = cython.declare(cython.int, 0x09)
+_SET_PROLOGUE_END = cython.declare(cython.int, 0x0A)
+_SET_EPILOGUE_BEGIN = cython.declare(cython.int, 0x0B)
+_SET_ISA = cython.declare(cython.int, 0x0C)
+# Extended opcodes (7.22), and NVIDIA's.
+_END_SEQUENCE = cython.declare(cython.int, 0x01)
+_SET_ADDRESS = cython.declare(cython.int, 0x02)
+_DEFINE_FILE = cython.declare(cython.int, 0x03)
+_INLINED_CALL = cython.declare(cython.int, 0x90)
+
+# Bits of ``symd.model.debug_info.RowFlag``.
+_IS_STMT = cython.declare(cython.int, 1)
+_BASIC_BLOCK = cython.declare(cython.int, 2)
+_ENDS = cython.declare(cython.int, 4)
+_PROLOGUE_END = cython.declare(cython.int, 8)
+_EPILOGUE_BEGIN = cython.declare(cython.int, 16)
+_IMPLIED = cython.declare(cython.int, 32)
+_NAMED = cython.declare(cython.int, 64)
+NAMED = 64
+"""A bit of the flags of a row for which the inlined call was set; it is gone when calls are resolved."""
+
+_ROOM_FACTOR = 1.03
+"""How much more room is taken than the programs so far let expect: a program has about as many rows a byte as those before."""
+_LEAST_ROOM = 64
+
+
+class ProgramParameters(NamedTuple):
+    """Everything of a line table's header that the meaning of instructions depends on (DWARF 5, 6.2.4)."""
+
+    opcode_base: int
+    line_base: int
+    line_range: int
+    min_inst_length: int
+    max_ops: int
+    default_is_stmt: bool
+    operand_counts: bytes
+    """standard_opcode_lengths: entry i belongs to opcode i + 1."""
+
+
+@cython.cclass
+class LineRows:
+    """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count`` entries are rows:
+    ``address`` u64; ``file`` (the register) and ``column`` u32, which stop at the largest u32; ``line`` u32, modulo 2**32; ``flags`` u8, bits of
+    ``symd.model.debug_info.RowFlag`` and ``NAMED``. ``ends`` (i64) has the row number after each sequence, ``program`` (u32) the number of its
+    program. ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are u64, of NVIDIA's inlined calls; they
+    are empty where no program sets them.
+
+    NVIDIA's assembler (ptxas 12.4 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the row before and whose call is another: it
+    sets the call, moves the address on and goes straight to the next row, although every row that it writes ends in DW_LNS_copy behind
+    DW_LNS_advance_pc, or in a special opcode. Such a row is here, with the flag ``IMPLIED``.
+    """
+
+    address = cython.declare(object, visibility="readonly")
+    file = cython.declare(object, visibility="readonly")
+    line = cython.declare(object, visibility="readonly")
+    column = cython.declare(object, visibility="readonly")
+    flags = cython.declare(object, visibility="readonly")
+    context = cython.declare(object, visibility="readonly")
+    name = cython.declare(object, visibility="readonly")
+    ends = cython.declare(object, visibility="readonly")
+    program = cython.declare(object, visibility="readonly")
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    _section = cython.declare(str)
+    _data = cython.declare(cython.const[cython.uchar][::1])
+    _check_rows = cython.declare(object)
+    _total = cython.declare(cython.double)
+    _done = cython.declare(cython.double)
+    _room = cython.declare(cython.Py_ssize_t)
+    _at = cython.declare(cython.Py_ssize_t)
+    _end = cython.declare(cython.Py_ssize_t)
+    _addresses = cython.declare(cython.ulonglong[::1])
+    _files = cython.declare(cython.uint[::1])
+    _lines = cython.declare(cython.uint[::1])
+    _columns = cython.declare(cython.uint[::1])
+    _flags = cython.declare(cython.uchar[::1])
+    _contexts = cython.declare(cython.ulonglong[::1])
+    _names = cython.declare(cython.ulonglong[::1])
+    _has_calls = cython.declare(cython.bint)
+
+    def __init__(
+        self, data: bytes, section: str, total: int, check_rows: Callable[[int], object] | None = None
+    ) -> None:
+        """``data`` is the section called ``section``; the programs that will be run in it have ``total`` bytes. ``check_rows`` is told how many rows there are
+        whenever more room is taken, and may raise."""
+        self._data = data
+        self._section = section
+        self._total = total
+        self._done = 0
+        self._check_rows = check_rows
+        self.count = 0
+        self._has_calls = False
+        self.address, self.flags = array("Q"), array("B")
+        self.file, self.line, self.column = array("I"), array("I"), array("I")
+        self.context, self.name = array("Q"), array("Q")
+        self.ends, self.program = array("q"), array("I")
+        self._room = 0
+        self._take_room(_LEAST_ROOM)
+
+    def run(
+        self, number: int, begin: int, end: int, parameters: ProgramParameters
+    ) -> tuple[bool, list[tuple[bytes, int]]]:
+        """Run the program that stands from ``begin`` to ``end``, and number it so. Returns whether its last sequence has an end (without one it is
+        left out), and the (name, directory index) of the files that it defines. Raises Malformed, without having added a row, and what
+        ``check_rows`` raises."""
+        first: cython.Py_ssize_t = self.count
+        sequences: cython.Py_ssize_t = len(self.ends)
+        self._at, self._end = begin, min(end, len(self._data))
+        files: list[tuple[bytes, int]] = []
+        try:
+            self._run(number, parameters, files)
+        except Malformed:
+            self.count = first
+            del self.ends[sequences:]
+            del self.program[sequences:]
+            raise
+        last: cython.Py_ssize_t = self.ends[-1] if self.ends else 0
+        is_whole: cython.bint = self.count <= max(last, first)
+        self.count = max(last, first)
+        self._done += end - begin
+        return is_whole, files
+
+    def number_files(self, maps: Sequence[Any]) -> None:
+        """Turn the file register of each row into the number that ``maps`` (u32 arrays, one for each program by its number) has there; 0 where it has none."""
+        begin: cython.Py_ssize_t = 0
+        stop: cython.Py_ssize_t
+        sequence: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        register: cython.uint
+        known = cython.declare(cython.const[cython.uint][::1])
+        for sequence in range(len(self.ends)):
+            stop = self.ends[sequence]
+            known = maps[self.program[sequence]]
+            for row in range(begin, stop):
+                register = self._files[row]
+                self._files[row] = known[register] if register < cython.cast(cython.size_t, known.shape[0]) else 0
+            begin = stop
+
+    @cython.cfunc
+    def _run(self, number: int, parameters: ProgramParameters, files: list[tuple[bytes, int]]) -> cython.int:
+        opcode_base: cython.int = parameters.opcode_base
+        line_base: cython.longlong = parameters.line_base
+        line_range: cython.int = parameters.line_range
+        step: cython.ulonglong = parameters.min_inst_length
+        max_ops: cython.ulonglong = parameters.max_ops
+        default_is_stmt: cython.int = _IS_STMT if parameters.default_is_stmt else 0
+        counts: bytes = parameters.operand_counts
+
+        # The registers (6.2.2); ``marks`` are the flags of the next row alone.
+        address: cython.ulonglong = 0
+        op_index: cython.ulonglong = 0
+        file: cython.ulonglong = 1
+        line: cython.ulonglong = 1
+        column: cython.ulonglong = 0
+        is_stmt: cython.int = default_is_stmt
+        marks: cython.int = 0
+        context: cython.ulonglong = 0
+        name: cython.ulonglong = 0
+        called: cython.int = 0  # NAMED where the inlined call was set since the last row
+        is_fresh: cython.bint = False  # it was, and the address was not moved on since
+        is_moved: cython.bint = False  # the instruction before moved it, the first one to do so since the call was set
+
+        opcode: cython.int
+        kind: cython.int
+        _: cython.int
+        operand: cython.ulonglong
+        stop: cython.Py_ssize_t
+        limit: cython.Py_ssize_t = self._end
+        was_moved: cython.bint
+
+        while self._at < limit:
+            start: cython.Py_ssize_t = self._at
+            opcode = self._data[start]
+            self._at = start + 1
+            was_moved, is_moved = is_moved, False
+            if was_moved and opcode != _EXTENDED and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE)):
+                self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
+                called = 0
+                is_fresh = False
+
+            if opcode >= opcode_base:  # special (6.2.5.1)
+                operand = (opcode - opcode_base) // line_range
+                line = (line + line_base + (opcode - opcode_base) % line_range) & _U32
+                operand += op_index
+                address = (address + step * (operand // max_ops)) & _U64
+                op_index = operand % max_ops
+                self._emit(address, file, line, column, is_stmt | called | marks, context, name)
+                called = marks = 0
+                is_fresh = False
+            elif opcode == _COPY:
+                self._emit(address, file, line, column, is_stmt | called | marks, context, name)
+                called = marks = 0
+                is_fresh = False
+            elif opcode == _ADVANCE_PC:
+                operand = (self._uleb() + op_index) & _U64
+                address = (address + step * (operand // max_ops)) & _U64
+                op_index = operand % max_ops
+                is_moved, is_fresh = is_fresh, False
+            elif opcode == _ADVANCE_LINE:
+                line = (line + self._sleb()) & _U32
+            elif opcode == _SET_FILE:
+                file = self._uleb()
+            elif opcode == _SET_COLUMN:
+                column = self._uleb()
+            elif opcode == _NEGATE_STMT:
+                is_stmt ^= _IS_STMT
+            elif opcode == _SET_BASIC_BLOCK:
+                marks |= _BASIC_BLOCK
+            elif opcode == _CONST_ADD_PC:
+                operand = (255 - opcode_base) // line_range
+                operand += op_index
+                address = (address + step * (operand // max_ops)) & _U64
+                op_index = operand % max_ops
+            elif opcode == _FIXED_ADVANCE_PC:
+                address = (address + self._unsigned(2)) & _U64
+                op_index = 0
+            elif opcode == _SET_PROLOGUE_END:
+                marks |= _PROLOGUE_END
+            elif opcode == _SET_EPILOGUE_BEGIN:
+                marks |= _EPILOGUE_BEGIN
+            elif opcode != _EXTENDED:  # DW_LNS_set_isa, and what nobody knows: passed over, as the header says how
+                for _ in range(1 if opcode == _SET_ISA else counts[opcode - 1]):
+                    self._uleb()
+            else:
+                operand = self._uleb()
+                if operand > cython.cast(cython.ulonglong, limit - self._at):
+                    raise self._fail(f"{operand} bytes are needed and {limit - self._at} are left")
+                stop = self._end = self._at + operand
+                kind = self._unsigned(1)
+                if kind == _END_SEQUENCE:
+                    self._emit(address, file, line, column, is_stmt | called | marks | _ENDS, context, name)
+                    self.ends.append(self.count)
+                    self.program.append(number)
+                    address = op_index = column = context = name = 0
+                    file = line = 1
+                    is_stmt = default_is_stmt
+                    called = marks = 0
+                    is_fresh = False
+                elif kind == _SET_ADDRESS:
+                    if stop - self._at not in (2, 4, 8):
+                        raise self._fail(f"an address of {stop - self._at} bytes")
+                    address = self._unsigned(stop - self._at)
+                    op_index = 0
+                elif kind == _DEFINE_FILE:
+                    files.append((self._text(), self._uleb()))
+                    self._uleb()  # the time
+                    self._uleb()  # the length
+                elif kind == _INLINED_CALL:
+                    if was_moved:
+                        self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
+                    context = self._uleb()
+                    name = self._uleb()
+                    called = _NAMED
+                    is_fresh = True
+                    if not self._has_calls:
+                        self._begin_calls()
+                self._at, self._end = stop, limit
+        return 0
+
+    @cython.cfunc
+    def _emit(
+        self,
+        address: cython.ulonglong,
+        file: cython.ulonglong,
+        line: cython.ulonglong,
+        column: cython.ulonglong,
+        flags: cython.int,
+        context: cython.ulonglong,
+        name: cython.ulonglong,
+    ) -> cython.int:
+        at: cython.Py_ssize_t = self.count
+        if at == self._room:
+            self._take_more()
+        self._addresses[at] = address
+        self._files[at] = min(_U32, file)
+        self._lines[at] = line
+        self._columns[at] = min(_U32, column)
+        self._flags[at] = flags
+        if self._has_calls:
+            self._contexts[at] = context
+            self._names[at] = name
+        self.count = at + 1
+        return 0
+
+    @cython.cfunc
+    def _take_more(self) -> cython.int:
+        """Take room for what the rest of the programs probably has."""
+        if self._check_rows is not None:
+            self._check_rows(self.count + 1)
+        least: cython.double = self.count // 4 + _LEAST_ROOM
+        expected: cython.double = 3.0 * self.count
+        if self._done > 0:
+            expected = min(expected, self.count * (self._total / self._done * _ROOM_FACTOR - 1))
+        self._take_room(int(max(least, expected)))
+        return 0
+
+    @cython.cfunc
+    def _take_room(self, more: cython.Py_ssize_t) -> cython.int:
+        wide, narrow = bytes(8 * more), bytes(4 * more)
+        # An array that somebody looks into cannot grow.
+        self._addresses = self._contexts = self._names = _NO_WIDE
+        self._files = self._lines = self._columns = _NO_NARROW
+        self._flags = _NO_BYTES
+        self.address.frombytes(wide)
+        self.file.frombytes(narrow)
+        self.line.frombytes(narrow)
+        self.column.frombytes(narrow)
+        self.flags.frombytes(narrow[:more])
+        self._room += more
+        if self._has_calls:
+            self.context.frombytes(bytes(8 * (self._room - len(self.context))))
+            self.name.frombytes(bytes(8 * (self._room - len(self.name))))
+        self._look()
+        return 0
+
+    @cython.cfunc
+    def _look(self) -> cython.int:
+        self._addresses, self._files, self._lines = self.address, self.file, self.line
+        self._columns, self._flags = self.column, self.flags
+        self._contexts, self._names = self.context, self.name
+        return 0
+
+    @cython.cfunc
+    def _begin_calls(self) -> cython.int:
+        """The rows before have no inlined call."""
+        self._has_calls = True
+        self._contexts = self._names = _NO_WIDE
+        self.context, self.name = array("Q", bytes(8 * self._room)), array("Q", bytes(8 * self._room))
+        self._look()
+        return 0
+
+    @cython.cfunc
+    def _unsigned(self, size: cython.Py_ssize_t) -> cython.ulonglong:
+        """The next ``size`` bytes, at most 8."""
+        start: cython.Py_ssize_t = self._at
+        if size > self._end - start:
+            raise self._fail(f"{size} bytes are needed and {self._end - start} are left")
+        value: cython.ulonglong = 0
+        byte: cython.ulonglong
+        at: cython.Py_ssize_t
+        for at in range(size):
+            byte = self._data[start + at]
+            value |= byte << (8 * at)
+        self._at = start + size
+        return value
+
+    @cython.cfunc
+    def _uleb(self) -> cython.ulonglong:
+        """An unsigned LEB128 (7.6)."""
+        value: cython.ulonglong = 0
+        shift: cython.int = 0
+        byte: cython.ulonglong
+        at: cython.Py_ssize_t = self._at
+        while at < self._end:
+            byte = self._data[at]
+            at += 1
+            if shift < 64:
+                value |= (byte & 0x7F) << shift
+                shift += 7
+            if byte < 0x80:
+                self._at = at
+                return value & _U64
+        raise self._fail("a LEB128 number has no end")
+
+    @cython.cfunc
+    def _sleb(self) -> cython.ulonglong:
+        """A signed LEB128 (7.6), modulo 2**64."""
+        start: cython.Py_ssize_t = self._at
+        value: cython.ulonglong = self._uleb()
+        bits: cython.Py_ssize_t = 7 * (self._at - start)
+        if bits < 64 and self._data[self._at - 1] & 0x40:
+            value |= (_U64 << bits) & _U64
+        return value
+
+    @cython.cfunc
+    def _text(self) -> bytes:
+        """A string that ends in NUL, without it."""
+        at: cython.Py_ssize_t
+        for at in range(self._at, self._end):
+            if self._data[at] == 0:
+                found = bytes(self._data[self._at : at])
+                self._at = at + 1
+                return found
+        raise self._fail("a string has no end")
+
+    @cython.cfunc
+    def _fail(self, what: str) -> object:
+        return Malformed(what, where=f"{self._section}+{self._at:#x}")
+
+
+_NO_WIDE = array("Q")
+_NO_NARROW = array("I")
+_NO_BYTES = array("B")

@@ -1,0 +1,56 @@
+"""What may not be done in the compiled core."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import symd.core
+
+FOLDER = Path(symd.core.__file__).parent
+MODULES = [path for path in sorted(FOLDER.glob("*.py")) if path.name != "__init__.py"]
+DIRECTIVE = re.compile(r"^# cython: (.*)$", re.MULTILINE)
+ALLOWED = {"language_level": "3", "boundscheck": "True", "wraparound": "False"}
+UNSAFE = re.compile(
+    r"boundscheck\(|nonecheck|initializedcheck|cdivision|overflowcheck|nogil|pointer|cython\.p_|libc|address\("
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_bounds_are_checked_everywhere(path: Path) -> None:
+    text = path.read_text()
+    (directives,) = DIRECTIVE.findall(text)
+    assert dict(each.strip().split("=") for each in directives.split(",")) == ALLOWED
+    code = re.sub(r'"""[\s\S]*?"""|"[^"\n]*"|#.*', "", text)
+    assert not UNSAFE.findall(code)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_what_runs_is_compiled(path: Path) -> None:
+    module = __import__(f"symd.core.{path.stem}", fromlist=["*"])
+    assert module.__file__.endswith(".abi3.so")
+
+
+def test_no_generated_code_is_kept() -> None:
+    assert not [path.name for path in FOLDER.iterdir() if path.suffix in {".c", ".cpp", ".html"}]
+
+
+def test_who_has_no_compiler_is_told_what_to_install(tmp_path: Path) -> None:
+    """The build of a checkout, with a compiler that is not there."""
+    words = ("build_ext", "--force", "--build-temp", str(tmp_path), "--build-lib", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", *words],
+        cwd=FOLDER.parents[1],
+        env={**os.environ, "CC": "/nowhere/cc"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert done.stderr.rstrip().endswith("apt-get install gcc libc6-dev python3-dev")
