@@ -6,13 +6,12 @@ Arithmetic is modulo 2**64, as in the registers of the machines that the rows de
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import cython
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+from symd.errors import Malformed
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -176,43 +175,6 @@ class LineRows:
                 register = self._files[row]
                 self._files[row] = known[register] if register < cython.cast(cython.size_t, known.shape[0]) else 0
             begin = stop
-
-    def rows_around(self, since: cython.ulonglong, address: cython.ulonglong) -> tuple[int, int]:
-        """[first, stop) of the rows of the one sequence that holds ``address``: from the row that holds ``since``, which is not behind it, or the sequence's first one, to
-        the row that holds ``address``. (0, 0) where no sequence holds it, or several do, or another one has code between; and where addresses of a sequence descend."""
-        first: cython.Py_ssize_t = 0
-        stop: cython.Py_ssize_t = 0
-        begin: cython.Py_ssize_t = 0
-        last: cython.Py_ssize_t
-        row: cython.Py_ssize_t
-        sequence: cython.Py_ssize_t
-        for sequence in range(len(self.ends)):
-            last = self.ends[sequence] - 1
-            for row in range(begin, last):
-                if self._addresses[row] > self._addresses[row + 1]:
-                    return 0, 0
-            if self._addresses[begin] <= address < self._addresses[last]:
-                if stop:
-                    return 0, 0
-                row = begin
-                while self._addresses[row + 1] <= since:
-                    row += 1
-                first = row
-                while self._addresses[row + 1] <= address:
-                    row += 1
-                stop = row + 1
-            begin = last + 1
-        if not stop:
-            return 0, 0
-        low: cython.ulonglong = min(since, self._addresses[first])
-        high: cython.ulonglong = self._addresses[stop]
-        begin = 0
-        for sequence in range(len(self.ends)):
-            last = self.ends[sequence] - 1
-            if not begin <= first <= last and self._addresses[begin] < high and low < self._addresses[last]:
-                return 0, 0
-            begin = last + 1
-        return first, stop
 
     @cython.cfunc
     def _run(self, number: int, parameters: ProgramParameters, files: list[tuple[bytes, int]]) -> cython.int:
@@ -480,8 +442,6 @@ class LineRows:
 
     @cython.cfunc
     def _fail(self, what: str) -> object:
-        from symd.errors import Malformed  # noqa: PLC0415 - sound programs do without, and one address is answered before that is imported
-
         return Malformed(what, where=f"{self._section}+{self._at:#x}")
 
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.model.plain_answers import PlainAnswer, PlainFrame
     from symd.plain.image import Read
-    from symd.plain.line_table import Row
+    from symd.plain.line_program import Row
     from symd.plain.range_lists import Spans
 
 
@@ -49,7 +49,7 @@ class _AddressReading:
         self._lines = LineTable(unit)
         start, end = self._function.span_at(address)
         since = start if end - start <= _SHORT else address
-        self._rows = self._lines.rows_to(since, address)
+        self._rows = self._lines.program.rows_to(since, address)
         self._row = self._rows[-1]
 
     def answer(self) -> PlainAnswer:
@@ -121,7 +121,7 @@ class _AddressReading:
             raise NotPlain
         own = _without(self._scope.spans, tuple(span for call in self._scope.calls for span in call.spans))
         if last - first > _SHORT:
-            self._rows = self._lines.rows_to(first, self._address)
+            self._rows = self._lines.program.rows_to(first, self._address)
         for row in reversed(self._rows):
             inside = [max(start, row.start) for start, end in own if start < row.stop and row.start < end]
             if row.line and inside:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symd.core.line_program import LineRows, ProgramParameters
 from symd.dwarf.path_names import table_paths
 from symd.model.plain_answers import NotPlain
+from symd.plain.line_program import OPERANDS, LineProgram
 from symd.plain.numbers import (
     DW_FORM_block,
     DW_FORM_data1,
@@ -34,21 +34,14 @@ _OTHERS = frozenset(
     {DW_FORM_block, DW_FORM_data1, DW_FORM_data2, DW_FORM_data4, DW_FORM_data8, DW_FORM_data16, DW_FORM_udata}
 )
 _MOST_FILES = 4096
+_FEWEST_OPCODES, _MOST_OPCODES = 10, 13
+"""opcode_base of DWARF 2 and of what followed."""
 _Entries = list[tuple[bytes, int]]
 """Names and directory indexes."""
 
 
-class Row:
-    """A row that holds from ``start`` to ``stop``: file register, line (0: none) and column."""
-
-    __slots__ = ("column", "file", "line", "start", "stop")
-
-    def __init__(self, start: int, stop: int, file: int, line: int, column: int) -> None:
-        self.start, self.stop, self.file, self.line, self.column = start, stop, file, line, column
-
-
 class LineTable:
-    """The rows of a unit, and the paths of their file registers."""
+    """``program`` and the paths of its file registers."""
 
     def __init__(self, unit: CompileUnit) -> None:
         start, image = unit.line_table, unit.sections.image
@@ -65,35 +58,18 @@ class LineTable:
         directories, files = self._new_tables(tables) if version >= 5 else self._old_tables(tables)
         self._paths = list(table_paths(version, [name for name, _ in directories], files, unit.directory))
 
-    def rows_to(self, since: int, address: int) -> list[Row]:
-        """The rows from ``since`` on, or from where there are any, up to the one that holds ``address``. Raises NotPlain unless there is that,
-        and no other sequence has a part in what they hold."""
-        rows = self._rows
-        first, stop = rows.rows_around(since, address)
-        if not stop:
-            raise NotPlain
-        places = rows.address[first : stop + 1]
-        columns = rows.file[first:stop], rows.line[first:stop], rows.column[first:stop]
-        every = zip(places[:-1], places[1:], *columns, strict=True)
-        return [Row(start, end, file, line, column) for start, end, file, line, column in every if start < end]
-
     def _read_parameters(self, at: int, version: int, begin: int) -> int:
-        """What instructions mean, from minimum_instruction_length on, and with that all rows; the place after it, where the tables begin."""
+        """What instructions mean, from minimum_instruction_length on; the place after it, where the tables begin."""
         data = self._data
         step, operations = data[at], data[at + 1] if version >= 4 else 1
         at += 3 if version >= 4 else 2
         base, lines, opcodes = int.from_bytes(data[at : at + 1], "little", signed=True), data[at + 1], data[at + 2]
         tables = at + 3 + opcodes - 1
-        if not (operations and lines and opcodes) or not tables <= begin <= len(data):
+        if operations != 1 or not lines or not _FEWEST_OPCODES <= opcodes <= _MOST_OPCODES:
             raise NotPlain
-        parameters = ProgramParameters(opcodes, base, lines, step, operations, True, data[at + 3 : tables])
-        self._rows = LineRows(data, ".debug_line")
-        try:
-            is_whole, files = self._rows.run(0, begin, len(data), parameters)
-        except Exception as error:  # symd.errors.Malformed, which is not imported here
-            raise NotPlain from error
-        if files or not is_whole or self._rows.context:
+        if data[at + 3 : tables] != OPERANDS[: opcodes - 1] or not tables <= begin <= len(data):
             raise NotPlain
+        self.program = LineProgram(data[begin:], step, base, lines, opcodes)
         self._header = data[:begin]
         return tables
 

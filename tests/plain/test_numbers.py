@@ -7,11 +7,12 @@ import sys
 
 from symd.config import DEFAULT_LIMITS
 from symd.dwarf import constants, forms
+from symd.dwarf.constants import Lns
 from symd.dwarf.forms import ValueLayout, Widths
 from symd.elf import constants as elf_constants
 from symd.model import plain_answers
 from symd.model.answers import Reason
-from symd.plain import image, numbers
+from symd.plain import image, line_program, numbers
 from symd.start import plain_text
 
 
@@ -41,6 +42,10 @@ def test_numbers_of_elf_and_of_answers_are_the_same() -> None:
     own = {name: found for name, found in vars(image).items() if name.isupper() and not name.startswith("_")}
     own.pop("TYPE_CHECKING")
     assert own == {name: getattr(elf_constants, name) for name in own}
+    operands = dict(enumerate(line_program.OPERANDS, 1))
+    without = {Lns.DW_LNS_copy, Lns.DW_LNS_negate_stmt, Lns.DW_LNS_set_basic_block, Lns.DW_LNS_const_add_pc}
+    without |= {Lns.DW_LNS_set_prologue_end, Lns.DW_LNS_set_epilogue_begin}
+    assert operands == {opcode: opcode not in without for opcode in Lns}
     known = plain_answers.EXACT, plain_answers.APPROXIMATE, plain_answers.NO_LINE, plain_text.ELSEWHERE
     assert known == (Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE, Reason.DEBUG_DATA_ELSEWHERE)
     assert DEFAULT_LIMITS.module_size == plain_text.MODULE_BYTES
