@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cython
 
@@ -47,22 +47,35 @@ _NAMED = cython.declare(cython.int, 64)
 NAMED = 64
 """A bit of the flags of a row for which the inlined call was set; it is gone when calls are resolved."""
 
-_ROOM_FACTOR = 1.03
-"""How much more room is taken than the programs so far let expect: a program has about as many rows a byte as those before."""
 _LEAST_ROOM = 64
 
 
-class ProgramParameters(NamedTuple):
-    """Everything of a line table's header that the meaning of instructions depends on (DWARF 5, 6.2.4)."""
+@cython.cclass
+class ProgramParameters:
+    """Everything of a line table's header that the meaning of instructions depends on (DWARF 5, 6.2.4). ``line_range`` and ``max_ops``, which numbers are divided
+    by, are not 0, nor is ``opcode_base``. ``operand_counts`` are standard_opcode_lengths: entry i belongs to opcode i + 1."""
 
-    opcode_base: int
-    line_base: int
-    line_range: int
-    min_inst_length: int
-    max_ops: int
-    default_is_stmt: bool
-    operand_counts: bytes
-    """standard_opcode_lengths: entry i belongs to opcode i + 1."""
+    opcode_base = cython.declare(cython.int, visibility="readonly")
+    line_base = cython.declare(cython.int, visibility="readonly")
+    line_range = cython.declare(cython.int, visibility="readonly")
+    min_inst_length = cython.declare(cython.int, visibility="readonly")
+    max_ops = cython.declare(cython.int, visibility="readonly")
+    default_is_stmt = cython.declare(cython.bint, visibility="readonly")
+    operand_counts = cython.declare(bytes, visibility="readonly")
+
+    def __init__(
+        self,
+        opcode_base: int,
+        line_base: int,
+        line_range: int,
+        min_inst_length: int,
+        max_ops: int,
+        default_is_stmt: bool,
+        operand_counts: bytes,
+    ) -> None:
+        self.opcode_base, self.line_base, self.line_range = opcode_base, line_base, line_range
+        self.min_inst_length, self.max_ops = min_inst_length, max_ops
+        self.default_is_stmt, self.operand_counts = default_is_stmt, operand_counts
 
 
 @cython.cclass
@@ -76,6 +89,8 @@ class LineRows:
     NVIDIA's assembler (ptxas 12.4 to 13.5, below sm_90) leaves out the row of an instruction whose line is that of the row before and whose call is another: it
     sets the call, moves the address on and goes straight to the next row, although every row that it writes ends in DW_LNS_copy behind
     DW_LNS_advance_pc, or in a special opcode. Such a row is here, with the flag ``IMPLIED``.
+
+    Threads may not share one.
     """
 
     address = cython.declare(object, visibility="readonly")
@@ -92,8 +107,6 @@ class LineRows:
     _section = cython.declare(str)
     _data = cython.declare(cython.const[cython.uchar][::1])
     _check_rows = cython.declare(object)
-    _total = cython.declare(cython.double)
-    _done = cython.declare(cython.double)
     _room = cython.declare(cython.Py_ssize_t)
     _at = cython.declare(cython.Py_ssize_t)
     _end = cython.declare(cython.Py_ssize_t)
@@ -106,15 +119,10 @@ class LineRows:
     _names = cython.declare(cython.ulonglong[::1])
     _has_calls = cython.declare(cython.bint)
 
-    def __init__(
-        self, data: bytes, section: str, total: int, check_rows: Callable[[int], object] | None = None
-    ) -> None:
-        """``data`` is the section called ``section``; the programs that will be run in it have ``total`` bytes. ``check_rows`` is told how many rows there are
-        whenever more room is taken, and may raise."""
+    def __init__(self, data: bytes, section: str, check_rows: Callable[[int], object] | None = None) -> None:
+        """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and may raise."""
         self._data = data
         self._section = section
-        self._total = total
-        self._done = 0
         self._check_rows = check_rows
         self.count = 0
         self._has_calls = False
@@ -123,29 +131,33 @@ class LineRows:
         self.context, self.name = array("Q"), array("Q")
         self.ends, self.program = array("q"), array("I")
         self._room = 0
-        self._take_room(_LEAST_ROOM)
+        self._look()
 
     def run(
         self, number: int, begin: int, end: int, parameters: ProgramParameters
     ) -> tuple[bool, list[tuple[bytes, int]]]:
         """Run the program that stands from ``begin`` to ``end``, and number it so. Returns whether its last sequence has an end (without one it is
-        left out), and the (name, directory index) of the files that it defines. Raises Malformed, without having added a row, and what
-        ``check_rows`` raises."""
+        left out), and the (name, directory index) of the files that it defines. Raises Malformed and what ``check_rows`` raises, without having
+        added a row."""
         first: cython.Py_ssize_t = self.count
         sequences: cython.Py_ssize_t = len(self.ends)
-        self._at, self._end = begin, min(end, len(self._data))
+        had_calls: cython.bint = self._has_calls
+        is_whole: cython.bint = False
         files: list[tuple[bytes, int]] = []
+        self._at, self._end = begin, min(end, len(self._data))
         try:
             self._run(number, parameters, files)
-        except Malformed:
+            kept: cython.Py_ssize_t = self.ends[len(self.ends) - 1] if len(self.ends) > sequences else first
+            is_whole = self.count == kept
+            self.count = kept
+        except BaseException:
             self.count = first
             del self.ends[sequences:]
             del self.program[sequences:]
             raise
-        last: cython.Py_ssize_t = self.ends[-1] if self.ends else 0
-        is_whole: cython.bint = self.count <= max(last, first)
-        self.count = max(last, first)
-        self._done += end - begin
+        finally:
+            if self.count == first and not had_calls:
+                self._end_calls()
         return is_whole, files
 
     def number_files(self, maps: Sequence[Any]) -> None:
@@ -185,7 +197,7 @@ class LineRows:
         context: cython.ulonglong = 0
         name: cython.ulonglong = 0
         called: cython.int = 0  # NAMED where the inlined call was set since the last row
-        is_fresh: cython.bint = False  # it was, and the address was not moved on since
+        is_fresh: cython.bint = False  # it was, and no DW_LNS_advance_pc came since
         is_moved: cython.bint = False  # the instruction before moved it, the first one to do so since the call was set
 
         opcode: cython.int
@@ -298,7 +310,7 @@ class LineRows:
     ) -> cython.int:
         at: cython.Py_ssize_t = self.count
         if at == self._room:
-            self._take_more()
+            self._take_room(len(self._data) - self._at + 1)  # each further row takes a byte at least
         self._addresses[at] = address
         self._files[at] = min(_U32, file)
         self._lines[at] = line
@@ -310,51 +322,68 @@ class LineRows:
         self.count = at + 1
         return 0
 
-    @cython.cfunc
-    def _take_more(self) -> cython.int:
-        """Take room for what the rest of the programs probably has."""
-        if self._check_rows is not None:
-            self._check_rows(self.count + 1)
-        least: cython.double = self.count // 4 + _LEAST_ROOM
-        expected: cython.double = 3.0 * self.count
-        if self._done > 0:
-            expected = min(expected, self.count * (self._total / self._done * _ROOM_FACTOR - 1))
-        self._take_room(int(max(least, expected)))
-        return 0
+    def trim(self) -> None:
+        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
+        self._look_away()
+        columns = [self.address, self.file, self.line, self.column, self.flags]
+        for column in [*columns, self.context, self.name] if self._has_calls else columns:
+            del column[self.count :]
+        self._room = self.count
+        self._look()
 
     @cython.cfunc
-    def _take_room(self, more: cython.Py_ssize_t) -> cython.int:
+    def _take_room(self, most: cython.Py_ssize_t) -> cython.int:
+        """Take room for half as many rows more, and for no more than ``most``."""
+        if self._check_rows is not None:
+            self._check_rows(self.count + 1)
+        more: cython.Py_ssize_t = min(self.count // 2 + _LEAST_ROOM, most)
         wide, narrow = bytes(8 * more), bytes(4 * more)
-        # An array that somebody looks into cannot grow.
-        self._addresses = self._contexts = self._names = _NO_WIDE
-        self._files = self._lines = self._columns = _NO_NARROW
-        self._flags = _NO_BYTES
-        self.address.frombytes(wide)
-        self.file.frombytes(narrow)
-        self.line.frombytes(narrow)
-        self.column.frombytes(narrow)
-        self.flags.frombytes(narrow[:more])
-        self._room += more
-        if self._has_calls:
-            self.context.frombytes(bytes(8 * (self._room - len(self.context))))
-            self.name.frombytes(bytes(8 * (self._room - len(self.name))))
-        self._look()
+        self._look_away()
+        try:
+            self.address.frombytes(wide)
+            self.file.frombytes(narrow)
+            self.line.frombytes(narrow)
+            self.column.frombytes(narrow)
+            self.flags.frombytes(narrow[:more])
+            if self._has_calls:
+                self.context.frombytes(wide)
+                self.name.frombytes(wide)
+            self._room += more
+        finally:  # an array that did not grow ends where the room does, and one that did behind it
+            self._look()
         return 0
 
     @cython.cfunc
     def _look(self) -> cython.int:
+        """Look into the arrays."""
         self._addresses, self._files, self._lines = self.address, self.file, self.line
         self._columns, self._flags = self.column, self.flags
         self._contexts, self._names = self.context, self.name
         return 0
 
     @cython.cfunc
+    def _look_away(self) -> cython.int:
+        """An array that somebody looks into cannot grow."""
+        self._addresses = self._contexts = self._names = _NO_WIDE
+        self._files = self._lines = self._columns = _NO_NARROW
+        self._flags = _NO_BYTES
+        return 0
+
+    @cython.cfunc
     def _begin_calls(self) -> cython.int:
-        """The rows before have no inlined call."""
+        """Make the columns of calls, zero for the rows so far."""
+        context, name = array("Q", bytes(8 * self._room)), array("Q", bytes(8 * self._room))
+        self._contexts, self._names = context, name
+        self.context, self.name = context, name
         self._has_calls = True
-        self._contexts = self._names = _NO_WIDE
-        self.context, self.name = array("Q", bytes(8 * self._room)), array("Q", bytes(8 * self._room))
-        self._look()
+        return 0
+
+    @cython.cfunc
+    def _end_calls(self) -> cython.int:
+        """No row that was kept has a call."""
+        self.context, self.name = array("Q"), array("Q")
+        self._contexts, self._names = self.context, self.name
+        self._has_calls = False
         return 0
 
     @cython.cfunc

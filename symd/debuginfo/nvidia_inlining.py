@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,21 +253,36 @@ def _ends(rows: LineRows, functions: Sequence[Function]) -> U64:
     return end
 
 
-def _ranges(rows: LineRows, of_row: I64, parent: I64, end: U64) -> tuple[I64, U32, U64, U64]:
-    """(scope, section, start, end): each row's span for its scope and every scope around, neighbours joined."""
+class _Spans(NamedTuple):
+    """Spans of code as equally long columns: whose they are, and where they begin and end."""
+
+    scope: I64
+    section: U32
+    start: U64
+    end: U64
+
+    def at(self, which: I64 | NDArray[np.bool_]) -> _Spans:
+        return _Spans(self.scope[which], self.section[which], self.start[which], self.end[which])
+
+    def joined(self) -> _Spans:
+        """In order, those of a scope that follow one on the other as one."""
+        ordered = self.at(np.lexsort((self.start, self.section, self.scope)))
+        scope, section, start, end = ordered
+        apart = (np.diff(scope) != 0) | (section[1:] != section[:-1]) | (start[1:] != end[:-1])
+        begins, ends = np.ones(len(scope), np.bool_), np.ones(len(scope), np.bool_)
+        begins[1:] = apart
+        ends[:-1] = apart
+        return ordered.at(begins)._replace(end=end[ends])
+
+
+def _ranges(rows: LineRows, of_row: I64, parent: I64, end: U64) -> _Spans:
+    """Each row's span for its scope and every scope around, neighbours joined."""
     row = np.flatnonzero((of_row >= 0) & (end > rows.offset))
-    scope = of_row[row]
-    every_scope, every_row = [scope], [row]
-    while len(row):
-        row, scope = row[parent[scope] >= 0], parent[scope][parent[scope] >= 0]
-        every_scope.append(scope)
-        every_row.append(row)
-    scope, row = np.concatenate(every_scope), np.concatenate(every_row)
-    order = np.lexsort((rows.offset[row], rows.section[row], scope))
-    scope, row = scope[order], row[order]
-    section, start, end = rows.section[row], rows.offset[row], end[row]
-    apart = (np.diff(scope) != 0) | (section[1:] != section[:-1]) | (start[1:] != end[:-1])
-    begins, ends = np.ones(len(row), np.bool_), np.ones(len(row), np.bool_)
-    begins[1:] = apart
-    ends[:-1] = apart
-    return scope[begins], section[begins], start[begins], end[ends]
+    spans = _Spans(of_row[row], rows.section[row], rows.offset[row], end[row]).joined()
+    found = [spans]
+    while len(spans.scope):
+        around = parent[spans.scope]
+        spans = spans._replace(scope=around).at(around >= 0).joined()
+        found.append(spans)
+    scope, section, start, stop = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    return _Spans(scope, section, start, stop).joined()

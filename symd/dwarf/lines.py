@@ -11,7 +11,7 @@ from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_program import LineRows
 from symd.dwarf.columns import LineColumns
-from symd.dwarf.line_header import LineHeader, read_headers
+from symd.dwarf.line_header import LineHeader, ListedFiles, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import StringReader
@@ -45,7 +45,7 @@ def read_lines(
     strings = StringReader(sections)
     warnings = Warnings()
     headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits, budget))
-    rows, refused = run_programs(sections.lines, headers, warnings, budget)
+    rows, refused = run_programs(sections.lines, headers, warnings, limits, budget)
     if warnings and refused == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
     file_maps, files = number_files(FilePaths(sections.lines.name, limits), headers, units.units)
@@ -53,17 +53,18 @@ def read_lines(
 
 
 def run_programs(
-    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, budget: DebugBudget | None
+    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, limits: Limits, budget: DebugBudget | None
 ) -> tuple[LineRows, int]:
-    """The rows of all programs, which count as those of the header with their number, and how many programs were refused, each with a warning. Files that a
-    program defines are appended to the ``files`` of its header."""
+    """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were refused, each with a warning. Files that a
+    program defines are appended to the ``files`` of its header. Raises LimitExceeded where these are too many."""
     counted = refused = 0
+    listed = ListedFiles(section.name, limits)
 
     def check(rows: int) -> None:
         if budget is not None:
             budget.check(rows - counted, section.name)
 
-    rows = LineRows(section.data, section.name, sum(header.end - header.program for header in headers), check)
+    rows = LineRows(section.data, section.name, check)
     for number, header in enumerate(headers):
         if budget is not None:
             budget.spend((header.end - header.program) // _BYTES_A_STEP, section.name)
@@ -73,6 +74,7 @@ def run_programs(
             refused += 1
             warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
             continue
+        listed.add(len(header.directories) + len(header.files) + len(files))
         header.files += files
         if not is_whole:
             warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")
@@ -108,6 +110,7 @@ def assemble(
 ) -> LineColumns:
     """The rows with files that count over the whole object."""
     rows.number_files([file_maps[header.offset] for header in headers])
+    rows.trim()
     count = rows.count
     lines = LineColumns(
         address=np.frombuffer(rows.address, np.uint64, count),

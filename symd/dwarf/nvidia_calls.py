@@ -42,8 +42,8 @@ def resolved(
     is_written = (lines.flags & np.uint8(RowFlag.IMPLIED)) == 0
     written_site = _numbered(context, sequence, lines.first, is_written)
     counted = _numbered(context, sequence, lines.first, is_written & ~_repeats(lines, sequence, is_written))
-    before = _before_first_use(context, sequence)
-    agreed = _same_place(lines, context, counted, before)
+    first_use = _before_first_use(context, sequence)
+    agreed = _same_place(lines, context, counted, first_use)
     site = np.where(agreed, counted, 0).astype(np.uint32)
     doubt = np.where((context > 0) & ~agreed, np.uint8(Doubt.CALLER), np.uint8(0))
     names = Names()
@@ -59,8 +59,11 @@ def resolved(
     call = np.unique(sequence[inlined].astype(np.uint64) << np.uint64(32) | context[inlined], return_inverse=True)[1]
     own_name[inlined] = _told_apart(own_name[inlined], is_named[inlined], place, call, names.all())
     doubt |= np.where((own_name != written_name) & (site != 0), np.uint8(Doubt.NAME), np.uint8(0))
-    said = np.maximum.accumulate(np.where(is_written, np.arange(len(lines)), 0))  # of an implied row: the one before
-    return RowCalls(site, own_name, written_site[said], written_name[said], doubt), names.all()
+    # Of an implied row: what is written for the row before, in the same sequence.
+    before = np.maximum.accumulate(np.where(is_written, np.arange(len(lines)), 0))
+    is_said = before >= lines.first[sequence]
+    written_site, written_name = (np.where(is_said, each[before], 0) for each in (written_site, written_name))
+    return RowCalls(site, own_name, written_site.astype(np.uint32), written_name.astype(np.uint32), doubt), names.all()
 
 
 def _numbered(context: U64, sequence: I64, first: Positions, counts: Mask) -> U32:
@@ -249,9 +252,25 @@ _STRUCTOR = re.compile(r"([CD])[0-5]E$")
 """Constructors and destructors come in kinds (of the object itself, of a base) that share their lines."""
 _LONGEST_NUMBER = 9
 """Digits: no name is as long as such a number."""
-_ARGUMENTS, _NESTED = ("I", "J", "X"), ("N", "L_Z", "F", "Z", "Ul")
+_ARGUMENTS, _NESTED = ("I", "J", "X"), ("N", "L_Z", "F", "Z", "Ul", "Dt", "DT")
 """What begins a list of arguments, and what inside one has an end too."""
-_TOKEN = re.compile(r"(\d+)|[CD][0-5](?=[EBI])|Ul|L_Z|L(?:[a-z]|(\d+))|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL)
+_TOKEN = re.compile(
+    r"(\d+)|[CD][0-5](?=[EBI])|Ul|L_Z|L|A\d*_|Dv\d+_|D[a-zT]|S[tabsiod]|S[0-9A-Z]*_|T[0-9]*_|.", re.DOTALL
+)
+_QUALIFIERS = ("K", "V", "P", "R", "O", "St")
+"""What stands in front of a type that it belongs to."""
+
+
+def _behind_type(name: str, at: int) -> int:
+    """Where the type ends that stands in a mangled name from ``at`` on."""
+    depth = 0
+    while (token := _TOKEN.match(name, at)) is not None:
+        at = token.end() + int((token[1] or "0")[:_LONGEST_NUMBER])
+        depth += (token[0] in _ARGUMENTS or token[0] in _NESTED) - (token[0] == "E")
+        is_whole = token[0] not in _QUALIFIERS and token[0][0] != "A" and token[0][:2] != "Dv"
+        if depth <= 0 and is_whole and name[at : at + 1] != "I":
+            return at
+    return len(name)
 
 
 def without_template_arguments(name: str) -> str:
@@ -265,11 +284,11 @@ def without_template_arguments(name: str) -> str:
         if token is None:
             return name
         at = token.end()
-        if length := (token[1] or token[2] or "")[:_LONGEST_NUMBER]:
+        if length := (token[1] or "")[:_LONGEST_NUMBER]:
             at += int(length)
         text = name[token.start() : at]
-        if text[0] == "L" and text != "L_Z":
-            at = name.find("E", at) + 1 or len(name)  # a literal's value
+        if text == "L":
+            at = name.find("E", _behind_type(name, at)) + 1 or len(name)  # the literal's value
         elif arguments or text in _ARGUMENTS:
             arguments += (text in _NESTED or text in _ARGUMENTS) - (text == "E")
             if not arguments and not around:

@@ -142,7 +142,7 @@ def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits,
     budget.spend(len(info.data), info.name)
     strings = StringReader(joined.sections, expansion=0)
     warnings = Warnings()
-    rows, _ = run_programs(lines, joined.headers, warnings, budget)
+    rows, _ = run_programs(lines, joined.headers, warnings, limits, budget)
     if warnings or len(rows.context):
         raise Malformed("a line table is unusual", where=lines.name)
     numbered = [number_files(FilePaths(lines.name, limits), each.headers, each.units) for each in objects]

@@ -149,8 +149,8 @@ def _unnamed_pieces(module: ModuleTables, text: Text) -> I64:
 
 
 def _pieces_of_unnamed_calls(module: ModuleTables, text: Text, roots: I64) -> I64:
-    """The same of the pieces outside of calls without a name that have a line of such a call of the same function, and one that the function cannot have: it
-    stands before the function or in another file. A compiler lost a piece of the call; the scopes hold, and no line."""
+    """The same of the pieces of a function's own code that have a line of a call without a name in it, and one that the function cannot have: it
+    stands before the function or in another file. A compiler lost a piece of the call; the function holds, and no line."""
     unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
     if not unnamed.any():
         return np.zeros((0, 4), np.int64)
@@ -160,7 +160,7 @@ def _pieces_of_unnamed_calls(module: ModuleTables, text: Text, roots: I64) -> I6
     root, inside = roots[scope], unnamed[text.area[piece]]
     place = grouped(root, rows.file[row], rows.line[row]).number
     function = module.scopes.function[root]
-    found = ~inside & (rows.line[row] > 0) & (function != NO_FUNCTION) & np.isin(place, place[inside])
+    found = (scope == root) & (rows.line[row] > 0) & (function != NO_FUNCTION) & np.isin(place, place[inside])
     known = np.flatnonzero(found)
     own, at = function[known], row[known]
     found[known] = (functions.file[own] != rows.file[at]) | (rows.line[at] < functions.first[own])

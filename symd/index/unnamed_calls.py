@@ -51,6 +51,7 @@ def without_wrong_names(
     columns = {name: np.append(column, column[which]) for name, column in scopes._asdict().items() if name != "written"}
     columns["parent"][count:] = parent
     columns["function"][count:] = NO_FUNCTION
+    columns["function"][np.flatnonzero(unnamed)] = NO_FUNCTION  # nobody knows which lines it has
     for name in ("name", "linkage_name"):
         columns[name][np.flatnonzero(unnamed)] = 0
     return scopes._replace(**columns, written=np.append(written, written[which]))

@@ -97,9 +97,10 @@ class PythonNames:
         for file in files:
             known = self._files[file]
             mine = {place for place in places if place.file == file} if known else set()
-            around = {place: _innermost(known or (), place.line) for place in mine if place.function is None}
-            if known and _fits(known, mine) and None not in around.values():
-                found |= {(file, place.line): each.name for place, each in around.items() if each is not None}
+            around = _around(known or (), {place.line for place in mine})
+            nameless = [place.line for place in mine if place.function is None]
+            if known and _fits(known, mine, around) and all(around[line] for line in nameless):
+                found |= {(file, line): around[line][-1].name for line in nameless}
         return found
 
     def _read(self, files: list[str]) -> None:
@@ -130,19 +131,34 @@ def _named_answer(answer: Answer, names: Mapping[tuple[str, int], str]) -> Answe
     return answer._replace(frames=frames, reason=Reason.INFERRED if is_sure else answer.reason)
 
 
-def _fits(known: Sequence[Definition], places: Iterable[_NamedLine]) -> bool:
+def _fits(
+    known: Sequence[Definition], places: Iterable[_NamedLine], around: Mapping[int, Sequence[Definition]]
+) -> bool:
     """Whether no place that has the name of a defined function lies in another one. Outside of all it may be: Triton writes the line behind the last."""
     defined = {each.name for each in known}
-    for place in places:
-        around = {each.name for each in known if each.first <= place.line <= each.last}
-        if place.function in defined and around and place.function not in around:
-            return False
-    return True
+    return not any(
+        place.function in defined
+        and around[place.line]
+        and place.function not in {each.name for each in around[place.line]}
+        for place in places
+    )
 
 
-def _innermost(known: Iterable[Definition], line: int) -> Definition | None:
-    """The one that begins last of those that hold a line."""
-    return max((each for each in known if each.first <= line <= each.last), default=None)
+def _around(known: Iterable[Definition], lines: Iterable[int]) -> dict[int, tuple[Definition, ...]]:
+    """The definitions that hold each of these lines, the innermost one last. Definitions lie inside each other or apart."""
+    waiting = sorted(known, key=lambda each: (each.first, -each.last), reverse=True)
+    open_now: list[Definition] = []
+    found = {}
+    for line in sorted(lines):
+        while waiting and waiting[-1].first <= line:
+            begun = waiting.pop()
+            while open_now and open_now[-1].last < begun.first:
+                open_now.pop()
+            open_now.append(begun)
+        while open_now and open_now[-1].last < line:
+            open_now.pop()
+        found[line] = tuple(open_now)
+    return found
 
 
 def definitions(text: str) -> list[Definition] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,3 +181,24 @@ def test_a_compiler_of_python_that_names_what_it_inlines_after_the_function_arou
     assert inlined is not None
     assert found.names[found.scopes.name[inlined]] == name
     assert _is_mended(found, 1, 16) == (name != "kernel")
+
+
+def test_rows_inside_of_many_calls_are_not_written_down_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that follow one on the other in one call are one span before the calls around it are looked at."""
+    depth, count = 60, 2000
+    seen = []
+
+    def joined(spans: nvidia_inlining._Spans) -> nvidia_inlining._Spans:
+        seen.append(len(spans.scope))
+        return plain(spans)
+
+    plain = nvidia_inlining._Spans.joined
+    monkeypatch.setattr(nvidia_inlining._Spans, "joined", joined)
+    offset = np.arange(count, dtype=np.uint64) * 16
+    rows = SimpleNamespace(offset=offset, section=np.ones(count, np.uint32))
+    innermost = np.full(count, depth - 1)
+    spans = nvidia_inlining._ranges(rows, innermost, np.arange(depth) - 1, offset + np.uint64(16))
+    assert spans.scope.tolist() == list(range(depth))
+    assert {*spans.start.tolist()} == {0}
+    assert {*spans.end.tolist()} == {16 * count}
+    assert sum(seen) <= count + 3 * depth

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from symd.config import Limits
 from symd.core import line_program
 from symd.core.line_program import NAMED, ProgramParameters
 from symd.dwarf import LineColumns
 from symd.dwarf import lines as lines_module
-from symd.errors import Malformed
+from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import RowFlag
 from symd.verify import second_opinion
 from tests.builders.line_program import File, LineProgram, Row, Shape, build_line_program
@@ -180,7 +181,7 @@ def _plain(program: bytes, header: plain_lines.Header) -> list[plain_lines.Row] 
 
 
 def _ours(core, program: bytes, shape: ProgramParameters) -> list[plain_lines.Row] | None:
-    rows = core.LineRows(program, ".debug_line", len(program))
+    rows = core.LineRows(program, ".debug_line")
     try:
         rows.run(0, 0, len(program), shape)
     except Malformed:
@@ -269,3 +270,52 @@ def test_a_lying_file_count_costs_no_memory():
     program[at] = 0x7F
     with pytest.raises(Malformed):
         read_lines({".debug_line": bytes(program)})
+
+
+SHAPE = ProgramParameters(13, -3, 12, 1, 1, True, bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)))
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_program_that_is_stopped_leaves_no_row(core):
+    """Whoever counts rows may refuse more of them; what was run before stays, and another program can follow."""
+    sound, large = b"\x20" * 10 + b"\x00\x01\x01", b"\x00\x01\x01" + b"\x20" * 1000 + b"\x00\x01\x01"
+    told = []
+
+    def check(rows: int) -> None:
+        told.append(rows)
+        if rows > 100:
+            raise Stop
+
+    rows = core.LineRows(sound + large + sound, ".debug_line", check)
+    rows.run(0, 0, len(sound), SHAPE)
+    with pytest.raises(Stop):
+        rows.run(1, len(sound), len(sound + large), SHAPE)
+    assert (rows.count, list(rows.ends), list(rows.program)) == (11, [11], [0])
+    rows.run(2, len(sound + large), len(sound + large + sound), SHAPE)
+    assert (rows.count, list(rows.ends), list(rows.program)) == (22, [11, 22], [0, 2])
+    assert list(rows.line[11:22]) == list(rows.line[:11])
+    assert told == sorted(told)
+
+
+def test_room_is_taken_for_rows_that_can_be_there_and_given_back(core):
+    program = b"\x20" * 5000 + b"\x00\x01\x01"
+    rows = core.LineRows(program, ".debug_line")
+    rows.run(0, 0, len(program), SHAPE)
+    assert rows.count == 5001 <= len(rows.address) <= len(program)
+    rows.trim()
+    assert {len(each) for each in (rows.address, rows.file, rows.line, rows.column, rows.flags)} == {5001}
+    assert not rows.context
+
+
+def test_files_that_programs_define_count_as_those_that_headers_list():
+    define = b"\x00\x06\x03a\0\0\0\0"
+    rows = [[Row(0), Row(1, end_sequence=True)]]
+    data = build_line_program(rows, shape=Shape(version=2)).data
+    data = data[:-3] + 11 * define + data[-3:]
+    data = struct.pack("<I", len(data) - 4) + data[4:]
+    assert len(read_lines({".debug_line": data}).address) == 2
+    with pytest.raises(LimitExceeded, match="directories and files"):
+        read_lines({".debug_line": data}, limits=Limits(line_files=10))

@@ -93,6 +93,24 @@ def said(lines: LineColumns, *, as_written: bool = False) -> list[tuple[int, int
     ]
 
 
+def test_a_row_that_was_left_out_first_in_a_sequence_has_no_call_of_the_one_before() -> None:
+    first = (start(), line(9), COPY, pc(1), call(1, 0), line(5), COPY, pc(1), END)
+    second = (start(64), call(1, 0), pc(1), line(5), COPY, pc(1), END)
+    lines = read(table(*first, *second))
+    assert lines.calls is not None
+    implied = [at for at in range(len(lines)) if lines.flags[at] & RowFlag.IMPLIED]
+    assert [(int(lines.address[at]), int(lines.calls.written_site[at])) for at in implied] == [(65, 0)]
+
+
+def test_what_is_left_out_leaves_no_calls() -> None:
+    sound = table(start(), line(9), COPY, pc(16), END)
+    cut = table(start(), call(1, 0), COPY, b"\x02")
+    endless = table(start(), call(1, 0), COPY)
+    for left_out in (cut, endless):
+        found = read_lines({".debug_line": sound + left_out, ".debug_str": b"f\0"})
+        assert (len(found.warnings), found.calls) == (1, None)
+
+
 def test_rows_that_are_written_twice_are_not_counted() -> None:
     """As from sm_90 on: the first row of the second function stands twice."""
     program = (
@@ -235,6 +253,12 @@ def test_a_name_that_would_begin_inside_a_string_is_none() -> None:
         ("_ZZ1fILi1EEffENKUlfE_clEf", "_ZZ1fffENKUlfE_clE"),
         ("_ZN1aIN1bIiE1cELi3EE1dIfEEvT_", "_ZN1a1dE"),
         ("_Z1fIJifEEvDpT_", "_Z1f"),
+        ("_ZN1aILN2ns4ModeE0EE1fEv", "_ZN1a1fE"),  # a<(ns::Mode)0>::f()
+        ("_ZN1aILN2ns4ModeE1EiE1fEv", "_ZN1a1fE"),
+        ("_ZN2ns1fILNS_4ModeE1EEEvf", "_ZN2ns1fE"),
+        ("_ZN1aIA4_fE1fEv", "_ZN1a1fE"),  # a<float [4]>::f()
+        ("_ZN1aIDv4_fE1gEv", "_ZN1a1gE"),
+        ("_Z1fILDn0EEvv", "_Z1f"),
         ("saxpy", "saxpy"),
         ("_Z", "_Z"),
         ("_Z99999999999999999999f", "_Z99999999999999999999f"),

@@ -112,3 +112,15 @@ def test_a_line_of_such_a_call_is_not_the_kernels(row: tuple[int, ...], reason: 
     assert said(found, 0x40) == (reason, [("k", line)])
     assert written(found, 0x40) == ("EXACT", [("k", row[1])])
     assert said(found, 0x20) == ("CONTRADICTORY", [(None, 9), ("k", 17)])
+
+
+def test_a_named_call_may_have_the_line_of_one_without_a_name() -> None:
+    rows = [(0, 17, S), (0x20, 9, S), (0x30, 17, S), (0x40, 9, S), (0x50, 18, S), (0x80, 0, E)]
+    scopes = [
+        Scope("k", 0, 0x80, lines=(16, 30)),
+        Scope("k", 0x20, 0x30, parent=0, call_line=17, lines=(16, 30)),
+        Scope("helper", 0x40, 0x50, parent=0, call_line=18, lines=(3, 12)),
+    ]
+    found = index(Object(rows=rows, scopes=scopes, kernels=KERNEL, files=("", "/src/a.py")))
+    assert said(found, 0x40) == ("EXACT", [("helper", 9), ("k", 18)])
+    assert said(found, 0x20) == ("CONTRADICTORY", [(None, 9), ("k", 17)])
