@@ -29,7 +29,11 @@ def uleb(value: int) -> bytes:
 
 
 def sleb(value: int) -> bytes:
-    return bytes([value & 0x3F | (0x40 if value < 0 else 0)]) if -64 <= value < 64 else uleb(value % (1 << 63))
+    out = bytearray()
+    while not -64 <= value < 64:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value & 0x7F])
 
 
 def call(context: int, name: int) -> bytes:
