@@ -102,9 +102,12 @@ def _read(
         with open(place.path, "rb") if allowed is None else allowed.opened(place.path) as stream:  # noqa: PTH123
             if place.size is not None:
                 return _cut(stream, place, file, limits)
-            if mappable and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            status = os.fstat(stream.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size > limits.module_size:
+                raise _too_large(file, limits)
+            if mappable and stat.S_ISREG(status.st_mode):
                 if mappable(stream.read(_HEAD)):
-                    return _mapped(stream, file, limits)
+                    return cast("bytes", mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
                 stream.seek(0)
             return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
@@ -136,12 +139,6 @@ def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) 
         raise _too_large(name, limits)
     stream.seek(offset)
     return stream.read(size)
-
-
-def _mapped(stream: BinaryIO, name: str, limits: Limits) -> bytes:
-    if os.fstat(stream.fileno()).st_size > limits.module_size:
-        raise _too_large(name, limits)
-    return cast("bytes", mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _bounded(stream: BinaryIO, name: str, limits: Limits) -> bytes:

@@ -8,12 +8,13 @@ import struct
 import subprocess
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from symd import elf
 from symd.budget import Budget
+from symd.cli import input as cli_input
 from symd.config import Limits
 from tests import tools
 from tests.cli.conftest import ROOT, Run
@@ -154,7 +155,15 @@ def test_one_that_cannot_be_used_is_not_told_where_another_is(run: Run, linked: 
     assert symbolized(run, linked) == LINED
 
 
-def test_each_that_cannot_be_used_is_told_where_none_is(run: Run, linked: Path):
+def test_each_that_cannot_be_used_is_told_where_none_is(run: Run, linked: Path, monkeypatch: pytest.MonkeyPatch):
+    """A file of 8 GiB is refused by its size, and not read as far as the limit of 2 GiB first."""
+    read = cli_input._bounded
+
+    def of_the_object(stream: BinaryIO, name: str, limits: Limits) -> bytes:
+        assert not name.endswith("kept.debug")
+        return read(stream, name, limits)
+
+    monkeypatch.setattr(cli_input, "_bounded", of_the_object)
     (linked.parent / ".debug").mkdir()
     for folder in (linked.parent, linked.parent / ".debug"):
         with (folder / "kept.debug").open("ab") as file:
