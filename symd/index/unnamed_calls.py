@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
 def roots_of(parent: Column) -> I64:
     """The function at the root of each scope's tree. Parents come before children."""
-    found = np.arange(len(parent))
-    outward = np.where(parent == NO_PARENT, found, parent)
+    found: I64 = np.where(parent == NO_PARENT, np.arange(len(parent)), parent)
     while True:
-        further = outward[found]
+        further = found[found]
         if np.array_equal(further, found):
             return found
-        found = outward[further]
+        found = further
 
 
 def without_wrong_names(
@@ -91,9 +90,11 @@ def _are_kernels(scopes: ScopeTable, functions: I64, kernels: NamedRanges) -> ND
 def with_all_inside(chosen: NDArray[np.bool_], parent: Column) -> NDArray[np.bool_]:
     """Which scopes or frames are chosen, or have a chosen one somewhere around them. ``parent`` has for each the number of the one around it; that of none is
     one that is not chosen, or ``len(chosen)``."""
-    found = chosen
-    while True:
-        further = chosen | np.append(found, np.False_)[parent]
-        if np.array_equal(further, found):
-            return found
-        found = further
+    found: NDArray[np.bool_] = np.append(chosen, np.False_)
+    around = np.append(parent, len(chosen))
+    for _ in range(
+        len(around).bit_length()
+    ):  # each round looks twice as far; what a daemon says of its frames may have no end
+        found = found | found[around]
+        around = around[around]
+    return found[:-1]
