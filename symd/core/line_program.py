@@ -156,7 +156,7 @@ class LineRows:
             del self.program[sequences:]
             raise
         finally:
-            if self.count == first and not had_calls:
+            if self._has_calls and not had_calls and self.count == first:
                 self._end_calls()
         return is_whole, files
 

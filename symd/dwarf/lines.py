@@ -56,7 +56,8 @@ def run_programs(
     section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, limits: Limits, budget: DebugBudget | None
 ) -> tuple[LineRows, int]:
     """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were refused, each with a warning. Files that a
-    program defines are appended to the ``files`` of its header. Raises LimitExceeded where these are too many."""
+    program defines are appended to the ``files`` of its header; what headers list was counted when these were read, object by object, and ``headers`` may be those of
+    several objects. Raises LimitExceeded where programs define too many."""
     counted = refused = 0
     listed = ListedFiles(section.name, limits)
 
@@ -74,7 +75,7 @@ def run_programs(
             refused += 1
             warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
             continue
-        listed.add(len(header.directories) + len(header.files) + len(files))
+        listed.add(len(files))
         header.files += files
         if not is_whole:
             warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")

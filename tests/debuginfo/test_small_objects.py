@@ -15,6 +15,7 @@ from symd.config import Limits
 from symd.dwarf.small_objects import LARGEST
 from symd.errors import SymdError
 from symd.model.code import CodeObject
+from tests.debuginfo import both_ways
 from tests.debuginfo.both_ways import alone, plain, together
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -60,6 +61,13 @@ def test_thousands_of_copies_are_decoded_together():
     codes = [code for code in small_objects() if code.format == "igc-elf"][:20]
     assert len(codes) == 20
     assert not check([codes[number % 20] for number in range(400)])
+
+
+def test_files_are_counted_object_by_object(monkeypatch: pytest.MonkeyPatch):
+    """Fifty copies list more directories and files together than one object may."""
+    codes = small_objects()[:1] * 50
+    monkeypatch.setattr(both_ways, "LIMITS", Limits(line_files=10))
+    assert check(codes) == []
 
 
 def test_two_damaged_objects_keep_few_others_from_being_decoded_together():
