@@ -44,7 +44,7 @@ def temporary_place() -> Path:
 def new_folder(prefix: str, place: Path | None = None) -> Path:
     """A new folder in ``place``, or in the one for temporary files. Raises OSError, and StoreUnavailable as ``temporary_place``."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place or temporary_place()))
-    folder.chmod(FOLDER_MODE)
+    _keep_owners_rights(folder)
     return folder
 
 
@@ -67,9 +67,14 @@ def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = False) 
         if not exist_ok or not folder.is_dir():
             raise
     else:
-        if (
-            stat.S_IMODE(folder.stat().st_mode) & FOLDER_MODE != FOLDER_MODE
-        ):  # the umask took from the owner's rights too
+        _keep_owners_rights(folder)
+
+
+def _keep_owners_rights(folder: Path) -> None:
+    """Give the owner of a new folder what the umask took. Another process may have removed it as one that nobody holds (``leftovers``): whoever
+    locks it finds that out."""
+    with suppress(FileNotFoundError):
+        if stat.S_IMODE(folder.stat().st_mode) & FOLDER_MODE != FOLDER_MODE:
             folder.chmod(FOLDER_MODE)
 
 

@@ -64,6 +64,34 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(temporary: Path) -
             assert mine.exists()
 
 
+def test_a_folder_that_is_swept_before_it_is_locked_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may sweep between any two calls of the one that makes a folder."""
+    swept = []
+    make, stat = tempfile.mkdtemp, Path.stat
+
+    def sweep_once(call: str) -> None:
+        if call not in swept:
+            swept.append(call)
+            assert sweep() == 1
+
+    def made(**options: str) -> str:
+        path = make(**options)
+        sweep_once("mkdtemp")
+        return path
+
+    def asked(path: Path, **options: bool) -> os.stat_result:
+        status = stat(path, **options)
+        if path.name.startswith("symd-tool-") and not options:  # not the sweep's own
+            sweep_once("stat")
+        return status
+
+    monkeypatch.setattr(tempfile, "mkdtemp", made)
+    monkeypatch.setattr(Path, "stat", asked)
+    with child_folder("tool") as folder:
+        assert swept == ["mkdtemp", "stat"]
+        assert folder.is_dir()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
 def test_another_users_folder_is_his(temporary: Path) -> None:
     other = temporary / "symd-driver-of_other"
