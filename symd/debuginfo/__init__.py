@@ -26,7 +26,7 @@ from symd.dwarf.bulk_read import Positions
 from symd.dwarf.line_header import TEXT_COLUMN
 from symd.elf import debug_link
 from symd.errors import SymdError
-from symd.model.code import CodeKind, CodeObject, DebugScheme
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
@@ -166,7 +166,7 @@ def _decoded(
         stray_ranges(code, sections, units, scopes).spans(layout),
         folded.doubted,
     )
-    info = info if len(info.scopes) else _with_inlined_rows(code, info)
+    info = info if len(info.scopes) else _with_inlined_rows(code, info, layout)
     if TEXT_COLUMN not in sections.lines.data:
         return info
     from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
@@ -201,18 +201,23 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     return layout.spans(ranges.start, ranges.end)
 
 
-def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
-    """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes."""
-    if info.rows.calls is None or not np.any(info.rows.calls.written_site):
+def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) -> DebugInfo:
+    """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline assembly are mended."""
+    if code.vendor is not Vendor.NVIDIA:
         return info
-    from symd.debuginfo import nvidia_inlining  # noqa: PLC0415 - only for NVIDIA's images with lines alone
+    from symd.debuginfo import nvidia_inlining, ptx_assembly, ptx_lines  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
+    is_of_llvm = ptx_lines.is_of_llvm(code)
+    if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
+        return info
     found = nvidia_inlining.scopes(
         info.rows,
         info.names,
         code.functions,
         files=info.files,
         leaves_out_files=_is_from_hopper_on(code.target or ""),
+        leaves_out_calls=is_of_llvm and not ptx_lines.has_units(code),
+        assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
     )
     warnings = (*info.warnings, *found.warnings)
     return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)

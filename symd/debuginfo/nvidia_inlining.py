@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.debuginfo.ptx_assembly import AssemblyRows
 from symd.model.answers import Reason
 from symd.model.code import PYTHON_SUFFIX, Function, is_symbol_of
 from symd.model.columns import I64, U32, U64
@@ -39,26 +40,36 @@ def scopes(
     *,
     files: Sequence[str],
     leaves_out_files: bool = False,
+    leaves_out_calls: bool = False,
+    assembly: AssemblyRows | None = None,
 ) -> InlinedScopes:
     """One scope for each pair of call site and name, inside one for each function that has any.
 
     Ranges are spans of rows, for a scope and everything around it, up to the next function symbol; a function's own scope covers only those, the rest
     of it is known by its symbol. ``leaves_out_files`` says that the assembler does not write which file a call stands in where the row before is of another one: such a
-    call has no place.
+    call has no place. ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is INFERRED, and CONTRADICTORY of a line that it cannot have.
+    The lines of ``assembly`` are mended.
     """
-    if rows.calls is None:
-        return InlinedScopes(Scopes.empty(), tuple(names), (), WrittenScopes.empty())
+    assembly = AssemblyRows.empty() if assembly is None else assembly
+    calls = RowCalls.none(len(rows)) if rows.calls is None else rows.calls
     owner = _smallest_function(rows, np.arange(len(rows)), functions)
-    answered = _tree(rows.calls.site, _without_names_of_others(rows, rows.calls, owner, names, functions, files))
-    written = _tree(rows.calls.written_site, rows.calls.written_name)
-    judged = _Judged.of(rows, answered, owner, leaves_out_files=leaves_out_files)
+    end = _ends(rows, functions)
+    answered = _tree(calls.site, _without_names_of_others(rows, calls, owner, names, functions, files))
+    written = _tree(calls.written_site, calls.written_name)
+    judged = _Judged.of(rows, calls, answered, owner, leaves_out_files=leaves_out_files)
     known: dict[tuple[int, ...], int] = {}
     said_here = _chains(rows, answered, owner, judged.placeless, known)
     said_there = _chains(rows, written, owner, np.zeros(len(written.site), np.bool_), known)
     differs = judged.contradictory | (said_here != said_there)
     needed = written if differs.any() else _NONE
+    pieces = _Pieces.of(rows, end, assembly)
+    untold = (owner >= 0) & (rows.line > 0) & leaves_out_calls & ~calls.written_site.any()
+    alone = untold & (answered.of_row < 0)
+    alone[pieces.row[pieces.shift != 0]] = True
+    alone &= (answered.of_row < 0) & (owner >= 0)
+    alone |= judged.nobody
     outermost = np.concatenate(
-        [answered.site[answered.parent < 0], needed.site[needed.parent < 0], np.flatnonzero(judged.nobody)]
+        [answered.site[answered.parent < 0], needed.site[needed.parent < 0], np.flatnonzero(alone)]
     )
     used = np.unique(owner[outermost])
     parts = [
@@ -70,8 +81,7 @@ def scopes(
     site = np.concatenate([answered.site, needed.site])
     has_place = np.concatenate([~judged.placeless, np.ones(len(needed.site), np.bool_)])
     of_row = np.where(answered.of_row >= 0, answered.of_row + len(used), -1)
-    of_row[judged.nobody] = np.searchsorted(used, owner[judged.nobody])
-    end = _ends(rows, functions)
+    of_row[alone] = np.searchsorted(used, owner[alone])
     scope, section, start, stop = _ranges(rows, of_row, parent, end)
     found = Scopes(
         parent=np.where(parent < 0, NO_PARENT, parent).astype(np.uint32),
@@ -87,21 +97,68 @@ def scopes(
         range_end=stop,
     )
     own_names = [functions[number].name if number >= 0 else "" for number in used.tolist()]
-    row = np.flatnonzero(differs & (end > rows.offset))
-    said = (
-        np.where(needed.of_row[row] >= 0, needed.of_row[row] + len(used) + len(answered.site), NO_PARENT)
-        if len(row)
-        else row
-    )
-    spans = WrittenScopes(
-        rows.section[row],
-        rows.offset[row],
-        end[row],
-        said.astype(np.uint32),
-        np.where(judged.contradictory[row], np.uint8(Reason.CONTRADICTORY), np.uint8(Reason.INFERRED)),
-        ~judged.nobody[row],
-    )
+    said = np.where(of_row >= 0, of_row, NO_PARENT)
+    if differs.any():
+        as_written = np.where(needed.of_row >= 0, needed.of_row + len(used) + len(answered.site), NO_PARENT)
+        said[differs] = as_written[differs]
+    doubted = judged.contradictory | (untold & _is_strange(rows, owner))
+    spans = pieces.that(differs | untold).written(rows, said, doubted, ~judged.nobody)
     return InlinedScopes(found, (*names, *own_names), answered.warnings, spans)
+
+
+class _Pieces(NamedTuple):
+    """Code of one row and, in an inline assembly, of one ``shift`` (``AssemblyRows``; 0 elsewhere)."""
+
+    row: I64
+    start: U64
+    end: U64
+    shift: I64
+
+    @classmethod
+    def of(cls, rows: LineRows, end: U64, assembly: AssemblyRows) -> _Pieces:
+        row = np.flatnonzero(end > rows.offset)
+        if not len(assembly.shift):
+            return cls(row, rows.offset[row], end[row], np.zeros(len(row), np.int64))
+        first, last = _place(rows.section[row], rows.offset[row]), _place(rows.section[row], end[row])
+        order = np.argsort(first, kind="stable")
+        row, first, last = row[order], first[order], last[order]
+        begins, ends = (_place(assembly.section, each) for each in (assembly.start, assembly.end))
+        start = np.unique(np.concatenate([first, last, begins, ends]))
+        held = np.searchsorted(first, start, side="right") - 1
+        code = np.searchsorted(begins, start, side="right") - 1
+        shift = np.where((code >= 0) & (start < ends[code]), assembly.shift[code], 0)
+        at = np.flatnonzero((held >= 0) & (start < last[held]))
+        row, size = row[held[at]], np.append(start[1:], start[-1:])[at] - start[at]
+        offset = start[at] - _place(rows.section[row], np.zeros(len(row), np.uint64))
+        return cls(row, offset, offset + size, shift[at])
+
+    def that(self, differs: Mask) -> _Pieces:
+        """Those that are answered otherwise than written: of the rows that do, and where the line is mended or doubted."""
+        which = differs[self.row] | (self.shift != 0)
+        return _Pieces(*(column[which] for column in self))
+
+    def written(self, rows: LineRows, said: I64, doubted: Mask, lined: Mask) -> WrittenScopes:
+        """What is said of each, with the scope that is written and what is doubted of each row."""
+        line = rows.line[self.row].astype(np.int64) - self.shift
+        is_unsure = doubted[self.row] | (self.shift < 0) | (line <= 0)
+        return WrittenScopes(
+            rows.section[self.row],
+            self.start,
+            self.end,
+            said[self.row].astype(np.uint32),
+            np.where(is_unsure, np.uint8(Reason.CONTRADICTORY), np.uint8(Reason.INFERRED)),
+            lined[self.row],
+            np.where((self.shift > 0) & (line > 0), line, 0).astype(np.uint32),
+        )
+
+
+def _is_strange(rows: LineRows, owner: I64) -> Mask:
+    """Rows of another file than the first one of their function, or of a line before its."""
+    order = np.lexsort((rows.offset, owner))
+    functions, first = np.unique(owner[order], return_index=True)
+    begin = order[first][np.searchsorted(functions, owner)]
+    strange: Mask = (rows.file != rows.file[begin]) | (rows.line < rows.line[begin])
+    return strange
 
 
 def _without_names_of_others(
@@ -177,9 +234,8 @@ class _Judged:
     contradictory: Mask
 
     @classmethod
-    def of(cls, rows: LineRows, tree: _Tree, owner: I64, *, leaves_out_files: bool) -> _Judged:
-        assert rows.calls is not None  # noqa: S101 - for the type checker
-        lost = (rows.calls.doubt & np.uint8(Doubt.CALLER)) != 0
+    def of(cls, rows: LineRows, calls: RowCalls, tree: _Tree, owner: I64, *, leaves_out_files: bool) -> _Judged:
+        lost = (calls.doubt & np.uint8(Doubt.CALLER)) != 0
         placeless = _has_unsure_file(rows, tree, owner) if leaves_out_files else np.zeros(len(tree.site), np.bool_)
         of_nobody, unsure = lost[tree.site], placeless | (tree.name == 0)
         for scope, parent in enumerate(tree.parent.tolist()):

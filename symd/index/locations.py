@@ -143,16 +143,19 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     symbol = np.maximum(areas.symbol.astype(np.int64) - 1 - len(module.scopes.parent), -1)
     text = Text(row, written.area, areas.scope, symbol, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
-    owners, stretches = _owners(module, names), _stretches(found, start, int(last))
+    owners, stretches = _owners(module, names), _stretches(found, start, int(last), base)
     if not len(found) and as_written is areas:
         written.filled(module, row)
         del row, text
         merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
     believed, answered = row.copy(), _answered(areas, found, len(row))
-    lined = found.unnamed | np.append(module.written.lined, np.False_)[span][written.area[found.piece]]
+    reread = span[written.area[found.piece]]
+    lined = found.unnamed | np.append(module.written.lined, np.False_)[reread]
     believed[found.piece[(found.reason != Reason.INFERRED) & ~lined]] = -1
     answered.filled(module, believed).reason[found.piece] = found.reason
+    line = np.append(module.written.line, np.uint32(0))[reread]
+    answered.line[found.piece[line > 0]] = line[line > 0]
     otherwise = _WrittenPieces.of(written.filled(module, row), answered)
     return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
 
@@ -444,11 +447,13 @@ def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
     return _Reading(cut, _area_of_piece(cut, count))
 
 
-def _stretches(found: Contradictions, start: Column, end: int) -> Stretches:
+def _stretches(found: Contradictions, start: Column, end: int, bases: Column) -> Stretches:
+    """Neighbours that are answered in one way, section by section, which begin at ``bases``."""
     stop = np.append(start[1:], start.dtype.type(end))[found.piece]
     begin = start[found.piece]
     new = np.ones(len(found), np.bool_)
-    new[1:] = begin[1:] != stop[:-1]
+    section = np.searchsorted(bases, begin, side="right")
+    new[1:] = (begin[1:] != stop[:-1]) | (section[1:] != section[:-1])
     for each in (found.reason, found.torn, found.unnamed):
         new[1:] |= each[1:] != each[:-1]
     first = np.flatnonzero(new)

@@ -131,6 +131,7 @@ class WrittenTable(NamedTuple):
     scope: I64
     reason: Column
     lined: NDArray[np.bool_]
+    line: Column
 
     def over(self, position: Column) -> I64:
         """The number of the span that holds each text position, or -1."""
@@ -218,9 +219,11 @@ def _written(
     start, stop = _positions([TextSpans(*each[:3]) for each in every], texts, sections)
     scope = _moved_or_none([each.scope for each in every], first_scope, NO_PARENT).astype(np.int64)
     scope[scope == NO_PARENT] = -1
-    reason, lined = (_end_to_end([each[part] for each in every]) for part in (4, 5))
+    reason, lined, line = (_end_to_end([each[part] for each in every]) for part in (4, 5, 6))
     order = np.argsort(start, kind="stable")
-    return WrittenTable(start[order], stop[order], scope[order], reason[order], lined.astype(np.bool_)[order])
+    return WrittenTable(
+        start[order], stop[order], scope[order], reason[order], lined.astype(np.bool_)[order], line[order]
+    )
 
 
 def _no_debug_reason(item: DecodedObject) -> int:

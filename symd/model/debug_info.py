@@ -50,6 +50,12 @@ class RowCalls(NamedTuple):
     written_name: U32
     doubt: U8
 
+    @classmethod
+    def none(cls, count: int) -> RowCalls:
+        """Those of so many rows of which none was inlined."""
+        nothing = np.zeros(count, np.uint32)
+        return cls(nothing, nothing, nothing, nothing, np.zeros(count, np.uint8))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LineRows:
@@ -134,7 +140,8 @@ class FunctionLines(NamedTuple):
 
 class WrittenScopes(NamedTuple):
     """Text that is answered otherwise than its rows say: offsets from ``start`` to ``end`` in the section of that number, the innermost
-    scope there as written (NO_PARENT: none), and the ``Reason`` of the answer. ``lined`` says that the row's own position holds all the same."""
+    scope there as written (NO_PARENT: none), and the ``Reason`` of the answer. ``lined`` says that the row's own position holds all the same, but for its line where
+    ``line`` is not 0."""
 
     section: U32
     start: U64
@@ -142,11 +149,12 @@ class WrittenScopes(NamedTuple):
     scope: U32
     reason: U8
     lined: NDArray[np.bool_]
+    line: U32
 
     @classmethod
     def empty(cls) -> WrittenScopes:
         u32, u64, u8 = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint8)
-        return cls(u32, u64, u64, u32, u8, np.zeros(0, np.bool_))
+        return cls(u32, u64, u64, u32, u8, np.zeros(0, np.bool_), u32)
 
 
 class TextSpans(NamedTuple):

@@ -206,6 +206,23 @@ def test_search_finds_places_names_and_text(shown, typed, place):
     assert page.locator("#found").is_hidden()
 
 
+def test_names_that_come_after_something_was_chosen_open_no_list(shown):
+    page = shown.page
+    held = []
+    page.route("**/names*", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks the handler
+    page.keyboard.press("/")
+    page.keyboard.type("raycast+0x458")
+    page.locator("#found .hit:not(.none)").first.wait_for()
+    page.keyboard.press("Enter")
+    page.locator(".place-name span:text-is('raycast+0x458')").wait_for()
+    while held:
+        with page.expect_response("**/names*") as response:
+            held.pop().continue_()
+        response.value.finished()
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert page.locator("#found").is_hidden()
+
+
 def test_an_address_that_is_nowhere_is_told(shown):
     page = shown.page
     page.keyboard.press("/")

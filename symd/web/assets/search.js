@@ -26,6 +26,8 @@ export class Search {
   }
 
   close() {
+    clearTimeout(this.waiting);
+    this.asked += 1; // an answer that comes now is nobody's: it would open the list again
     this.list.hidden = true;
     this.field.setAttribute("aria-expanded", "false");
     this.field.removeAttribute("aria-activedescendant");

@@ -1,0 +1,132 @@
+"""Lines that LLVM counts up within inline assembly in PTX.
+
+LLVM 23 (llvm-project, pull request 177718) writes a ``.loc`` before each instruction of an inline assembly, whose line is that of the call and
+as many more as lines of the assembly are before it; an instruction with a guard (``@%p1``) has that of the one before. Triton 3.8 and 3.9 make what
+reads and writes memory of such assemblies, so that a load of four words has a line four lines below its own.
+
+Images carry the text of their PTX (``.nv_debug_ptx_txt``) with an empty line in place of each ``.loc`` and comment. Triton's accesses can be told there: LLVM itself
+writes no blank behind a bracket (``[%rd1]``, where Triton has ``[ %rd1 + 0 ]``), and what an access gives is set first in the same assembly (``mov.u32 %r1, 0x0;``).
+Of assemblies in braces, Triton's own and its users', nobody knows which line they are of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from symd.debuginfo import ptx_lines
+from symd.debuginfo.layout import LinearLayout
+from symd.errors import SymdError
+from symd.model.code import CodeObject
+from symd.model.columns import I64, U32, U64
+from symd.model.debug_info import LineRows, RowFlag
+
+UNKNOWN: Final = -1
+_GUARDED: Final = re.compile(rb"@!?%p\d+ ")
+_ACCESS: Final = re.compile(rb"(?:@!?%p\d+ )?[a-z][\w.:]* ([^\[]*)\[ %")
+_SET: Final = re.compile(rb"mov\.[a-z]\d+ (%\w+), (?:0x[0-9a-fA-F]+|%\w+);")
+_BLOCK: Final = b"$L__BB"
+"""Labels of basic blocks, behind which there is a ``.loc`` again."""
+_REGISTER: Final = re.compile(rb"%\w+")
+
+
+class AssemblyRows(NamedTuple):
+    """Machine code of inline assemblies, in order and apart: offsets from ``start`` to ``end`` in the section of that number, and by how many its line is too
+    high, or UNKNOWN."""
+
+    section: U32
+    start: U64
+    end: U64
+    shift: I64
+
+    @classmethod
+    def empty(cls) -> AssemblyRows:
+        offset = np.zeros(0, np.uint64)
+        return cls(np.zeros(0, np.uint32), offset, offset, np.zeros(0, np.int64))
+
+
+def read(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
+    """Those of an image whose lines are not those of their source; none where it does not carry its PTX, or that cannot be read."""
+    with suppress(SymdError):
+        lines = ptx_lines.read(code, layout)
+        if lines is not None and len(lines.rows):
+            found = {name: shifts(text.data.split(b"\0")) for name, text in lines.texts.items()}
+            return _rows(lines.rows, [found.get(name, {}) for name in lines.files])
+    return AssemblyRows.empty()
+
+
+def _rows(rows: LineRows, by_file: Sequence[dict[int, int]]) -> AssemblyRows:
+    stop = np.where((rows.flags & RowFlag.END_SEQUENCE) != 0, rows.offset, np.append(rows.offset[1:], np.uint64(0)))
+    places = zip(rows.file.tolist(), rows.line.tolist(), strict=True)
+    shift = np.array([by_file[file].get(line, 0) for file, line in places], np.int64)
+    row = np.flatnonzero((shift != 0) & (stop > rows.offset))
+    row = row[np.lexsort((rows.offset[row], rows.section[row]))]
+    return AssemblyRows(rows.section[row], rows.offset[row], stop[row], shift[row])
+
+
+def shifts(lines: Sequence[bytes]) -> dict[int, int]:
+    """By how many the source line of each line of PTX is too high, or UNKNOWN; lines count from 1, and those that are right are left out."""
+    lines = [line.strip() for line in lines]
+    found = _of_braces(lines)
+    for number, line in enumerate(lines):
+        access = _ACCESS.match(line)
+        if access is None or number + 1 in found:
+            continue
+        shift = 0
+        for own, above in _set_before(lines, number, set(_REGISTER.findall(access[1]))):
+            found[own + 1] = above
+            shift = max(shift, above + 1)
+        if shift:
+            found[number + 1] = shift - 1 if _GUARDED.match(line) else shift
+            for behind in _without_location(lines, number):
+                found.setdefault(behind + 1, found[number + 1])
+    return {number: shift for number, shift in found.items() if shift}
+
+
+def _without_location(lines: Sequence[bytes], access: int) -> Iterator[int]:
+    """The lines behind an access before the next ``.loc``, which LLVM leaves out where the place of the call goes on; two empty lines end an assembly, and one begins the next."""
+    at = access
+    while lines[at + 1 : at + 3] == [b"", b""]:
+        at += 3
+        while at < len(lines) and lines[at] and lines[at] != b"}" and not lines[at].startswith(_BLOCK):
+            yield at
+            at += 1
+        at += 1
+        if at >= len(lines) or not _GUARDED.match(lines[at]):
+            return
+        yield at
+
+
+def _set_before(lines: Sequence[bytes], access: int, registers: set[bytes]) -> list[tuple[int, int]]:
+    """The lines in front of an access that set what it gives, each with how many of them are before it. A ``.loc`` stands before each, so that there is an empty line
+    between two."""
+    found: list[int] = []
+    at = access - (1 if _GUARDED.match(lines[access]) else 2)
+    while at > 0 and registers and (hit := _SET.fullmatch(lines[at])) and hit[1] in registers and not lines[at - 1]:
+        if not found and lines[at + 1 : access] not in ([], [b""]):
+            break
+        registers.discard(hit[1])
+        found.append(at)
+        at -= 2
+    return [(line, number) for number, line in enumerate(reversed(found))]
+
+
+def _of_braces(lines: Sequence[bytes]) -> dict[int, int]:
+    """Instructions in braces within a function from the first ``.loc`` there on; calls stand in braces too, and begin with their parameters."""
+    found: dict[int, int] = {}
+    depth, has_begun, is_call = 0, False, False
+    for number, line in enumerate(lines):
+        if line == b"{":
+            depth += 1
+            has_begun = is_call = False
+        elif line == b"}":
+            depth -= 1
+        elif depth > 1 and line and not is_call:
+            is_call = line.startswith(b".param")
+            has_begun |= not lines[number - 1]
+            if has_begun and not is_call:
+                found[number + 1] = UNKNOWN
+    return found
