@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,10 @@ from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
-__all__ = ("PartialDebugInfo", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
+if TYPE_CHECKING:
+    from symd.debuginfo.row_scopes import InlinedScopes
+
+__all__ = ("PartialDebugInfo", "leaves_out_calls", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
 _HOPPER = 90
 _FEWEST_TOGETHER = 4
@@ -52,7 +55,8 @@ def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
     if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
-        return _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
+        info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
+        return _without_told_calls(code, info) if leaves_out_calls(code) else info
     layout = assign(code)
     sections = relocated(code, layout, budget)
     found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits)
@@ -205,12 +209,12 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) 
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline assembly are mended."""
     if code.vendor is not Vendor.NVIDIA:
         return info
-    from symd.debuginfo import nvidia_inlining, ptx_assembly, ptx_lines  # noqa: PLC0415 - only for NVIDIA's images with lines alone
+    from symd.debuginfo import ptx_assembly, ptx_lines, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
     is_of_llvm = ptx_lines.is_of_llvm(code)
     if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
         return info
-    found = nvidia_inlining.scopes(
+    found = row_scopes.scopes(
         info.rows,
         info.names,
         code.functions,
@@ -219,8 +223,28 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) 
         leaves_out_calls=is_of_llvm and not ptx_lines.has_units(code),
         assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
     )
+    return _scoped(info, found)
+
+
+def _scoped(info: DebugInfo, found: InlinedScopes) -> DebugInfo:
     warnings = (*info.warnings, *found.warnings)
     return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
+
+
+def leaves_out_calls(code: CodeObject) -> bool:
+    """Whether a SPIR-V module is of a compiler that inlines functions and, where it writes lines alone, says nothing of that: Slang with ``-g1``."""
+    return str(code.facts.get("generator", "")).startswith("NVIDIA Slang")
+
+
+def _without_told_calls(code: CodeObject, info: DebugInfo) -> DebugInfo:
+    """What was decoded, where there are lines alone, with functions that have these lines as far as one knows."""
+    if len(info.scopes) or not len(info.rows):
+        return info
+    from symd.debuginfo import row_scopes  # noqa: PLC0415 - only for such modules
+
+    return _scoped(
+        info, row_scopes.scopes(info.rows, info.names, code.functions, files=info.files, leaves_out_calls=True)
+    )
 
 
 def _is_from_hopper_on(target: str) -> bool:

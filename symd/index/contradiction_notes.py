@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd.debuginfo import leaves_out_calls
 from symd.index.distinct import runs
 from symd.index.locations import Stretches
 from symd.index.module_tables import DecodedObject, TextSections
@@ -20,6 +21,7 @@ MAX_PLACES = 4
 _REASONS = (Reason.CONTRADICTORY, Reason.INFERRED, Reason.NO_LINE)
 _TORN = "functions contradict each other: code of one lies in the range of another"
 _CALLS = "the line table numbers rows of inlined calls otherwise than it writes them, leaves calls or rows or names of them out, or counts lines up within inline assembly"
+_UNTOLD = "lines alone say nothing of calls that the compiler inlined, which may have these lines"
 _UNNAMED = "inlined calls have the name of the function around them, as a compiler leaves it that makes one debug function of all: they have none here"
 _ROWS = "line rows reach into scopes in which they do not begin, or begin with lines of other functions or with none of their source"
 
@@ -83,6 +85,8 @@ def _note(found: _Kind, code: CodeObject) -> str:
     sizes = zip(found.sizes, _REASONS, strict=True)
     answered = ", ".join(f"{size} bytes {reason.name}" for size, reason in sizes if size)
     what = _TORN if found.torn else _UNNAMED if found.unnamed else _CALLS if _has_calls_in_rows(code) else _ROWS
+    if what is _ROWS and leaves_out_calls(code):
+        what = f"{_ROWS}, or {_UNTOLD}"
     cause = " (likely cause: Triton)" if found.unnamed else _cause(code)
     return f"{what}, in {_places(code, found)}; answered so: {answered}{cause}"
 

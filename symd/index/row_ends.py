@@ -31,7 +31,7 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
 
 def _up_to_next_symbol(start: Column, stop: Column, module: ModuleTables) -> Column:
     """Where rows end that would reach over a function symbol which begins after them in an object with ``line_tables_alone``; the scopes of such an
-    object end there too (``debuginfo.nvidia_inlining``)."""
+    object end there too (``debuginfo.row_scopes``)."""
     begins = np.sort(module.symbols.start[module.line_tables_alone[module.symbols.object]])
     at = np.searchsorted(begins, start, side="right")
     following = np.append(begins, begins.dtype.type(0))[at]

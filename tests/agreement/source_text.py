@@ -33,7 +33,7 @@ ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "cores", "triton")
 _STEPS = {"kernels": 8, "cuda": 16}
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""
-_SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp", ".glsl", ".py", ".s")
+_SOURCES = (".cl", ".clcpp", ".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".comp", ".glsl", ".slang", ".py", ".s")
 _ALSO_CALLED = {"blend.sycl.cpp": "rtc_0.cpp"}
 """DPC++'s kernel compiler gives names of its own to texts that it is handed."""
 _C = Language(tree_sitter_cuda.language())

@@ -10,8 +10,6 @@ from tests.agreement.source_text import POSITIONED, SourceText, call_judged, jud
 from tests.survey.artefacts import PROGRAMS
 from tests.survey.case import Case, Compared
 
-_LINES_ALONE = ".g1."
-"""In the names of files that Slang makes with `-g1`: nothing in them tells what was inlined (docs/contradictions.md)."""
 _SUFFIXES = (".cu", ".slang", ".py")
 
 
@@ -21,7 +19,7 @@ def answers(case: Case) -> Compared:
         path.name: SourceText(path.read_text(), path.suffix) for path in PROGRAMS.iterdir() if path.suffix in _SUFFIXES
     }
     count, wrong = 0, []
-    for each in case.asked if _LINES_ALONE not in case.path.name else ():
+    for each in case.asked:
         for query, answer in zip(each.queries, each.answers(), strict=True):
             if Reason[answer["reason"]] not in POSITIONED:
                 continue

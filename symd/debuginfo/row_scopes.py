@@ -1,5 +1,5 @@
-"""Scopes out of line rows that carry inlining themselves (NVIDIA's extension of the line table): images with lines and
-without .debug_info say of each row only which earlier row is its call site."""
+"""Scopes out of line rows alone. Rows may carry inlining themselves (NVIDIA's extension of the line table): images with lines and
+without .debug_info say of each row only which earlier row is its call site. Others say nothing of inlined calls, so that nobody knows whether a row is of the function around."""
 
 from __future__ import annotations
 

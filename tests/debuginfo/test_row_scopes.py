@@ -1,21 +1,26 @@
-"""Scopes made of NVIDIA's inlined rows: chains against nvdisasm, names against elfutils, hand-made corners."""
+"""Scopes made of rows alone: chains of NVIDIA's inlined rows against nvdisasm, names against elfutils, hand-made corners, lines of nobody knows whom."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import symd
 from symd import debuginfo
-from symd.debuginfo import layout, nvidia_inlining
+from symd.debuginfo import layout, row_scopes
 from symd.debuginfo.relocation import cuda
+from symd.model.answers import Reason
 from symd.model.code import Function
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, RowFlag, Scopes
+from symd.model.reasons import LINED
 from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import positions, samples
 
+SAMPLES = Path(__file__).parents[2] / "samples"
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name and not positions.is_debug(name)]
 
 
@@ -52,16 +57,16 @@ def _frames(rows: LineRows, files: tuple[str, ...], scopes: Scopes, section: int
     return [(files[rows.file[row]], int(rows.line[row])), *outer]
 
 
-def _is_mended(inlined: nvidia_inlining.InlinedScopes, section: int, offset: int) -> bool:
+def _is_mended(inlined: row_scopes.InlinedScopes, section: int, offset: int) -> bool:
     """Whether an offset is answered otherwise than is written, as tests/agreement judges by the source text."""
     spans = inlined.written
     return bool(((spans.section == section) & (spans.start <= offset) & (offset < spans.end)).any())
 
 
-def _read(name: str) -> tuple[DebugInfo, nvidia_inlining.InlinedScopes]:
+def _read(name: str) -> tuple[DebugInfo, row_scopes.InlinedScopes]:
     code = samples.code(name)
     debug = debuginfo.read(code)
-    return debug, nvidia_inlining.scopes(debug.rows, debug.names, code.functions, files=debug.files)
+    return debug, row_scopes.scopes(debug.rows, debug.names, code.functions, files=debug.files)
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
@@ -126,7 +131,7 @@ FUNCTIONS = (Function("kernel", 1, 0, 256), Function("callee", 1, 64, 64))
 
 def test_a_call_inside_a_smaller_function_belongs_to_that_function():
     rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 2, 0, 0), (64, 5, 0, 0), (64, 10, 4, 1), (80, 6, 0, 0)], 256)
-    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS, files=FILES)
+    found = row_scopes.scopes(rows, ("", "helper"), FUNCTIONS, files=FILES)
     assert [found.names[name] for name in found.scopes.name] == ["kernel", "callee", "helper", "helper"]
     assert found.scopes.parent.tolist() == [NO_PARENT, NO_PARENT, 0, 1]
     assert found.scopes.call_line.tolist() == [0, 0, 1, 5]
@@ -137,7 +142,7 @@ def test_a_call_inside_a_smaller_function_belongs_to_that_function():
 
 def test_neighbouring_rows_of_one_call_are_one_range():
     rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 11, 1, 1), (32, 12, 1, 1), (48, 2, 0, 0), (64, 13, 1, 1)], 80)
-    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS[:1], files=FILES)
+    found = row_scopes.scopes(rows, ("", "helper"), FUNCTIONS[:1], files=FILES)
     spans = list(zip(found.scopes.range_scope, found.scopes.range_offset, found.scopes.range_end, strict=True))
     assert spans == [(0, 0, 48), (0, 64, 80), (1, 0, 48), (1, 64, 80)]
 
@@ -145,21 +150,21 @@ def test_neighbouring_rows_of_one_call_are_one_range():
 def test_without_inlined_rows_there_are_no_scopes():
     rows = _rows([(0, 1, 0, 0), (16, 2, 0, 0)], 32)
     for given in (rows, LineRows(rows.section, rows.offset, rows.file, rows.line, rows.column, rows.flags)):
-        found = nvidia_inlining.scopes(given, ("",), FUNCTIONS, files=FILES)
+        found = row_scopes.scopes(given, ("",), FUNCTIONS, files=FILES)
         assert (len(found.scopes), len(found.scopes.range_scope), found.warnings) == (0, 0, ())
 
 
 def test_a_chain_without_end_costs_a_warning_and_not_the_square_of_its_length():
     count = 20_000
     rows = _rows([(16 * number, number, number, 1) for number in range(count)], 16 * count)
-    found = nvidia_inlining.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)], files=FILES)
-    depth = nvidia_inlining.MAX_DEPTH
+    found = row_scopes.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)], files=FILES)
+    depth = row_scopes.MAX_DEPTH
     assert found.warnings == (f"left out: the callers of {count - 1 - depth:,} rows inlined more than {depth} deep",)
     assert len(found.scopes.range_scope) <= depth * (depth + 3)
 
 
 def test_code_without_a_symbol_has_a_function_without_a_name():
-    found = nvidia_inlining.scopes(_rows([(0, 1, 0, 0), (0, 10, 1, 1)], 16), ("", "helper"), (), files=FILES)
+    found = row_scopes.scopes(_rows([(0, 1, 0, 0), (0, 10, 1, 1)], 16), ("", "helper"), (), files=FILES)
     assert [found.names[name] for name in found.scopes.name] == ["", "helper"]
 
 
@@ -171,7 +176,7 @@ def test_a_compiler_of_python_that_names_what_it_inlines_after_the_function_arou
     rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 11, 1, 2), (32, 2, 0, 0), (64, 5, 0, 0), (64, 11, 5, 2)], 256)
     assert rows.calls is not None
     written = np.array([0, 1, 1, 0, 0, 2, 0], np.uint32)
-    found = nvidia_inlining.scopes(
+    found = row_scopes.scopes(
         replace(rows, calls=rows.calls._replace(written_name=written)),
         ("", "kernel", "module.callee"),
         (Function("kernel", 1, 0, 256), Function("$kernel$module_$_callee", 1, 64, 64)),
@@ -188,17 +193,32 @@ def test_rows_inside_of_many_calls_are_not_written_down_for_each(monkeypatch: py
     depth, count = 60, 2000
     seen = []
 
-    def joined(spans: nvidia_inlining._Spans) -> nvidia_inlining._Spans:
+    def joined(spans: row_scopes._Spans) -> row_scopes._Spans:
         seen.append(len(spans.scope))
         return plain(spans)
 
-    plain = nvidia_inlining._Spans.joined
-    monkeypatch.setattr(nvidia_inlining._Spans, "joined", joined)
+    plain = row_scopes._Spans.joined
+    monkeypatch.setattr(row_scopes._Spans, "joined", joined)
     offset = np.arange(count, dtype=np.uint64) * 16
     rows = SimpleNamespace(offset=offset, section=np.ones(count, np.uint32))
     innermost = np.full(count, depth - 1)
-    spans = nvidia_inlining._ranges(rows, innermost, np.arange(depth) - 1, offset + np.uint64(16))
+    spans = row_scopes._ranges(rows, innermost, np.arange(depth) - 1, offset + np.uint64(16))
     assert spans.scope.tolist() == list(range(depth))
     assert {*spans.start.tolist()} == {0}
     assert {*spans.end.tolist()} == {16 * count}
     assert sum(seen) <= count + 3 * depth
+
+
+def test_lines_of_slang_that_may_be_a_callees_are_doubted() -> None:
+    """``fall`` begins on line 11 of eased.slang, and ``eased``, which was inlined into it, ends on line 8."""
+    with symd.open(SAMPLES / "spirv" / "bin" / "eased.slang-g1.spv") as module:
+        start = module.kernels[0].offset
+        offsets = range(start, start + module.kernels[0].size, 4)
+        said = {
+            (answer.frames[0].line, answer.reason) for answer in module.symbolize(offsets) if answer.reason in LINED
+        }
+        written = {answer.reason for answer in module.symbolize(offsets, as_written=True) if answer.reason in LINED}
+    assert {line for line, reason in said if reason is Reason.CONTRADICTORY} == {6, 7}
+    assert {line for line, reason in said if reason is Reason.INFERRED} <= set(range(11, 18))
+    assert {reason for _, reason in said} == {Reason.CONTRADICTORY, Reason.INFERRED}
+    assert written == {Reason.EXACT}
