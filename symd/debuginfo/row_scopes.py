@@ -117,7 +117,7 @@ class _Pieces(NamedTuple):
     @classmethod
     def of(cls, rows: LineRows, end: U64, assembly: AssemblyRows) -> _Pieces:
         row = np.flatnonzero(end > rows.offset)
-        if not len(assembly.shift):
+        if not len(assembly.shift) or not len(row):
             return cls(row, rows.offset[row], end[row], np.zeros(len(row), np.int64))
         first, last = _place(rows.section[row], rows.offset[row]), _place(rows.section[row], end[row])
         order = np.argsort(first, kind="stable")
