@@ -22,7 +22,7 @@ from symd.debuginfo.layout import LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject
 from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import LineRows, RowFlag
+from symd.model.debug_info import LineRows
 
 UNKNOWN: Final = -1
 _GUARDED: Final = re.compile(rb"@!?%p\d+ ")
@@ -62,7 +62,7 @@ def read(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
 
 
 def _rows(rows: LineRows, by_file: Sequence[dict[int, int]]) -> AssemblyRows:
-    stop = np.where((rows.flags & RowFlag.END_SEQUENCE) != 0, rows.offset, np.append(rows.offset[1:], np.uint64(0)))
+    stop = rows.ends()
     places = zip(rows.file.tolist(), rows.line.tolist(), strict=True)
     shift = np.array([by_file[file].get(line, 0) for file, line in places], np.int64)
     row = np.flatnonzero((shift != 0) & (stop > rows.offset))
@@ -77,7 +77,7 @@ def shifts(lines: Sequence[bytes]) -> dict[int, int]:
     for number, line in enumerate(lines):
         access = _ACCESS.match(line)
         given = access[1] if access else line if line.startswith(_POLICY) else b""
-        if (access is None and not given) or found.get(number + 1, UNKNOWN) != UNKNOWN:
+        if not given or found.get(number + 1, UNKNOWN) != UNKNOWN:
             continue
         shift = 0
         for own, above in _set_before(lines, number, set(_REGISTER.findall(given))):
