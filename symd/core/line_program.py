@@ -9,6 +9,11 @@ from array import array
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.symd.core.byte_reader import ByteReader
+else:
+    from symd.core.byte_reader import ByteReader
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +85,7 @@ class ProgramParameters:
 
 
 @cython.cclass
-class LineRows:
+class LineRows(ByteReader):
     """The rows of line programs that are run one after the other, as equally long arrays, of which the first ``count`` entries are rows:
     ``address`` u64; ``file`` (the register) and ``column`` u32, which stop at the largest u32; ``line`` u32, modulo 2**32; ``flags`` u8, bits of
     ``symd.model.debug_info.RowFlag`` and ``NAMED``. ``ends`` (i64) has the row number after each sequence, ``program`` (u32) the number of its
@@ -105,12 +110,8 @@ class LineRows:
     program = cython.declare(object, visibility="readonly")
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
-    _section = cython.declare(str)
-    _data = cython.declare(cython.const[cython.uchar][::1])
     _check_rows = cython.declare(object)
     _room = cython.declare(cython.Py_ssize_t)
-    _at = cython.declare(cython.Py_ssize_t)
-    _end = cython.declare(cython.Py_ssize_t)
     _addresses = cython.declare(cython.ulonglong[::1])
     _files = cython.declare(cython.uint[::1])
     _lines = cython.declare(cython.uint[::1])
@@ -122,8 +123,8 @@ class LineRows:
 
     def __init__(self, data: bytes, section: str, check_rows: Callable[[int], object] | None = None) -> None:
         """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and may raise."""
-        self._data = data
-        self._section = section
+        self.data = data
+        self.section = section
         self._check_rows = check_rows
         self.count = 0
         self._has_calls = False
@@ -145,7 +146,7 @@ class LineRows:
         had_calls: cython.bint = self._has_calls
         is_whole: cython.bint = False
         files: list[tuple[bytes, int]] = []
-        self._at, self._end = begin, min(end, len(self._data))
+        self.at, self.end = begin, min(end, len(self.data))
         try:
             self._run(number, parameters, files)
             kept: cython.Py_ssize_t = self.ends[len(self.ends) - 1] if len(self.ends) > sequences else first
@@ -206,13 +207,13 @@ class LineRows:
         _: cython.int
         operand: cython.ulonglong
         stop: cython.Py_ssize_t
-        limit: cython.Py_ssize_t = self._end
+        limit: cython.Py_ssize_t = self.end
         was_moved: cython.bint
 
-        while self._at < limit:
-            start: cython.Py_ssize_t = self._at
-            opcode = self._data[start]
-            self._at = start + 1
+        while self.at < limit:
+            start: cython.Py_ssize_t = self.at
+            opcode = self.data[start]
+            self.at = start + 1
             was_moved, is_moved = is_moved, False
             if was_moved and opcode != _EXTENDED and (opcode >= opcode_base or opcode in (_ADVANCE_LINE, _SET_FILE)):
                 self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
@@ -233,16 +234,16 @@ class LineRows:
                 called = marks = 0
                 is_fresh = False
             elif opcode == _ADVANCE_PC:
-                operand = (self._uleb() + op_index) & _U64
+                operand = (self.uleb() + op_index) & _U64
                 address = (address + step * (operand // max_ops)) & _U64
                 op_index = operand % max_ops
                 is_moved, is_fresh = is_fresh, False
             elif opcode == _ADVANCE_LINE:
-                line = (line + self._sleb()) & _U32
+                line = (line + self.sleb()) & _U32
             elif opcode == _SET_FILE:
-                file = self._uleb()
+                file = self.uleb()
             elif opcode == _SET_COLUMN:
-                column = self._uleb()
+                column = self.uleb()
             elif opcode == _NEGATE_STMT:
                 is_stmt ^= _IS_STMT
             elif opcode == _SET_BASIC_BLOCK:
@@ -253,7 +254,7 @@ class LineRows:
                 address = (address + step * (operand // max_ops)) & _U64
                 op_index = operand % max_ops
             elif opcode == _FIXED_ADVANCE_PC:
-                address = (address + self._unsigned(2)) & _U64
+                address = (address + self.uint(2)) & _U64
                 op_index = 0
             elif opcode == _SET_PROLOGUE_END:
                 marks |= _PROLOGUE_END
@@ -261,13 +262,13 @@ class LineRows:
                 marks |= _EPILOGUE_BEGIN
             elif opcode != _EXTENDED:  # DW_LNS_set_isa, and what nobody knows: passed over, as the header says how
                 for _ in range(1 if opcode == _SET_ISA else counts[opcode - 1]):
-                    self._uleb()
+                    self.uleb()
             else:
-                operand = self._uleb()
-                if operand > cython.cast(cython.ulonglong, limit - self._at):
-                    raise self._fail(f"{operand} bytes are needed and {limit - self._at} are left")
-                stop = self._end = self._at + operand
-                kind = self._unsigned(1)
+                operand = self.uleb()
+                if operand > cython.cast(cython.ulonglong, limit - self.at):
+                    raise self.fail(f"{operand} bytes are needed and {limit - self.at} are left")
+                stop = self.end = self.at + operand
+                kind = self.uint(1)
                 if kind == _END_SEQUENCE:
                     self._emit(address, file, line, column, is_stmt | called | marks | _ENDS, context, name)
                     self.ends.append(self.count)
@@ -278,24 +279,24 @@ class LineRows:
                     called = marks = 0
                     is_fresh = False
                 elif kind == _SET_ADDRESS:
-                    if stop - self._at not in (2, 4, 8):
-                        raise self._fail(f"an address of {stop - self._at} bytes")
-                    address = self._unsigned(stop - self._at)
+                    if stop - self.at not in (2, 4, 8):
+                        raise self.fail(f"an address of {stop - self.at} bytes")
+                    address = self.uint(stop - self.at)
                     op_index = 0
                 elif kind == _DEFINE_FILE:
-                    files.append((self._text(), self._uleb()))
-                    self._uleb()  # the time
-                    self._uleb()  # the length
+                    files.append((self.text(), self.uleb()))
+                    self.uleb()  # the time
+                    self.uleb()  # the length
                 elif kind == _INLINED_CALL:
                     if was_moved:
                         self._emit(address, file, line, column, is_stmt | called | _IMPLIED, context, name)
-                    context = self._uleb()
-                    name = self._uleb()
+                    context = self.uleb()
+                    name = self.uleb()
                     called = _NAMED
                     is_fresh = True
                     if not self._has_calls:
                         self._begin_calls()
-                self._at, self._end = stop, limit
+                self.at, self.end = stop, limit
         return 0
 
     @cython.cfunc
@@ -311,7 +312,7 @@ class LineRows:
     ) -> cython.int:
         at: cython.Py_ssize_t = self.count
         if at == self._room:
-            self._take_room(len(self._data) - self._at + 1)  # each further row takes a byte at least
+            self._take_room(len(self.data) - self.at + 1)  # each further row takes a byte at least
         self._addresses[at] = address
         self._files[at] = min(_U32, file)
         self._lines[at] = line
@@ -386,66 +387,6 @@ class LineRows:
         self._contexts, self._names = self.context, self.name
         self._has_calls = False
         return 0
-
-    @cython.cfunc
-    def _unsigned(self, size: cython.Py_ssize_t) -> cython.ulonglong:
-        """The next ``size`` bytes, at most 8."""
-        start: cython.Py_ssize_t = self._at
-        if size > self._end - start:
-            raise self._fail(f"{size} bytes are needed and {self._end - start} are left")
-        value: cython.ulonglong = 0
-        byte: cython.ulonglong
-        at: cython.Py_ssize_t
-        for at in range(size):
-            byte = self._data[start + at]
-            value |= byte << (8 * at)
-        self._at = start + size
-        return value
-
-    @cython.cfunc
-    def _uleb(self) -> cython.ulonglong:
-        """An unsigned LEB128 (7.6)."""
-        value: cython.ulonglong = 0
-        shift: cython.int = 0
-        byte: cython.ulonglong
-        at: cython.Py_ssize_t = self._at
-        while at < self._end:
-            byte = self._data[at]
-            at += 1
-            if shift < 64:
-                value |= (byte & 0x7F) << shift
-                shift += 7
-            if byte < 0x80:
-                self._at = at
-                return value & _U64
-        raise self._fail("a LEB128 number has no end")
-
-    @cython.cfunc
-    def _sleb(self) -> cython.ulonglong:
-        """A signed LEB128 (7.6), modulo 2**64."""
-        start: cython.Py_ssize_t = self._at
-        value: cython.ulonglong = self._uleb()
-        bits: cython.Py_ssize_t = 7 * (self._at - start)
-        if bits < 64 and self._data[self._at - 1] & 0x40:
-            value |= (_U64 << bits) & _U64
-        return value
-
-    @cython.cfunc
-    def _text(self) -> bytes:
-        """A string that ends in NUL, without it."""
-        at: cython.Py_ssize_t
-        for at in range(self._at, self._end):
-            if self._data[at] == 0:
-                found = bytes(self._data[self._at : at])
-                self._at = at + 1
-                return found
-        raise self._fail("a string has no end")
-
-    @cython.cfunc
-    def _fail(self, what: str) -> object:
-        from symd.errors import Malformed  # noqa: PLC0415 - ``typing`` behind it takes a while to import
-
-        return Malformed(what, where=f"{self._section}+{self._at:#x}")
 
 
 _NO_WIDE = array("Q")

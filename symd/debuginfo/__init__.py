@@ -199,9 +199,9 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     """The code of units whose functions stand in files that are not here; a unit that names its inlined calls all the same
     (``-fsplit-dwarf-inlining``) lacks variables only."""
     missing = tuple(each for each in units.units if each.dwo_name and not each.contributions and not each.has_children)
-    ranges = dwarf.unit_ranges(sections, replace(units, units=missing)) if missing else None
-    if ranges is None:
+    if not missing:
         return TextSpans.empty()
+    ranges = dwarf.unit_ranges(sections, missing)
     return layout.spans(ranges.start, ranges.end)
 
 

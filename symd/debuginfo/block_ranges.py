@@ -30,12 +30,11 @@ class _Reader:
         self._lists = ListReader(self._dies, ListEntryBudget())
 
     def strays(self, of_units: Collection[int]) -> list[AddressRange]:
-        tags = [abbreviation.tag for abbreviation in self._dies.units.abbreviation_tables.all]
         extents = self._dies.extents
         found = []
-        columns = extents.at.tolist(), extents.unit.tolist(), extents.abbreviation.tolist()
-        for at, unit, abbreviation in zip(*columns, strict=True):
-            wanted = unit in of_units and tags[abbreviation] == Tag.DW_TAG_subprogram
+        columns = extents.at.tolist(), extents.unit.tolist(), extents.tag.tolist()
+        for at, unit, tag in zip(*columns, strict=True):
+            wanted = unit in of_units and tag == Tag.DW_TAG_subprogram
             die = self._dies.at(at) if wanted else None
             if die is not None:
                 own = self._extent(die)

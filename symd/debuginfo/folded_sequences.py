@@ -156,9 +156,7 @@ def _in_units_code(
     shared: _Shared, lines: LineColumns, sections: DebugSections, units: Units, tables: I64
 ) -> NDArray[np.bool_]:
     """Whether a range of a unit of its table begins where each sequence does."""
-    ranges = unit_ranges(sections, units)
-    if ranges is None:
-        return np.zeros(len(shared), np.bool_)
+    ranges = unit_ranges(sections, units.units)
     number = np.array([unit.number for unit in units.units], np.int64)
     table = tables[number[ranges.which]]
     place, begins_there = _found(distinct(shared.start), ranges.start)

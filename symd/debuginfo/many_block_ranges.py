@@ -9,13 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.dwarf import DebugSections, Unit, tree
-from symd.dwarf.abbreviations import Abbreviation
-from symd.dwarf.attributes import AttributeReader
+from symd.dwarf import DebugSections, Unit
 from symd.dwarf.bulk_read import Positions
-from symd.dwarf.constants import At, Form, Tag
-from symd.dwarf.die_split import NULL
-from symd.dwarf.scopes import code_ranges
+from symd.dwarf.constants import Tag
+from symd.dwarf.dies import LOCATION_LIST, OTHER_LOCATION, DieColumns
 from symd.dwarf.small_objects import JoinedObjects
 from symd.errors import Malformed
 from symd.model.columns import I64, U8, U64
@@ -27,9 +24,8 @@ _KINDS: dict[int, int] = {
     Tag.DW_TAG_variable: _VARIABLE,
     Tag.DW_TAG_formal_parameter: _VARIABLE,
 }
-_BLOCKS = frozenset(
-    {Form.DW_FORM_exprloc, Form.DW_FORM_block, Form.DW_FORM_block1, Form.DW_FORM_block2, Form.DW_FORM_block4}
-)
+_NEW_LISTS = 5
+"""The version of DWARF from which on location lists have another form."""
 _ENTRY = struct.Struct("<QQ")
 """An entry of ``.debug_loc`` begins so; the size of its expression follows."""
 _MASK = (1 << 64) - 1
@@ -49,37 +45,23 @@ class UnitRanges(NamedTuple):
 
 def outside_of_functions(joined: JoinedObjects, sections: Sequence[DebugSections], places: Sequence[int]) -> UnitRanges:
     """Those of the units at ``places``, by unit, start and end. ``sections`` are each object's own."""
-    dies, unit = joined.dies(places, _matters)
+    dies = joined.dies(places, _KINDS, with_children=True)
     if int(dies.depth.max(initial=0)) > _DEEPEST:
         raise Malformed("DIEs are deep", where=joined.sections.info.name)
-    real = np.flatnonzero(dies.abbreviation != NULL)
-    dies, unit = type(dies)(*(column[real] for column in dies)), unit[real]
-    every = joined.abbreviations.all
-    kind = np.array([_KINDS.get(each.tag, _OTHER) for each in every], np.uint8)[dies.abbreviation]
-    children = np.array([each.has_children for each in every], np.bool_)[dies.abbreviation]
-    owner = _owners(kind, tree.enclosing(dies.depth, children, np.ones(len(kind), np.bool_)))
-    reader = joined.reader()
-    which = np.flatnonzero((kind == _FUNCTION) | ((kind == _BLOCK) & (owner >= 0)))
-    found = reader.read(every, dies.abbreviation[which], dies.attributes[which], unit[which])
-    ranges, bad = code_ranges(joined.sections, reader, found, unit[which])
-    if bad or reader.missing:
-        raise Malformed("something is left out", where=joined.sections.info.name)
-    die = which[ranges.which]
+    kind = np.zeros(len(dies.tag), np.uint8)
+    for tag, number in _KINDS.items():
+        kind[dies.tag == tag] = number
+    owner = _owners(kind, dies.parent)
+    ranges = dies.ranges
+    die = ranges.which
+    of_block = (kind[die] == _BLOCK) & (owner[die] >= 0)
     own = _extents(len(kind), die, ranges.start, ranges.end)
-    of_block = kind[die] == _BLOCK
     variables = np.flatnonzero((kind == _VARIABLE) & (owner >= 0))
-    live = np.array(
-        [*_live(joined, sections, reader, every, dies.abbreviation, dies.attributes, unit, variables)], np.uint64
-    )
-    live = live.reshape(-1, 3)
+    live = np.array([*_live(joined, sections, dies, variables)], np.uint64).reshape(-1, 3)
     holder = np.concatenate([owner[die[of_block]], owner[live[:, 0].astype(np.int64)]])
     start = np.concatenate([ranges.start[of_block], live[:, 1]])
     end = np.concatenate([ranges.end[of_block], live[:, 2]])
-    return _outside(unit[holder], start, end, own[0][holder], own[1][holder])
-
-
-def _matters(abbreviation: Abbreviation) -> bool:
-    return abbreviation.has_children or abbreviation.tag in _KINDS
+    return _outside(dies.unit[holder].astype(np.int64), start, end, own[0][holder], own[1][holder])
 
 
 def _owners(kind: U8, parent: I64) -> I64:
@@ -114,33 +96,23 @@ def _outside(unit: I64, start: U64, end: U64, first: U64, last: U64) -> UnitRang
 
 
 def _live(
-    joined: JoinedObjects,
-    sections: Sequence[DebugSections],
-    reader: AttributeReader,
-    every: Sequence[Abbreviation],
-    abbreviation: Positions,
-    attributes: Positions,
-    unit: I64,
-    variables: Positions,
+    joined: JoinedObjects, sections: Sequence[DebugSections], dies: DieColumns, variables: Positions
 ) -> Iterator[tuple[int, int, int]]:
     """(variable, start, end) of each entry of the lists that say where variables are."""
     left = _MOST_ENTRIES
-    for number in np.unique(abbreviation[variables]).tolist():
-        those = variables[abbreviation[variables] == number]
-        stated = reader.stated(At.DW_AT_location, every[number], attributes[those])
-        if stated is None or stated[0] in _BLOCKS:
-            continue
-        form, offsets = stated
-        for variable, place, offset in zip(those.tolist(), unit[those].tolist(), offsets.tolist(), strict=True):
-            own = joined.units[place]
-            if form != Form.DW_FORM_sec_offset or own.version >= 5:
-                raise Malformed("a location is unusual", where=joined.sections.info.name)
-            for start, end in _entries(sections[int(joined.object_of_unit[place])], own, offset):
-                left -= 1
-                if start < end:
-                    yield variable, start, end
-            if left < 0:
-                raise Malformed("location lists are long", where=joined.sections.info.name)
+    if dies.has(OTHER_LOCATION)[variables].any():
+        raise Malformed("a location is unusual", where=joined.sections.info.name)
+    for variable in variables[dies.has(LOCATION_LIST)[variables]].tolist():
+        place = int(dies.unit[variable])
+        own = joined.units[place]
+        if own.version >= _NEW_LISTS:
+            raise Malformed("a location is unusual", where=joined.sections.info.name)
+        for start, end in _entries(sections[int(joined.object_of_unit[place])], own, int(dies.location[variable])):
+            left -= 1
+            if start < end:
+                yield variable, start, end
+        if left < 0:
+            raise Malformed("location lists are long", where=joined.sections.info.name)
 
 
 def _entries(sections: DebugSections, unit: Unit, at: int) -> Iterator[tuple[int, int]]:

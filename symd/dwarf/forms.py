@@ -7,6 +7,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from symd.core.abbreviations import layouts
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 
@@ -62,57 +63,6 @@ class Widths(NamedTuple):
     """ref_addr is as wide as an address in DWARF 2, as an offset later."""
 
 
-_LAYOUTS: dict[int, int] = {
-    Form.DW_FORM_flag_present: 0,
-    Form.DW_FORM_implicit_const: 0,
-    Form.DW_FORM_data1: 1,
-    Form.DW_FORM_ref1: 1,
-    Form.DW_FORM_flag: 1,
-    Form.DW_FORM_strx1: 1,
-    Form.DW_FORM_addrx1: 1,
-    Form.DW_FORM_data2: 2,
-    Form.DW_FORM_ref2: 2,
-    Form.DW_FORM_strx2: 2,
-    Form.DW_FORM_addrx2: 2,
-    Form.DW_FORM_strx3: 3,
-    Form.DW_FORM_addrx3: 3,
-    Form.DW_FORM_data4: 4,
-    Form.DW_FORM_ref4: 4,
-    Form.DW_FORM_strx4: 4,
-    Form.DW_FORM_addrx4: 4,
-    Form.DW_FORM_ref_sup4: 4,
-    Form.DW_FORM_data8: 8,
-    Form.DW_FORM_ref8: 8,
-    Form.DW_FORM_ref_sig8: 8,
-    Form.DW_FORM_ref_sup8: 8,
-    Form.DW_FORM_data16: 16,
-    Form.DW_FORM_sdata: ValueLayout.LEB,
-    Form.DW_FORM_udata: ValueLayout.LEB,
-    Form.DW_FORM_ref_udata: ValueLayout.LEB,
-    Form.DW_FORM_strx: ValueLayout.LEB,
-    Form.DW_FORM_addrx: ValueLayout.LEB,
-    Form.DW_FORM_loclistx: ValueLayout.LEB,
-    Form.DW_FORM_rnglistx: ValueLayout.LEB,
-    Form.DW_FORM_GNU_addr_index: ValueLayout.LEB,
-    Form.DW_FORM_LLVM_addrx_offset: ValueLayout.LEB,
-    Form.DW_FORM_GNU_str_index: ValueLayout.LEB,
-    Form.DW_FORM_string: ValueLayout.STRING,
-    Form.DW_FORM_block1: ValueLayout.BLOCK1,
-    Form.DW_FORM_block2: ValueLayout.BLOCK2,
-    Form.DW_FORM_block4: ValueLayout.BLOCK4,
-    Form.DW_FORM_block: ValueLayout.BLOCK,
-    Form.DW_FORM_exprloc: ValueLayout.BLOCK,
-    Form.DW_FORM_indirect: ValueLayout.INDIRECT,
-}
-"""Forms whose layout is the same in every unit."""
-_OFFSET_WIDE = (
-    Form.DW_FORM_strp,
-    Form.DW_FORM_line_strp,
-    Form.DW_FORM_sec_offset,
-    Form.DW_FORM_strp_sup,
-    Form.DW_FORM_GNU_ref_alt,
-    Form.DW_FORM_GNU_strp_alt,
-)
 _IMPLICIT_CONST, _SDATA = int(Form.DW_FORM_implicit_const), int(Form.DW_FORM_sdata)
 BLOCK_LENGTH = {ValueLayout.BLOCK1: 1, ValueLayout.BLOCK2: 2, ValueLayout.BLOCK4: 4}
 
@@ -125,12 +75,7 @@ def layout(form: int, widths: Widths) -> int:
 @lru_cache(maxsize=16)
 def _layouts(widths: Widths) -> Mapping[int, int]:
     """The layouts of all forms in units of these widths."""
-    return {
-        **_LAYOUTS,
-        Form.DW_FORM_addr: widths.address,
-        Form.DW_FORM_ref_addr: widths.ref_addr,
-        **dict.fromkeys(_OFFSET_WIDE, widths.offset),
-    }
+    return layouts(*widths)
 
 
 def skip(cursor: Cursor, kind: int) -> None:

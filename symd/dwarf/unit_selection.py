@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from symd.dwarf import forms
-from symd.dwarf.abbreviations import Abbreviation
-from symd.dwarf.attributes import AttributeReader
-from symd.dwarf.bulk_read import uleb_at
 from symd.dwarf.constants import At, Lne
-from symd.dwarf.forms import ValueLayout
-from symd.dwarf.range_lists import RangeRows
-from symd.dwarf.scopes import code_ranges
+from symd.dwarf.dies import RangeRows, read_dies
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units
 from symd.model.columns import U64
@@ -38,9 +33,9 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
     units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
     no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
     several units."""
-    spans = unit_ranges(sections, units)
-    held = None if spans is None else _holders(spans, addresses)
-    if spans is None or held is None:
+    spans = unit_ranges(sections, units.units)
+    held = _holders(spans, addresses)
+    if held is None:
         return None
     left_out = set(spans.which.tolist()) - held
     chosen = [unit for unit in units.units if unit.number not in left_out]
@@ -48,7 +43,7 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
     tables = {unit.stmt_list for unit in chosen} - {None}
     if tables.intersection(unit.stmt_list for unit in passed):
         return None
-    if not left_out or _refer_elsewhere(units, chosen) or not all(_begins_inside(sections, u, spans) for u in passed):
+    if not left_out or _refer_elsewhere(chosen) or not all(_begins_inside(sections, u, spans) for u in passed):
         return None
     mine = np.array([number in held for number in spans.which.tolist()], np.bool_)
     if _overlap(spans.start[mine], spans.end[mine], spans.start[~mine], spans.end[~mine]):
@@ -58,28 +53,9 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
     return UnitSelection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
 
 
-def unit_ranges(sections: DebugSections, units: Units) -> RangeRows | None:
-    """The code ranges that the first DIE of each unit states, by unit number; None where one cannot be read in bulk."""
-    u8 = np.frombuffer(sections.info.data, np.uint8)
-    code, attributes = uleb_at(u8, np.array([unit.dies for unit in units.units], np.int64))
-    abbreviations = [
-        _abbreviations(units, unit).get(number) for unit, number in zip(units.units, code.tolist(), strict=True)
-    ]
-    which = np.array(
-        [number for number, abbreviation in enumerate(abbreviations) if abbreviation is not None], np.int64
-    )
-    stated = [abbreviation for abbreviation in abbreviations if abbreviation is not None]
-    if any(
-        attribute.layout in (ValueLayout.INDIRECT, ValueLayout.UNKNOWN)
-        for abbreviation in stated
-        for attribute in abbreviation.attributes
-    ):
-        return None
-    reader = AttributeReader(sections, u8, units.units)
-    numbers = np.array([abbreviation.number for abbreviation in stated], np.int32)
-    found = reader.read(units.abbreviation_tables.all, numbers, attributes[which], which)
-    ranges, _ = code_ranges(sections, reader, found, which)
-    return ranges._replace(which=which[ranges.which])
+def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> RangeRows:
+    """The code ranges that the first DIE of each unit states, by the place of the unit."""
+    return read_dies(sections, units, (), only_first=True).ranges
 
 
 def _holders(spans: RangeRows, addresses: U64) -> set[int] | None:
@@ -96,17 +72,14 @@ def _overlap(start: U64, end: U64, other_start: U64, other_end: U64) -> bool:
     return bool(np.any(furthest[before] > other_start))
 
 
-def _abbreviations(units: Units, unit: Unit) -> Mapping[int, Abbreviation]:
-    return units.abbreviation_tables.table(unit.abbreviations, unit.widths)
-
-
-def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
+def _refer_elsewhere(chosen: Sequence[Unit]) -> bool:
     """Whether a name may stand in another unit than the function."""
     return any(
         attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
         and attribute.form not in forms.UNIT_REFERENCES
         for unit in chosen
-        for abbreviation in _abbreviations(units, unit).values()
+        if unit.table is not None
+        for abbreviation in unit.table.every()
         for attribute in abbreviation.attributes
     )
 

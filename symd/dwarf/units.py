@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from symd.budget import exceeded
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import forms
-from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables
+from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, Table
 from symd.dwarf.constants import At, Form, Ut
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
@@ -42,7 +42,7 @@ class Unit:
 
     A skeleton unit and the split unit that belongs to it have the same ``dwo_id``; ``dwo_name`` is the file in which the
     skeleton's is. In a split unit (``contributions``) all that the skeleton says holds; offsets of range lists count from
-    ``ranges_base``.
+    ``ranges_base``. ``table`` are its abbreviations; None where it has no DIE.
     """
 
     number: int
@@ -66,12 +66,12 @@ class Unit:
     dwo_id: int | None = None
     dwo_name: bytes = b""
     contributions: Contributions | None = None
+    table: Table | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Units:
-    """The units that can be read, in order; ``abbreviation_tables`` holds their abbreviations;
-    ``warnings`` name the others.
+    """The units that can be read, in order; ``warnings`` name the others.
 
     Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line
     tables that none of these refers to.
@@ -80,7 +80,6 @@ class Units:
     """
 
     units: tuple[Unit, ...]
-    abbreviation_tables: AbbreviationTables = field(repr=False)
     warnings: tuple[str, ...] = ()
     skipped_tables: frozenset[int] = frozenset()
 
@@ -106,7 +105,7 @@ def read_units(
     units = reader.units(0, end)
     if sections.info.split:
         units = _with_split(units, reader.split_units(), reader.warnings)
-    return Units(tuple(units), reader.abbreviations, reader.warnings.all())
+    return Units(tuple(units), reader.warnings.all())
 
 
 def split_units(sections: DebugSections, limits: Limits = DEFAULT_LIMITS) -> tuple[Unit, ...]:
@@ -235,7 +234,8 @@ def _read_first_die(
     code = cursor.uleb()
     if not code:
         return
-    abbreviation = abbreviations.table(unit.abbreviations, unit.widths).get(code)
+    unit.table = abbreviations.table(unit.abbreviations, unit.widths)
+    abbreviation = unit.table.get(code)
     if abbreviation is None:
         raise cursor.fail(f"abbreviation {code} is not declared", unit.dies)
     unit.tag, unit.has_children = abbreviation.tag, abbreviation.has_children

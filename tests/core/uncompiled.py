@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import symd.core
+from symd.dwarf import abbreviations, dies
+
+INHERITED = ("byte_reader", "abbreviations", "range_lists")
+"""Modules that others of the core inherit from, and see only where both are compiled or both are not."""
 
 
 def uncompiled(name: str) -> ModuleType:
     """The module ``symd.core.NAME``, run from its source."""
+    compiled = {one: import_module(f"symd.core.{one}") for one in INHERITED}
+    try:
+        for one in INHERITED:
+            _stand_in(one, _run(one))
+        return _run(name)
+    finally:
+        for one, module in compiled.items():
+            _stand_in(one, module)
+
+
+def _stand_in(name: str, module: ModuleType) -> None:
+    sys.modules[f"symd.core.{name}"] = module
+    setattr(symd.core, name, module)
+
+
+def _run(name: str) -> ModuleType:
     spec = spec_from_file_location(f"uncompiled_{name}", Path(symd.core.__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def without_compiled_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have DIE trees, abbreviations and range lists read uncompiled."""
+    core = uncompiled("dies")
+    monkeypatch.setattr(abbreviations, "AbbreviationTable", core.abbreviations.AbbreviationTable)
+    monkeypatch.setattr(dies, "DieRows", core.DieRows)
+    monkeypatch.setattr(dies, "CoreRanges", core.range_lists.RangeRows)
+    monkeypatch.setattr(dies, "UnitParameters", core.range_lists.UnitParameters)

@@ -10,7 +10,7 @@ import numpy as np
 from symd.debuginfo.function_lines import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import LineColumns, ScopeColumns, Units
-from symd.dwarf.range_lists import RangeRows
+from symd.dwarf.dies import RangeRows
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines
 
 Row = tuple[int, int, int, int]
@@ -63,7 +63,7 @@ class _Object:
 
 
 def judged(
-    ranges: RangeRows | None,
+    ranges: RangeRows,
     lines: LineColumns,
     scopes: ScopeColumns,
     units: Units,
@@ -105,7 +105,7 @@ def _shared(rows: list[list[Row]]) -> dict[int, list[int]]:
 
 
 def _object(
-    ranges: RangeRows | None, lines: LineColumns, scopes: ScopeColumns, units: Units, functions: FunctionLines
+    ranges: RangeRows, lines: LineColumns, scopes: ScopeColumns, units: Units, functions: FunctionLines
 ) -> _Object:
     every = list(
         zip(*(column.tolist() for column in (lines.address, lines.file, lines.line, lines.column)), strict=True)
@@ -131,8 +131,7 @@ def _object(
             one.inlined.append((start, end))
         elif unit[scope] in table:
             one.owners.setdefault((start, table[unit[scope]]), _Owner(end, function[scope]))
-    if ranges is not None:
-        for which, start in zip(ranges.which.tolist(), ranges.start.tolist(), strict=True):
-            number = units.units[which].number
-            one.code.update({(start, table[number])} if number in table else ())
+    for which, start in zip(ranges.which.tolist(), ranges.start.tolist(), strict=True):
+        number = units.units[which].number
+        one.code.update({(start, table[number])} if number in table else ())
     return one

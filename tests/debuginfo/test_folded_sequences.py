@@ -17,8 +17,8 @@ from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
-from symd.dwarf.abbreviations import AbbreviationTables
 from symd.dwarf.columns import FunctionColumns
+from symd.dwarf.dies import RangeRows
 from symd.dwarf.forms import Widths
 from symd.index import Index
 from symd.index.module import build_index
@@ -110,6 +110,9 @@ int function_2(int x) { return helper_2(x) * 2 + 2; }
 SAME_HELPER = """
 __attribute__((noinline)) static int helper(int x) { return x * 7 + 3; }
 """
+
+
+NO_RANGES = RangeRows(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
 
 def linked(folder: Path, sources: Mapping[str, str], flags: Sequence[str], debug: Mapping[str, str]) -> bytes:
@@ -296,9 +299,9 @@ def scopes_of_caller(unit: int, declared: Sequence[int]) -> ScopeColumns:
 @pytest.fixture
 def units(monkeypatch: pytest.MonkeyPatch) -> Units:
     """Two, with a line table each, that do not say where their code is."""
-    monkeypatch.setattr("symd.debuginfo.folded_sequences.unit_ranges", lambda *_: None)
+    monkeypatch.setattr("symd.debuginfo.folded_sequences.unit_ranges", lambda *_: NO_RANGES)
     unit = Unit(0, 0, 0, 0, 5, Widths(8, 4, 5), 0, stmt_list=0)
-    return Units((unit, replace(unit, number=1, stmt_list=1)), AbbreviationTables(DebugSections.of({}).abbreviations))
+    return Units((unit, replace(unit, number=1, stmt_list=1)))
 
 
 def judged(lines: LineColumns, scopes: ScopeColumns, units: Units) -> tuple[list[bool], list[int]]:

@@ -1,48 +1,72 @@
-"""The attributes of a declaration that was met before are those that reading it again gives."""
+"""Abbreviation tables that the core reads, against a declaration-by-declaration reading of the same bytes."""
 
 from __future__ import annotations
 
 import random
 
-from symd.dwarf.abbreviations import _attributes, _known_attributes
+import pytest
+
+from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, _read
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
+from symd.dwarf.sections import DebugSection
 from symd.errors import Malformed
+from tests.core.uncompiled import without_compiled_dies
 
 WIDTHS = (Widths(8, 4, 4), Widths(4, 4, 4), Widths(8, 8, 8))
 FORMS = [int(form) for form in Form] + [int(Form.DW_FORM_implicit_const)] * 8
+
+
+def number(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7])
 
 
 def attribute(chance: random.Random) -> bytes:
     """One as compilers write it, with a long number now and then, or noise."""
     name = chance.choice((b"\x03", b"\x87\x40", b"\x80\x00", b"\x00"))
     form = chance.choice(FORMS)
-    code = bytes([form]) if form < 0x80 else bytes([form & 0x7F | 0x80, form >> 7])
     constant = chance.choice((b"\x00", b"\x7f", b"\x80\x00", b"\x05")) if form == Form.DW_FORM_implicit_const else b""
-    return chance.choice((name + code + constant, chance.randbytes(2)))
+    return chance.choice((name + number(form) + constant, chance.randbytes(2)))
 
 
-def read(data: bytes, at: int, widths: Widths) -> tuple[object, int]:
-    cursor = Cursor(data, ".debug_abbrev", at, len(data))
+def one_by_one(data: bytes, widths: Widths) -> dict[int, Abbreviation] | None:
+    """The first declaration of each code; None where the table has no end."""
+    cursor = Cursor(data, ".debug_abbrev", 0, len(data))
+    found: dict[int, Abbreviation] = {}
     try:
-        return _attributes(cursor, widths), cursor.at
+        while cursor.at < cursor.end and (code := cursor.uleb()):
+            found.setdefault(code, _read(cursor, widths))
     except Malformed:
-        return None, at
+        return None
+    return found
 
 
-def test_remembered_attributes_are_those_that_stand_there():
+@pytest.mark.parametrize("way", ["compiled", "uncompiled"])
+def test_tables_are_those_that_stand_there(way, monkeypatch):
+    if way == "uncompiled":
+        without_compiled_dies(monkeypatch)
     chance = random.Random(5)
-    kept = 0
-    for _ in range(20_000):
-        data = b"".join(attribute(chance) for _ in range(chance.randrange(6))) + chance.choice((b"\0\0", b"\0", b""))
-        data += chance.randbytes(chance.randrange(4))
-        widths, at = chance.choice(WIDTHS), min(chance.randrange(3), len(data))
-        cursor = Cursor(data, ".debug_abbrev", at, len(data))
-        found = _known_attributes(cursor, widths)
-        if found is None:
-            assert cursor.at == at
-        else:
-            kept += 1
-            assert (found, cursor.at) == read(data, at, widths)
-    assert kept > 2_000
+    whole = 0
+    for _ in range(2_000):
+        declarations = [
+            number(chance.choice((1, 2, 3, 200, 600, 16_000)))
+            + b"\x2e\x01"
+            + b"".join(attribute(chance) for _ in range(chance.randrange(6)))
+            + b"\0\0"
+            for _ in range(chance.randrange(5))
+        ]
+        data = b"".join(declarations) + chance.choice((b"\0", b"", b"\0\0", b"\x07"))
+        widths = chance.choice(WIDTHS)
+        expected = one_by_one(data, widths)
+        tables = AbbreviationTables(DebugSection(".debug_abbrev", {".debug_abbrev": data}))
+        if expected is None:
+            with pytest.raises(Malformed):
+                tables.table(0, widths)
+            continue
+        whole += bool(expected)
+        table = tables.table(0, widths)
+        assert list(table.every()) == list(expected.values())
+        assert {code: table.get(code) for code in expected} == expected
+        assert table.get(99) is None
+    assert whole > 500

@@ -1,4 +1,4 @@
-"""Made-up and damaged DIE trees: scopes against pyelftools, and both ways of splitting a unit against each other."""
+"""Made-up and damaged DIE trees: scopes against pyelftools, and the compiled core against the same file uncompiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from elftools.common.exceptions import DWARFError, ELFError
 
-from symd.dwarf import ScopeColumns, die_split
+from symd.dwarf import ScopeColumns, Units
 from symd.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
@@ -17,9 +17,11 @@ from symd.verify import own_reading, second_opinion
 from symd.verify.records import Scope
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
 from tests.builders.hostile import flips, truncations
+from tests.builders.leb128 import uleb
 from tests.builders.line_program import File, Row, Shape, build_line_program
+from tests.core.uncompiled import without_compiled_dies
 from tests.dwarf.compare import assert_same_scopes
-from tests.dwarf.decode import read_lines, read_scopes
+from tests.dwarf.decode import read_lines, read_scopes, read_units
 
 NOISE: tuple[tuple[str, Any], ...] = (
     ("data1", 3), ("data2", 4), ("data4", 5), ("data8", 6), ("data16", bytes(16)), ("udata", 300), ("sdata", -300),
@@ -145,10 +147,11 @@ def made(seed: int) -> dict[str, bytes]:
     return build_dwarf([maker.unit(number) for number in range(2)]).sections
 
 
-@pytest.fixture(params=["walked", "expression"])
+@pytest.fixture(params=["compiled", "uncompiled"])
 def way(request, monkeypatch):
-    """Each way of splitting a unit."""
-    monkeypatch.setattr(die_split, "_WALKED_BYTES", 10**9 if request.param == "walked" else 0)
+    """The core, compiled or not."""
+    if request.param == "uncompiled":
+        without_compiled_dies(monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -308,10 +311,10 @@ READING_FAILS = (DWARFError, ELFError, KeyError, AssertionError, TypeError, Attr
 
 def _compare_damaged(sections: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch) -> bool | None:
     """Whether scopes equal pyelftools'; None where one of the two refuses something."""
-    monkeypatch.setattr(die_split, "_WALKED_BYTES", 10**9)
     walked = _attempt(sections)
-    monkeypatch.setattr(die_split, "_WALKED_BYTES", 0)
-    assert _attempt(sections) == walked
+    with monkeypatch.context() as patch:
+        without_compiled_dies(patch)
+        assert _attempt(sections) == walked
     if isinstance(walked, str) or walked[1]:
         return None
     try:
@@ -325,10 +328,68 @@ def _compare_damaged(sections: Mapping[str, bytes], monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", [".debug_info", ".debug_abbrev"])
 @pytest.mark.parametrize("seed", range(4))
-def test_damaged_trees_split_alike_in_both_ways_and_as_pyelftools_where_it_reads_them(seed, name, monkeypatch):
+def test_damaged_trees_are_read_alike_compiled_and_not_and_as_pyelftools_where_it_reads_them(seed, name, monkeypatch):
     sections = made(seed)
     damaged = [*flips(sections[name], seed, 25, 3), *truncations(sections[name], 151)]
     answers = [_compare_damaged(sections | {name: data}, monkeypatch) for data in damaged]
     # pyelftools takes the last of two equal attributes, any form for any attribute, and numbers beyond 64 bits.
     assert answers.count(False) <= 2
     assert answers.count(True) >= 1
+
+
+def _subprograms(body: bytes) -> dict[str, bytes]:
+    """A unit of DWARF 4 with a root (1) around functions (2: low_pc, high_pc of 4 bytes) that stand in ``body``."""
+    unit = b"\x04\0" + bytes(4) + b"\x08" + b"\x01" + body + b"\0"
+    table = b"\x01\x11\x01\0\0" + b"\x02\x2e\0\x11\x01\x12\x06\0\0" + b"\0"
+    return {".debug_info": len(unit).to_bytes(4, "little") + unit, ".debug_abbrev": table}
+
+
+def test_units_far_apart_and_unit_numbers_with_gaps_are_read():
+    one = _subprograms(b"\x02" + (16).to_bytes(8, "little") + (4).to_bytes(4, "little"))
+    sections = one | {".debug_info": one[".debug_info"] * 3}
+    units = read_units(sections)
+    some = Units((units.units[0], units.units[2]))
+    scopes = read_scopes(sections, LineColumns.empty(), some)
+    assert scopes.unit.tolist() == [0, 2]
+
+
+def _listed(lists: bytes, offsets: list[int]) -> dict[str, bytes]:
+    """A unit of DWARF 5 whose functions have these offsets as DW_AT_ranges."""
+    body = b"\x01" + b"".join(b"\x02" + offset.to_bytes(4, "little") for offset in offsets) + b"\0"
+    unit = b"\x05\0\x01\x08" + bytes(4) + body
+    table = b"\x01\x11\x01\0\0" + b"\x02\x2e\0\x55\x17\0\0" + b"\0"
+    return {
+        ".debug_info": len(unit).to_bytes(4, "little") + unit,
+        ".debug_abbrev": table,
+        ".debug_rnglists": lists,
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_range_lists_of_any_length_and_order_are_those_that_were_written(seed, way):
+    chance = random.Random(seed)
+    data, offsets, expected = bytearray(chance.randbytes(7)), [], []
+    for number in range(60):
+        offsets.append(len(data))
+        base = 0
+        for _ in range(chance.choice((0, 1, 2, 3, 40))):
+            start, size = chance.getrandbits(30) + 1, chance.randint(1, 300)
+            kind = chance.choice((4, 5, 6, 7))
+            if kind == 5:
+                base = start
+                data += b"\x05" + base.to_bytes(8, "little")
+                continue
+            if kind == 4:
+                data += b"\x04" + uleb(start) + uleb(start + size)
+                start += base
+            elif kind == 6:
+                data += b"\x06" + start.to_bytes(8, "little") + (start + size).to_bytes(8, "little")
+            else:
+                data += b"\x07" + start.to_bytes(8, "little") + uleb(size)
+            expected.append((number, start, start + size))
+        data += b"\0"
+    order = list(range(60))
+    chance.shuffle(order)
+    scopes = read_scopes(_listed(bytes(data), [offsets[number] for number in order]), LineColumns.empty())
+    found = zip(scopes.range_scope.tolist(), scopes.range_start.tolist(), scopes.range_end.tolist(), strict=True)
+    assert sorted((order[scope], start, end) for scope, start, end in found) == sorted(expected)

@@ -14,13 +14,12 @@ from symd import containers
 from symd.core import line_program
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
-from symd.dwarf import die_split
 from symd.dwarf import lines as lines_module
 from symd.model.debug_info import RowFlag
 from symd.verify import second_opinion
 from tests import tools
 from tests.agreement.samples import Sample, samples
-from tests.core.uncompiled import uncompiled
+from tests.core.uncompiled import uncompiled, without_compiled_dies
 from tests.dwarf.compare import assert_same_lines, assert_same_scopes
 from tests.dwarf.decode import by_name, read_lines, read_scopes
 
@@ -118,10 +117,10 @@ def test_rows_and_scopes_are_those_of_pyelftools(built, command, gpu, monkeypatc
         assert_same_lines(read_lines(sections), second_opinion.read_lines(sections))
     expected = second_opinion.read_scopes(sections)
     assert len(expected) >= (2 if gpu else 3)
-    for limit in (10**9, 0):
-        monkeypatch.setattr(die_split, "_WALKED_BYTES", limit)
-        assert read_scopes(sections, lines).warnings == ()
-        assert_same_scopes(sections, expected)
+    assert read_scopes(sections, lines).warnings == ()
+    assert_same_scopes(sections, expected)
+    without_compiled_dies(monkeypatch)
+    assert_same_scopes(sections, expected)
 
 
 ROW = re.compile(r"^0x([0-9a-f]{16})\s+(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+\d+ ?(.*)$", re.MULTILINE)

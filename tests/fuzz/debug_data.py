@@ -169,7 +169,7 @@ def read_folded(data: bytes) -> None:
         scopes = dwarf.read_scopes(sections, lines, units)
         functions = function_lines(scopes)
         found = find_folded(sections, lines, scopes, units, functions, layout)
-        one_by_one = judged(unit_ranges(sections, units), lines, scopes, units, functions, layout)
+        one_by_one = judged(unit_ranges(sections, units.units), lines, scopes, units, functions, layout)
     columns.agree(found, one_by_one)
 
 

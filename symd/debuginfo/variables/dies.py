@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.debuginfo.variables.die_extents import DieExtents
-from symd.dwarf import die_split, forms
+from symd.dwarf import forms
 from symd.dwarf.abbreviations import Abbreviation
-from symd.dwarf.bulk_records import Layouts
 from symd.dwarf.constants import At, Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import ValueLayout
@@ -76,7 +75,6 @@ class DieReader:
         self._strings = StringReader(sections)
         self._known: dict[int, Die | None] = {}
         self._ends = dict(zip(extents.at.tolist(), extents.end.tolist(), strict=True))
-        self._sizes: dict[int, Layouts] = {}
         self._starts = np.array([unit.offset for unit in units.units], np.int64)
 
     def at(self, offset: int) -> Die | None:
@@ -119,15 +117,12 @@ class DieReader:
 
     def _pass(self, cursor: Cursor, abbreviation: Abbreviation, start: int) -> None:
         """Go to the end of the attributes of the DIE at ``start``."""
-        sizes = self._sizes.get(abbreviation.number)
-        if sizes is None:
-            sizes = self._sizes[abbreviation.number] = die_split.layouts(abbreviation)
-        if ValueLayout.INDIRECT in sizes:
+        if any(attribute.layout == ValueLayout.INDIRECT for attribute in abbreviation.attributes):
             child = self.at(start)
             cursor.at = start if child is None else child.end
             return
-        for size in sizes:
-            forms.skip(cursor, size)
+        for attribute in abbreviation.attributes:
+            forms.skip(cursor, attribute.layout)
 
     def _abbreviation(self, cursor: Cursor, unit: Unit) -> Abbreviation | None:
         """The abbreviation of the DIE that begins at the cursor, which is left after its code; None for the null entry."""
@@ -135,7 +130,7 @@ class DieReader:
         code = cursor.uleb()
         if not code:
             return None
-        abbreviation = self.units.abbreviation_tables.table(unit.abbreviations, unit.widths).get(code)
+        abbreviation = None if unit.table is None else unit.table.get(code)
         if abbreviation is None:
             raise cursor.fail(f"abbreviation {code} is not declared", start)
         return abbreviation

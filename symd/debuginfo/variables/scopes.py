@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -12,9 +13,7 @@ from numpy.typing import NDArray
 
 from symd.debuginfo.overlaps import disjoint_pieces
 from symd.debuginfo.variables.dies import Die, DieReader
-from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.constants import Tag
-from symd.dwarf.range_lists import read_lists
 
 _UNITS = frozenset({Tag.DW_TAG_compile_unit, Tag.DW_TAG_partial_unit, Tag.DW_TAG_skeleton_unit})
 _FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
@@ -70,10 +69,7 @@ class ScopeFinder:
     def __init__(self, dies: DieReader) -> None:
         self._dies = dies
         self._scopes = self._table(_SCOPES)
-        is_function = np.array(
-            [abbreviation.tag in _FUNCTIONS for abbreviation in dies.units.abbreviation_tables.all], np.bool_
-        )
-        self._of_functions = is_function[dies.extents.abbreviation[self._scopes.which]]
+        self._of_functions = np.isin(dies.extents.tag[self._scopes.which], _FUNCTIONS)
 
     def around(self, address: int) -> list[Scope]:
         """The scopes that hold a linear address, innermost first, up to the function.
@@ -159,26 +155,12 @@ class ScopeFinder:
         """The code ranges of a function, an inlined call or a block."""
         return self._scopes.of(int(np.searchsorted(self._dies.extents.at, die.at)))
 
-    def _table(self, tags: frozenset[int]) -> _RangeTable:
-        """The ranges of all DIEs with these tags; low_pc and high_pc go before a list."""
-        extents, units, sections = self._dies.extents, self._dies.units, self._dies.sections
-        wanted = np.array([abbreviation.tag in tags for abbreviation in units.abbreviation_tables.all], np.bool_)
-        slots = np.flatnonzero(wanted[extents.abbreviation]) if len(extents.abbreviation) else np.zeros(0, np.int64)
-        unit = extents.unit[slots]
-        reader = AttributeReader(sections, np.frombuffer(sections.info.data, np.uint8), units.units)
-        found = reader.read(units.abbreviation_tables.all, extents.abbreviation[slots], extents.attributes[slots], unit)
-        simple = found.has_low & found.has_high
-        low = np.flatnonzero(simple)
-        start = found.low[low]
-        end = found.high[low] + np.where(found.high_is_size[low], start, np.uint64(0))
-        listed = np.flatnonzero(found.has_ranges & ~simple)
-        lists, _ = read_lists(sections, reader, found.ranges[listed], unit[listed])
-        filled = start < end
-        return _RangeTable(
-            slots[np.concatenate([low[filled], listed[lists.which]])],
-            np.concatenate([start[filled], lists.start]),
-            np.concatenate([end[filled], lists.end]),
-        )
+    def _table(self, tags: Collection[int]) -> _RangeTable:
+        """The ranges of all DIEs with these tags."""
+        extents = self._dies.extents
+        wanted = np.isin(extents.tag, list(tags))[extents.ranges.which]
+        which, start, end = extents.ranges
+        return _RangeTable(which[wanted], start[wanted], end[wanted])
 
 
 def _function(outwards: list[Die]) -> Die | None:

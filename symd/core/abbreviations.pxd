@@ -1,0 +1,40 @@
+# What another module of the core sees of ``abbreviations.py``, which says what each is.
+
+from symd.core.byte_reader cimport ByteReader
+
+cdef int LEB, STRING, BLOCK1, BLOCK2, BLOCK4, BLOCK, INDIRECT, UNKNOWN, SLEB, CONSTANT
+cdef int _ADDRESS, _OFFSET, _REF_ADDR
+cdef int OTHER_KIND, CONSTANT_KIND, DATA_KIND, ADDR_KIND, ADDRX_KIND, STRING_KIND, STRP_KIND, LINE_STRP_KIND, STRX_KIND
+cdef int REF_KIND, REF_ADDR_KIND, SEC_OFFSET_KIND, RNGLISTX_KIND, BLOCK_KIND
+cdef int PASSED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE
+cdef int CALL_COLUMN, DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME
+cdef int LAYOUT_BIAS
+
+cdef class AbbreviationTable(ByteReader):
+    cdef readonly Py_ssize_t count
+    cdef int address
+    cdef int offset
+    cdef int ref_addr
+    cdef object _columns
+    cdef unsigned int[::1] tags
+    cdef unsigned char[::1] have_children
+    cdef unsigned int[::1] first_size
+    cdef unsigned int[::1] first_take
+    cdef long long[::1] places
+    cdef short[::1] sizes
+    cdef unsigned int[::1] takes
+    cdef unsigned long long[::1] constants
+    cdef Py_ssize_t _sizes
+    cdef Py_ssize_t _takes
+    cdef dict _numbers
+    cdef int[::1] _near
+
+    cdef int find(self, unsigned long long code)
+    cdef int layout(self, unsigned long long form)
+    cdef int kind(self, unsigned long long form)
+    cdef int _attribute(self, unsigned long long name, unsigned long long form, unsigned int seen)
+    cdef int _size(self, int layout)
+    cdef int _take(self, int column, int kind, int layout, unsigned long long constant)
+    cdef int _room(self, Py_ssize_t declarations, Py_ssize_t attributes)
+    cdef int _look(self)
+    cdef int _look_away(self)

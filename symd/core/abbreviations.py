@@ -1,0 +1,312 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Abbreviation tables (DWARF 5, 7.5.3), as the steps in which DIEs of each declaration are passed, or read.
+
+The size of a value follows from its form (7.5.6; GNU's and LLVM's extensions) and the widths of the unit."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.symd.core.byte_reader import ByteReader
+else:
+    from symd.core.byte_reader import ByteReader
+
+# Layouts of values: a size from 0, or how it is found.
+LEB, STRING, BLOCK1, BLOCK2, BLOCK4, BLOCK, INDIRECT, UNKNOWN, SLEB, CONSTANT = range(-1, -11, -1)
+_ADDRESS, _OFFSET, _REF_ADDR = range(-11, -14, -1)
+
+# What a value of a form is, as far as a reader must know it.
+(
+    OTHER_KIND, CONSTANT_KIND, DATA_KIND, ADDR_KIND, ADDRX_KIND, STRING_KIND, STRP_KIND, LINE_STRP_KIND, STRX_KIND, REF_KIND,
+    REF_ADDR_KIND, SEC_OFFSET_KIND, RNGLISTX_KIND, BLOCK_KIND,
+) = range(14)  # fmt: skip
+"""``DATA_KIND`` are data4 and data8, which are constants, and offsets in DWARF 2 and 3."""
+
+# The attributes that are read, as numbers of columns; 0 is passed over.
+(
+    PASSED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE, CALL_COLUMN,
+    DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME,
+) = range(18)  # fmt: skip
+
+_FORMS = (
+    (UNKNOWN, OTHER_KIND),
+    (_ADDRESS, ADDR_KIND),  # DW_FORM_addr, 0x01
+    (UNKNOWN, OTHER_KIND),
+    (BLOCK2, BLOCK_KIND),
+    (BLOCK4, BLOCK_KIND),
+    (2, CONSTANT_KIND),
+    (4, DATA_KIND),
+    (8, DATA_KIND),
+    (STRING, STRING_KIND),  # DW_FORM_string, 0x08
+    (BLOCK, BLOCK_KIND),
+    (BLOCK1, BLOCK_KIND),
+    (1, CONSTANT_KIND),
+    (1, OTHER_KIND),  # DW_FORM_flag
+    (SLEB, CONSTANT_KIND),
+    (_OFFSET, STRP_KIND),
+    (LEB, CONSTANT_KIND),
+    (_REF_ADDR, REF_ADDR_KIND),  # DW_FORM_ref_addr, 0x10
+    (1, REF_KIND),
+    (2, REF_KIND),
+    (4, REF_KIND),
+    (8, REF_KIND),
+    (LEB, REF_KIND),
+    (INDIRECT, OTHER_KIND),
+    (_OFFSET, SEC_OFFSET_KIND),
+    (BLOCK, BLOCK_KIND),  # DW_FORM_exprloc, 0x18
+    (0, OTHER_KIND),
+    (LEB, STRX_KIND),
+    (LEB, ADDRX_KIND),
+    (4, OTHER_KIND),
+    (_OFFSET, OTHER_KIND),
+    (16, OTHER_KIND),
+    (_OFFSET, LINE_STRP_KIND),
+    (8, OTHER_KIND),  # DW_FORM_ref_sig8, 0x20
+    (CONSTANT, CONSTANT_KIND),
+    (LEB, OTHER_KIND),
+    (LEB, RNGLISTX_KIND),
+    (8, OTHER_KIND),
+    (1, STRX_KIND),
+    (2, STRX_KIND),
+    (3, STRX_KIND),
+    (4, STRX_KIND),  # DW_FORM_strx4, 0x28
+    (1, ADDRX_KIND),
+    (2, ADDRX_KIND),
+    (3, ADDRX_KIND),
+    (4, ADDRX_KIND),
+)
+_MORE_FORMS = {
+    0x1F01: (LEB, ADDRX_KIND),  # DW_FORM_GNU_addr_index
+    0x1F02: (LEB, STRX_KIND),
+    0x1F20: (_OFFSET, OTHER_KIND),
+    0x1F21: (_OFFSET, OTHER_KIND),
+    0x2001: (LEB, ADDRX_KIND),  # DW_FORM_LLVM_addrx_offset, behind which four bytes from that address stand
+}
+_NAMES = {
+    0x02: LOCATION, 0x03: NAME, 0x11: LOW_PC, 0x12: HIGH_PC, 0x31: ORIGIN, 0x3A: DECL_FILE, 0x3B: DECL_LINE, 0x3C: DECLARATION,
+    0x3F: EXTERNAL, 0x47: SPECIFICATION, 0x55: RANGES, 0x57: CALL_COLUMN, 0x58: CALL_FILE, 0x59: CALL_LINE, 0x6E: LINKAGE_NAME,
+    0x2007: MIPS_LINKAGE_NAME,
+}  # fmt: skip
+"""DW_AT_ (7.5.4)."""
+
+
+def _table(numbers: tuple[int, ...]) -> array[int]:
+    return array("b", numbers)
+
+
+_LAYOUTS = cython.declare(cython.schar[::1], _table(tuple(layout for layout, _ in _FORMS)))
+_KINDS = cython.declare(cython.schar[::1], _table(tuple(kind for _, kind in _FORMS)))
+_COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, PASSED) for name in range(0x70))))
+_ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
+_MOST_ATTRIBUTES = cython.declare(cython.int, 256)
+"""Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
+_FIRST_ROOM = cython.declare(cython.Py_ssize_t, 32)
+_NEAR = cython.declare(cython.int, 512)
+"""Codes below this one are looked up in an array."""
+LAYOUT_BIAS = 32
+
+
+def layouts(address: int, offset: int, ref_addr: int) -> dict[int, int]:
+    """By form how values are laid out, in units of these widths, for a reader of one value at a time: a size, or the kind of what says it (``symd.dwarf.forms.ValueLayout``)."""
+    known = {_ADDRESS: address, _OFFSET: offset, _REF_ADDR: ref_addr, CONSTANT: 0, SLEB: LEB}
+    forms = {**dict(enumerate(_FORMS)), **_MORE_FORMS}
+    return {form: known.get(layout, layout) for form, (layout, _) in forms.items()}
+
+
+@cython.cclass
+class AbbreviationTable(ByteReader):
+    """The abbreviations of one table in units of these widths: bytes of an address, of an offset, and of DW_FORM_ref_addr.
+
+    ``count`` declarations; of several with one code the first counts. ``at`` is the place behind what was read, ``tags`` and ``have_children`` are theirs. The
+    values of declaration n are passed by the steps ``sizes[first_size[n]:first_size[n + 1]]``, layouts with neighbouring sizes added up, and read
+    by ``takes[first_take[n]:first_take[n + 1]]``, each a column, a kind and a layout (``column | kind << 8 | (layout + 32) << 16``); ``constants`` are
+    the values of DW_FORM_implicit_const. ``places`` says where each declaration's tag stands in the section."""
+
+    def __init__(self, data: bytes, section: str, at: int, end: int, address: int, offset: int, ref_addr: int) -> None:
+        self.data, self.section = data, section
+        self.at, self.end = at, min(end, len(data))
+        self.address, self.offset, self.ref_addr = address, offset, ref_addr
+        self.count = self._sizes = self._takes = 0
+        self._numbers: dict[int, int] = {}
+        near = array("i", bytes(4 * _NEAR))
+        self._near = near
+        self._columns = [array(kind) for kind in "IBIIqhIQ"]
+        self._look()
+        self._room(_FIRST_ROOM, 4 * _FIRST_ROOM)
+
+    def read(self) -> None:
+        """Read it, up to its end or that of the section; to be called once. Raises Malformed."""
+        code: cython.ulonglong
+        near: cython.ulonglong = _NEAR
+        name: cython.ulonglong
+        form: cython.ulonglong
+        place: cython.Py_ssize_t
+        seen: cython.uint
+        attributes: cython.int
+        while self.at < self.end:
+            code = self.uleb()
+            if code == 0:
+                break
+            if self.count + 2 > cython.cast(cython.Py_ssize_t, len(self.tags)):
+                self._room(len(self.tags), 0)
+            place = self.at
+            self.tags[self.count] = min(0xFFFFFFFF, self.uleb())
+            self.have_children[self.count] = self.uint(1) != 0
+            self.places[self.count] = place
+            self.first_size[self.count] = self._sizes
+            self.first_take[self.count] = self._takes
+            seen = 0
+            attributes = 0
+            while True:
+                if attributes > _MOST_ATTRIBUTES:
+                    raise self.fail(f"an abbreviation with more than {_MOST_ATTRIBUTES} attributes")
+                name = self.uleb()
+                form = self.uleb()
+                if name == 0 and form == 0:
+                    break
+                seen = self._attribute(name, form, seen)
+                attributes += 2 if form == _ADDRX_OFFSET else 1
+            if self.find(code) >= 0:
+                self._sizes, self._takes = self.first_size[self.count], self.first_take[self.count]
+                continue
+            self.count += 1
+            if code < near:
+                self._near[code] = self.count
+            else:
+                self._numbers[code] = self.count
+        self.first_size[self.count] = self._sizes
+        self.first_take[self.count] = self._takes
+
+    def place(self, code: int) -> int:
+        """Where the tag of the declaration of a code stands in the section; -1 where nobody declares it."""
+        number: cython.int = self.find(code)
+        return self.places[number] if number >= 0 else -1
+
+    def all_places(self) -> list[int]:
+        """Where the tag of each declaration stands in the section."""
+        return [self.places[number] for number in range(self.count)]
+
+    @cython.cfunc
+    def find(self, code: cython.ulonglong) -> cython.int:
+        """The number of the declaration of a code, or -1."""
+        if code < cython.cast(cython.ulonglong, _NEAR):
+            return self._near[code] - 1
+        found: cython.int = self._numbers.get(code, 0)
+        return found - 1
+
+    @cython.cfunc
+    def layout(self, form: cython.ulonglong) -> cython.int:
+        """The layout of values of a form."""
+        found: cython.int
+        if form < cython.cast(cython.ulonglong, len(_LAYOUTS)):
+            found = _LAYOUTS[form]
+        else:
+            found = _MORE_FORMS.get(form, (UNKNOWN, OTHER_KIND))[0]
+        if found == _ADDRESS:
+            return self.address
+        if found == _OFFSET:
+            return self.offset
+        return self.ref_addr if found == _REF_ADDR else found
+
+    @cython.cfunc
+    def kind(self, form: cython.ulonglong) -> cython.int:
+        """The kind of values of a form."""
+        found: cython.int
+        if form < cython.cast(cython.ulonglong, len(_KINDS)):
+            found = _KINDS[form]
+        else:
+            found = _MORE_FORMS.get(form, (UNKNOWN, OTHER_KIND))[1]
+        return found
+
+    @cython.cfunc
+    def _attribute(self, name: cython.ulonglong, form: cython.ulonglong, seen: cython.uint) -> cython.int:
+        """Take an attribute in; returns the columns that were ``seen``, each a bit, with its own."""
+        column: cython.int = PASSED
+        constant: cython.ulonglong = 0
+        layout: cython.int = self.layout(form)
+        if layout == CONSTANT:
+            constant = self.sleb()
+        if name < cython.cast(cython.ulonglong, len(_COLUMNS)):
+            column = _COLUMNS[name]
+        elif name == 0x2007:
+            column = MIPS_LINKAGE_NAME
+        if seen >> column & 1:  # of several of one name the first counts
+            column = PASSED
+        self._size(0 if layout == CONSTANT else LEB if layout == SLEB else layout)
+        self._take(column, self.kind(form), layout, constant)
+        if form == _ADDRX_OFFSET:
+            self._size(4)
+            self._take(LOW_PC_OFFSET if column == LOW_PC else PASSED, OTHER_KIND, 4, 0)
+        return seen | (1 << column if column else 0)
+
+    @cython.cfunc
+    def _size(self, layout: cython.int) -> cython.int:
+        """One more step of passing the values of a DIE."""
+        last: cython.Py_ssize_t = self._sizes - 1
+        if layout == 0:
+            return 0
+        if layout > 0 and last >= cython.cast(cython.Py_ssize_t, self.first_size[self.count]) and self.sizes[last] > 0:
+            self.sizes[last] += layout
+            return 0
+        if self._sizes == cython.cast(cython.Py_ssize_t, len(self.sizes)):
+            self._room(0, self._sizes)
+        self.sizes[self._sizes] = layout
+        self._sizes += 1
+        return 0
+
+    @cython.cfunc
+    def _take(self, column: cython.int, kind: cython.int, layout: cython.int, constant: cython.ulonglong) -> cython.int:
+        """One more step of reading them."""
+        step: cython.uint
+        last: cython.Py_ssize_t = self._takes - 1
+        if column == PASSED:
+            layout = 0 if layout == CONSTANT else LEB if layout == SLEB else layout
+            if layout == 0:
+                return 0
+            if layout > 0 and last >= cython.cast(cython.Py_ssize_t, self.first_take[self.count]):
+                step = self.takes[last]
+                if step & 0xFFFF == 0 and step >> 16 > cython.cast(cython.uint, LAYOUT_BIAS):
+                    self.takes[last] = step + (layout << 16)
+                    return 0
+            kind = OTHER_KIND
+        if self._takes == cython.cast(cython.Py_ssize_t, len(self.takes)):
+            self._room(0, self._takes)
+        self.takes[self._takes] = column | kind << 8 | (layout + LAYOUT_BIAS) << 16
+        self.constants[self._takes] = constant
+        self._takes += 1
+        return 0
+
+    @cython.cfunc
+    def _room(self, declarations: cython.Py_ssize_t, attributes: cython.Py_ssize_t) -> cython.int:
+        """Take room for so many more."""
+        columns: list[array[int]] = self._columns
+        self._look_away()
+        for number, column in enumerate(columns):
+            more = declarations if number < 5 else attributes
+            column.frombytes(bytes(column.itemsize * more))
+        self._look()
+        return 0
+
+    @cython.cfunc
+    def _look(self) -> cython.int:
+        columns: list[array[int]] = self._columns
+        self.tags, self.have_children, self.first_size, self.first_take, self.places = columns[:5]
+        self.sizes, self.takes, self.constants = columns[5:]
+        return 0
+
+    @cython.cfunc
+    def _look_away(self) -> cython.int:
+        """An array that somebody looks into cannot grow."""
+        self.tags = self.first_size = self.first_take = self.takes = _NO_NARROW
+        self.have_children, self.places, self.sizes, self.constants = _NO_BYTES, _NO_SIGNED, _NO_SHORT, _NO_WIDE
+        return 0
+
+
+_NO_NARROW = array("I")
+_NO_BYTES = array("B")
+_NO_WIDE = array("Q")
+_NO_SIGNED = array("q")
+_NO_SHORT = array("h")

@@ -1,0 +1,511 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""DIE trees (DWARF 5, 2.3 and 7.5.2) -> functions, inlined calls and whatever else is asked for, with their names, ranges and places, unit after unit."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.symd.core import abbreviations
+else:
+    from symd.core import abbreviations
+if cython.compiled:
+    from cython.cimports.symd.core import range_lists
+else:
+    from symd.core import range_lists
+if cython.compiled:
+    from cython.cimports.symd.core.byte_reader import ByteReader
+else:
+    from symd.core.byte_reader import ByteReader
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+_U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+# Bits of ``flags``.
+_STATES_CODE = cython.declare(cython.uint, 1)
+_HAS_LIST = cython.declare(cython.uint, 2)
+_IS_DECLARATION = cython.declare(cython.uint, 4)
+_IS_EXTERNAL = cython.declare(cython.uint, 8)
+_HAS_CHILDREN = cython.declare(cython.uint, 16)
+_LOCATION_LIST = cython.declare(cython.uint, 32)
+_OTHER_LOCATION = cython.declare(cython.uint, 64)
+_HAS_LOW = cython.declare(cython.uint, 128)
+STATES_CODE, HAS_LIST, IS_DECLARATION, IS_EXTERNAL, HAS_CHILDREN, LOCATION_LIST, OTHER_LOCATION, HAS_LOW = (
+    1 << bit for bit in range(8)
+)
+"""Bits of the flags of a row: it states DW_AT_low_pc and DW_AT_high_pc or a list of ranges; that list is read; DW_AT_declaration; DW_AT_external; it has
+children; where it is stands in a list, whose offset ``location`` has; it is said otherwise, and in no block; DW_AT_low_pc."""
+NO_REFERENCE = 0xFFFFFFFFFFFFFFFF
+NO_FILE = 0xFFFFFFFF
+
+# Where names stand, in the uppermost bits of their keys.
+_SECTION_BITS = cython.declare(cython.int, 60)
+_KEY_OFFSET = cython.declare(cython.ulonglong, 0x0FFFFFFFFFFFFFFF)
+_IN_INFO = cython.declare(cython.ulonglong, 1)
+_IN_STRINGS = cython.declare(cython.ulonglong, 2)
+_IN_LINE_STRINGS = cython.declare(cython.ulonglong, 3)
+
+_TAGS = cython.declare(cython.uint, 256)
+_LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
+
+
+@cython.cclass
+class DieRows(ByteReader):
+    """DIEs of the units that are read one after the other, in the order of ``.debug_info``: equally long arrays, of which the first ``count`` entries are rows.
+
+    u64: ``place`` in ``.debug_info``, and ``place_after`` its subtree (the place itself where it has no children); ``name`` and ``linkage_name`` say where the
+    strings stand (``symd.dwarf.strings.string_key``); ``origin`` and ``specification`` are places in ``.debug_info``, or NO_REFERENCE; ``location`` is the offset of a
+    list. u32: ``unit``; ``parent``, the number of the nearest row around it plus one, or 0; ``depth``, which is 0 of a unit's own DIE; ``tag``, at most the largest u32;
+    ``flags``; ``call_file`` and ``decl_file`` are registers of the unit's line table, or NO_FILE; ``call_line``, ``call_column`` and ``decl_line`` are modulo
+    2**32, 0 where nothing is said. ``ranges`` has the code of each row.
+
+    ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and ``.debug_rnglists``; where ``ranges`` is strict
+    they are errors, as all places are that lead out of a unit's parts. Threads may not share one."""
+
+    ranges = cython.declare(range_lists.RangeRows, visibility="readonly")
+    place = cython.declare(object, visibility="readonly")
+    place_after = cython.declare(object, visibility="readonly")
+    name = cython.declare(object, visibility="readonly")
+    linkage_name = cython.declare(object, visibility="readonly")
+    origin = cython.declare(object, visibility="readonly")
+    specification = cython.declare(object, visibility="readonly")
+    location = cython.declare(object, visibility="readonly")
+    unit = cython.declare(object, visibility="readonly")
+    parent = cython.declare(object, visibility="readonly")
+    depth = cython.declare(object, visibility="readonly")
+    tag = cython.declare(object, visibility="readonly")
+    flags = cython.declare(object, visibility="readonly")
+    call_file = cython.declare(object, visibility="readonly")
+    call_line = cython.declare(object, visibility="readonly")
+    call_column = cython.declare(object, visibility="readonly")
+    decl_file = cython.declare(object, visibility="readonly")
+    decl_line = cython.declare(object, visibility="readonly")
+    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    missing_offsets = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    missing_lists = cython.declare(cython.Py_ssize_t, visibility="readonly")
+
+    _check_rows = cython.declare(object)
+    _wanted = cython.declare(cython.const[cython.uchar][::1])
+    _with_children = cython.declare(cython.bint)
+    _string_offsets = cython.declare(cython.const[cython.uchar][::1])
+    _lists = cython.declare(cython.const[cython.uchar][::1])
+    _room = cython.declare(cython.Py_ssize_t)
+    _open = cython.declare(cython.longlong[::1])
+    _places = cython.declare(cython.ulonglong[::1])
+    _places_after = cython.declare(cython.ulonglong[::1])
+    _names = cython.declare(cython.ulonglong[::1])
+    _linkage_names = cython.declare(cython.ulonglong[::1])
+    _origins = cython.declare(cython.ulonglong[::1])
+    _specifications = cython.declare(cython.ulonglong[::1])
+    _locations = cython.declare(cython.ulonglong[::1])
+    _units = cython.declare(cython.uint[::1])
+    _parents = cython.declare(cython.uint[::1])
+    _depths = cython.declare(cython.uint[::1])
+    _tags = cython.declare(cython.uint[::1])
+    _flags = cython.declare(cython.uint[::1])
+    _call_files = cython.declare(cython.uint[::1])
+    _call_lines = cython.declare(cython.uint[::1])
+    _call_columns = cython.declare(cython.uint[::1])
+    _decl_files = cython.declare(cython.uint[::1])
+    _decl_lines = cython.declare(cython.uint[::1])
+
+    def __init__(
+        self,
+        info: bytes,
+        string_offsets: bytes,
+        lists: bytes,
+        ranges: range_lists.RangeRows,
+        tags: frozenset[int],
+        with_children: bool,
+        check_rows: Callable[[int], object] | None = None,
+    ) -> None:
+        """The other arguments are the sections. Rows are the DIEs of ``tags`` (each below 256), and all DIEs that have children where ``with_children``. ``check_rows``
+        is told how many rows there will be at least whenever more room is taken, and may raise."""
+        self.data, self.section = info, ".debug_info"
+        self._string_offsets, self._lists, self.ranges = string_offsets, lists, ranges
+        self._wanted = bytes(tag in tags for tag in range(_TAGS))
+        self._with_children, self._check_rows = with_children, check_rows
+        self.count = self._room = self.missing_offsets = self.missing_lists = 0
+        self._open = array("q", bytes(8 * _LEAST_ROOM))
+        self.place, self.place_after, self.name, self.linkage_name = array("Q"), array("Q"), array("Q"), array("Q")
+        self.origin, self.specification, self.location = array("Q"), array("Q"), array("Q")
+        self.unit, self.parent, self.depth, self.tag, self.flags = (
+            array("I"), array("I"), array("I"), array("I"), array("I"),
+        )  # fmt: skip
+        self.call_file, self.call_line, self.call_column = array("I"), array("I"), array("I")
+        self.decl_file, self.decl_line = array("I"), array("I")
+        self._look()
+
+    def read(
+        self, unit: range_lists.UnitParameters, table: abbreviations.AbbreviationTable, only_first: bool = False
+    ) -> None:
+        """Add the rows of a unit's tree, or of its first DIE alone; ``table`` are its abbreviations. Raises Malformed, and what ``check_rows`` raises, without having
+        added a row."""
+        count: cython.Py_ssize_t = self.count
+        offsets: cython.Py_ssize_t = self.missing_offsets
+        lists: cython.Py_ssize_t = self.missing_lists
+        rows: cython.Py_ssize_t = self.ranges.count
+        damaged: cython.Py_ssize_t = self.ranges.damaged
+        missing: cython.Py_ssize_t = self.ranges.missing
+        self.at, self.end = unit.dies, min(unit.end, len(self.data))
+        try:
+            self._walk(unit, table, only_first)
+        except BaseException:
+            self.count, self.missing_offsets, self.missing_lists = count, offsets, lists
+            self.ranges.restore(rows, damaged, missing)
+            raise
+
+    @cython.cfunc
+    def _walk(
+        self, unit: range_lists.UnitParameters, table: abbreviations.AbbreviationTable, only_first: cython.bint
+    ) -> cython.int:
+        limit: cython.Py_ssize_t = self.end
+        start: cython.Py_ssize_t
+        depth: cython.Py_ssize_t = 0
+        around: cython.longlong = 0  # the number of the nearest row around, plus one
+        inside: cython.longlong
+        number: cython.int
+        code: cython.ulonglong
+        tag: cython.uint
+        has_children: cython.bint
+        while self.at < limit:
+            start = self.at
+            code = self.uleb()
+            if code == 0:
+                depth -= 1
+                if depth >= 0:
+                    inside = self._open[depth]
+                    if inside & 1:  # the DIE that ends here is a row itself, around which ``parent`` stands
+                        self._places_after[around - 1] = self.at
+                    around = inside >> 1
+            else:
+                number = table.find(code)
+                if number < 0:
+                    self.at = start
+                    raise self.fail(f"abbreviation {code} is not declared")
+                tag = table.tags[number]
+                has_children = table.have_children[number]
+                inside = around
+                if (tag < _TAGS and self._wanted[tag]) or (self._with_children and has_children) or only_first:
+                    self._add(unit, table, number, start, around, depth)
+                    inside = self.count
+                else:
+                    self._pass(table, number)
+                if has_children:
+                    if depth == cython.cast(cython.Py_ssize_t, len(self._open)):
+                        self._open_more()
+                    self._open[depth] = around << 1 | (inside != around)
+                    around = inside
+                    depth += 1
+            if depth <= 0 or only_first:
+                break
+        return 0
+
+    @cython.cfunc
+    def _open_more(self) -> cython.int:
+        room = array("q", self._open)
+        room.frombytes(bytes(8 * len(room)))
+        self._open = room
+        return 0
+
+    @cython.cfunc
+    def _pass(self, table: abbreviations.AbbreviationTable, number: cython.int) -> cython.int:
+        """Pass the values of a DIE."""
+        step: cython.Py_ssize_t
+        layout: cython.int
+        for step in range(table.first_size[number], table.first_size[number + 1]):
+            layout = table.sizes[step]
+            if layout > 0:
+                self.skip(layout)
+            else:
+                self._pass_value(table, layout)
+        return 0
+
+    @cython.cfunc
+    def _pass_value(self, table: abbreviations.AbbreviationTable, layout: cython.int) -> cython.int:
+        """Pass a value of any layout."""
+        if layout == abbreviations.INDIRECT:
+            layout = table.layout(self._form(table))
+        if layout >= 0:
+            self.skip(layout)
+        elif layout in (abbreviations.LEB, abbreviations.SLEB):
+            self.uleb()
+        elif layout == abbreviations.STRING:
+            self._pass_text()
+        elif layout == abbreviations.BLOCK:
+            self.skip(self.uleb())
+        elif layout == abbreviations.BLOCK1:
+            self.skip(self.uint(1))
+        elif layout == abbreviations.BLOCK2:
+            self.skip(self.uint(2))
+        elif layout == abbreviations.BLOCK4:
+            self.skip(self.uint(4))
+        elif layout != abbreviations.CONSTANT:
+            raise self.fail("an attribute of an unknown form")
+        return 0
+
+    @cython.cfunc
+    def _form(self, table: abbreviations.AbbreviationTable) -> cython.ulonglong:
+        """A form that stands in place of a value (DW_FORM_indirect), which may name another one."""
+        form: cython.ulonglong = self.uleb()
+        while table.layout(form) == abbreviations.INDIRECT:
+            form = self.uleb()
+        return form
+
+    @cython.cfunc
+    def _pass_text(self) -> cython.int:
+        at: cython.Py_ssize_t
+        for at in range(self.at, self.end):
+            if self.data[at] == 0:
+                self.at = at + 1
+                return 0
+        raise self.fail("a string has no end")
+
+    @cython.cfunc
+    def _value(
+        self, table: abbreviations.AbbreviationTable, layout: cython.int, constant: cython.ulonglong
+    ) -> cython.ulonglong:
+        """A value as it stands; of a string, a block or 16 bytes its place, and the cursor passes it."""
+        place: cython.ulonglong = self.at
+        if layout > 0 and layout <= 8:
+            return self.uint(layout)
+        if layout == abbreviations.LEB:
+            return self.uleb()
+        if layout == abbreviations.SLEB:
+            return self.sleb()
+        if layout == abbreviations.CONSTANT:
+            return constant
+        if layout == 0:
+            return 1
+        self._pass_value(table, layout)
+        return place
+
+    @cython.cfunc
+    def _add(
+        self,
+        unit: range_lists.UnitParameters,
+        table: abbreviations.AbbreviationTable,
+        number: cython.int,
+        start: cython.Py_ssize_t,
+        around: cython.longlong,
+        depth: cython.Py_ssize_t,
+    ) -> cython.int:
+        """One more row: the DIE at ``start``, at whose values the cursor is."""
+        row: cython.Py_ssize_t = self.count
+        if row == self._room:
+            self._take_room()
+        name: cython.ulonglong = 0
+        linkage_name: cython.ulonglong = 0
+        low: cython.ulonglong = 0
+        high: cython.ulonglong = 0
+        list_offset: cython.ulonglong = 0
+        location: cython.ulonglong = 0
+        has_low: cython.bint = False
+        has_high: cython.bint = False
+        is_size: cython.bint = False
+        has_list: cython.bint = False
+        flags: cython.uint = _HAS_CHILDREN if table.have_children[number] else 0
+        value: cython.ulonglong
+        form: cython.ulonglong
+        step: cython.Py_ssize_t
+        take: cython.uint
+        column: cython.int
+        kind: cython.int
+        layout: cython.int
+
+        self._origins[row] = self._specifications[row] = _U64
+        self._call_files[row] = self._decl_files[row] = cython.cast(cython.uint, _U32)
+        self._call_lines[row] = self._call_columns[row] = self._decl_lines[row] = 0
+        for step in range(table.first_take[number], table.first_take[number + 1]):
+            take = table.takes[step]
+            column = take & 0xFF
+            layout = cython.cast(cython.int, take >> 16) - abbreviations.LAYOUT_BIAS
+            if column == 0:
+                if layout > 0:
+                    self.skip(layout)
+                else:
+                    self._pass_value(table, layout)
+                continue
+            kind = take >> 8 & 0xFF
+            if layout == abbreviations.INDIRECT:
+                form = self._form(table)
+                kind, layout = table.kind(form), table.layout(form)
+            value = self._value(table, layout, table.constants[step])
+            if column == abbreviations.NAME:
+                name = self._string(unit, kind, value)
+            elif column in (abbreviations.LINKAGE_NAME, abbreviations.MIPS_LINKAGE_NAME):
+                if linkage_name == 0:
+                    linkage_name = self._string(unit, kind, value)
+            elif column == abbreviations.ORIGIN:
+                self._origins[row] = self._reference(unit, kind, value)
+            elif column == abbreviations.SPECIFICATION:
+                self._specifications[row] = self._reference(unit, kind, value)
+            elif column == abbreviations.LOW_PC:
+                if kind == abbreviations.ADDRX_KIND:
+                    value = self.ranges.address(value, unit)
+                    has_low = self.ranges.is_known
+                else:
+                    has_low = kind == abbreviations.ADDR_KIND
+                low = value
+            elif column == abbreviations.LOW_PC_OFFSET:
+                low = (low + value) & _U64
+            elif column == abbreviations.HIGH_PC:
+                has_high = True
+                if kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
+                    is_size = True
+                elif kind == abbreviations.ADDRX_KIND:
+                    value = self.ranges.address(value, unit)
+                    has_high = self.ranges.is_known
+                else:
+                    has_high = kind == abbreviations.ADDR_KIND
+                high = value
+            elif column == abbreviations.RANGES:
+                if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
+                    list_offset, has_list = (value + unit.ranges_base) & _U64, True
+                elif kind == abbreviations.RNGLISTX_KIND:
+                    value = self.ranges.entry(
+                        self._lists, range_lists.RANGE_LISTS, unit.rnglists_base, value, unit.offset_size, unit
+                    )
+                    has_list = self.ranges.is_known
+                    list_offset = (value + unit.rnglists_base) & _U64
+                    self.missing_lists += not has_list
+            elif column == abbreviations.DECLARATION:
+                if value:
+                    flags |= _IS_DECLARATION
+            elif column == abbreviations.EXTERNAL:
+                flags |= _IS_EXTERNAL
+            elif column == abbreviations.LOCATION:
+                if kind == abbreviations.SEC_OFFSET_KIND:
+                    flags |= _LOCATION_LIST
+                    location = value
+                elif kind != abbreviations.BLOCK_KIND:
+                    flags |= _OTHER_LOCATION
+            elif kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
+                if column == abbreviations.CALL_FILE:
+                    self._call_files[row] = cython.cast(cython.uint, min(_U32, value))
+                elif column == abbreviations.CALL_LINE:
+                    self._call_lines[row] = cython.cast(cython.uint, value & _U32)
+                elif column == abbreviations.CALL_COLUMN:
+                    self._call_columns[row] = cython.cast(cython.uint, value & _U32)
+                elif column == abbreviations.DECL_FILE:
+                    self._decl_files[row] = cython.cast(cython.uint, min(_U32, value))
+                elif column == abbreviations.DECL_LINE:
+                    self._decl_lines[row] = cython.cast(cython.uint, value & _U32)
+
+        if has_low:
+            flags |= _HAS_LOW
+        if has_low and has_high:  # these go before a list
+            flags |= _STATES_CODE
+            self.ranges.add(cython.cast(cython.uint, row), low, (high + low) & _U64 if is_size else high)
+        elif has_list:
+            flags |= _STATES_CODE | _HAS_LIST
+            self.ranges.read(cython.cast(cython.uint, row), list_offset, unit)
+        self._places[row] = start
+        self._places_after[row] = self.end if table.have_children[number] else start
+        self._names[row], self._linkage_names[row], self._locations[row] = name, linkage_name, location
+        self._units[row], self._parents[row] = unit.number, cython.cast(cython.uint, around)
+        self._depths[row], self._tags[row], self._flags[row] = depth, table.tags[number], flags
+        self.count = row + 1
+        return 0
+
+    @cython.cfunc
+    def _string(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
+        """The key of a string."""
+        part: cython.int = range_lists.STRINGS
+        section: cython.ulonglong = _IN_STRINGS
+        if kind == abbreviations.STRING_KIND:
+            return value | _IN_INFO << _SECTION_BITS
+        if kind == abbreviations.STRX_KIND:
+            value = self.ranges.entry(
+                self._string_offsets, range_lists.STRING_OFFSETS, unit.str_offsets_base, value, unit.offset_size, unit
+            )
+            if not self.ranges.is_known:
+                self.missing_offsets += 1
+                return 0
+        elif kind == abbreviations.LINE_STRP_KIND:
+            part, section = range_lists.LINE_STRINGS, _IN_LINE_STRINGS
+        elif kind != abbreviations.STRP_KIND:
+            return 0
+        return min(_KEY_OFFSET, self._moved(unit, part, value)) | section << _SECTION_BITS
+
+    @cython.cfunc
+    def _reference(
+        self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong
+    ) -> cython.ulonglong:
+        """The place of the DIE that is referred to."""
+        if kind == abbreviations.REF_KIND:
+            value = (value + unit.offset - unit.parts[2 * range_lists.INFO]) & _U64
+        elif kind != abbreviations.REF_ADDR_KIND:
+            return _U64
+        return self._moved(unit, range_lists.INFO, value)
+
+    @cython.cfunc
+    def _moved(self, unit: range_lists.UnitParameters, part: cython.int, offset: cython.ulonglong) -> cython.ulonglong:
+        """An offset in the unit's part of a section -> the place in the section."""
+        begin: cython.ulonglong = unit.parts[2 * part]
+        if self.ranges.is_strict and offset >= unit.parts[2 * part + 1] - begin:
+            raise self.ranges.outside()
+        return (offset + begin) & _U64
+
+    def trim(self) -> None:
+        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
+        self._look_away()
+        for column in self._every():
+            del column[self.count :]
+        self._room = self.count
+        self._look()
+        self.ranges.trim()
+
+    @cython.cfunc
+    def _take_room(self) -> cython.int:
+        """Take room for half as many rows more."""
+        if self._check_rows is not None:
+            self._check_rows(self.count + 1)
+        more: cython.Py_ssize_t = self.count // 2 + _LEAST_ROOM
+        wide, narrow = bytes(8 * more), bytes(4 * more)
+        self._look_away()
+        try:
+            for column in self._every():
+                column.frombytes(wide if column.itemsize == 8 else narrow)
+            self._room += more
+        finally:  # an array that did not grow ends where the room does, and one that did behind it
+            self._look()
+        return 0
+
+    @cython.cfunc
+    def _every(self) -> tuple[array[int], ...]:
+        return (
+            self.place, self.place_after, self.name, self.linkage_name, self.origin, self.specification, self.location, self.unit,
+            self.parent, self.depth, self.tag, self.flags, self.call_file, self.call_line, self.call_column, self.decl_file,
+            self.decl_line,
+        )  # fmt: skip
+
+    @cython.cfunc
+    def _look(self) -> cython.int:
+        """Look into the arrays."""
+        self._places, self._places_after, self._names = self.place, self.place_after, self.name
+        self._linkage_names, self._origins, self._specifications = self.linkage_name, self.origin, self.specification
+        self._locations, self._units, self._parents, self._depths = self.location, self.unit, self.parent, self.depth
+        self._tags, self._flags, self._call_files = self.tag, self.flags, self.call_file
+        self._call_lines, self._call_columns = self.call_line, self.call_column
+        self._decl_files, self._decl_lines = self.decl_file, self.decl_line
+        return 0
+
+    @cython.cfunc
+    def _look_away(self) -> cython.int:
+        """An array that somebody looks into cannot grow."""
+        self._places = self._places_after = self._names = self._linkage_names = self._origins = _NO_WIDE
+        self._specifications = self._locations = _NO_WIDE
+        self._units = self._parents = self._depths = self._tags = self._flags = self._call_files = _NO_NARROW
+        self._call_lines = self._call_columns = self._decl_files = self._decl_lines = _NO_NARROW
+        return 0
+
+
+_NO_WIDE = array("Q")
+_NO_NARROW = array("I")

@@ -1,0 +1,52 @@
+# What another module of the core sees of ``range_lists.py``, which says what each is.
+
+from symd.core.byte_reader cimport ByteReader
+
+cdef int INFO, STRINGS, LINE_STRINGS, STRING_OFFSETS, ADDRESSES, RANGES, RANGE_LISTS
+
+cdef class UnitParameters:
+    cdef readonly Py_ssize_t number
+    cdef readonly Py_ssize_t offset
+    cdef readonly Py_ssize_t dies
+    cdef readonly Py_ssize_t end
+    cdef readonly int version
+    cdef readonly int address_size
+    cdef readonly int offset_size
+    cdef readonly unsigned long long low_pc
+    cdef readonly unsigned long long str_offsets_base
+    cdef readonly unsigned long long addr_base
+    cdef readonly unsigned long long rnglists_base
+    cdef readonly unsigned long long ranges_base
+    cdef unsigned long long[::1] parts
+
+cdef class RangeRows(ByteReader):
+    cdef readonly object which
+    cdef readonly object start
+    cdef readonly object stop
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t entries
+    cdef readonly Py_ssize_t damaged
+    cdef readonly Py_ssize_t missing
+    cdef readonly bint is_strict
+    cdef bint is_known
+    cdef const unsigned char[::1] _ranges
+    cdef const unsigned char[::1] _lists
+    cdef const unsigned char[::1] _addresses
+    cdef Py_ssize_t _ranges_left
+    cdef Py_ssize_t _lists_left
+    cdef object _check_rows
+    cdef unsigned int[::1] _which
+    cdef unsigned long long[::1] _start
+    cdef unsigned long long[::1] _stop
+
+    cdef int add(self, unsigned int which, unsigned long long start, unsigned long long stop)
+    cdef int read(self, unsigned int which, unsigned long long offset, UnitParameters unit)
+    cdef int restore(self, Py_ssize_t count, Py_ssize_t damaged, Py_ssize_t missing)
+    cdef unsigned long long address(self, unsigned long long index, UnitParameters unit)
+    cdef unsigned long long entry(self, const unsigned char[::1] data, int part, unsigned long long base,
+                                  unsigned long long index, int width, UnitParameters unit)
+    cdef object outside(self)
+    cdef Py_ssize_t _old(self, unsigned int which, UnitParameters unit)
+    cdef Py_ssize_t _new(self, unsigned int which, UnitParameters unit)
+    cdef bint _fit(self, int size, int numbers)
+    cdef int _take_room(self)

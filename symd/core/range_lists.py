@@ -1,0 +1,298 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Range lists: ``.debug_ranges`` (DWARF 4, 2.17.3) and ``.debug_rnglists`` (DWARF 5, 7.25), and the tables of addresses that they index."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.symd.core.byte_reader import ByteReader
+else:
+    from symd.core.byte_reader import ByteReader
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+# The sections that units name places in, as numbers of parts.
+INFO, STRINGS, LINE_STRINGS, STRING_OFFSETS, ADDRESSES, RANGES, RANGE_LISTS = range(7)
+
+# Kinds of entries (7.25).
+_END_OF_LIST = cython.declare(cython.int, 0x00)
+_BASE_ADDRESSX = cython.declare(cython.int, 0x01)
+_STARTX_ENDX = cython.declare(cython.int, 0x02)
+_STARTX_LENGTH = cython.declare(cython.int, 0x03)
+_OFFSET_PAIR = cython.declare(cython.int, 0x04)
+_BASE_ADDRESS = cython.declare(cython.int, 0x05)
+_START_END = cython.declare(cython.int, 0x06)
+_START_LENGTH = cython.declare(cython.int, 0x07)
+
+_DAMAGED = cython.declare(cython.Py_ssize_t, -2)
+_LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
+_LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
+
+
+@cython.cclass
+class UnitParameters:
+    """Everything of a unit that the meaning of its DIEs depends on: its DIEs are ``.debug_info[dies:end]``, references count from ``offset``, and the others
+    are as ``symd.dwarf.units.Unit`` has them. ``parts`` is an array of u64: of each section, by its number (INFO and so on), where the part begins that
+    the unit may name places in, and where it ends. Offsets of strings, range lists and DIEs in other units count from there."""
+
+    def __init__(
+        self,
+        number: int,
+        offset: int,
+        dies: int,
+        end: int,
+        version: int,
+        address_size: int,
+        offset_size: int,
+        low_pc: int,
+        str_offsets_base: int,
+        addr_base: int,
+        rnglists_base: int,
+        ranges_base: int,
+        parts: array[int],
+    ) -> None:
+        self.number, self.offset, self.dies, self.end = number, offset, dies, end
+        self.version, self.address_size, self.offset_size = version, address_size, offset_size
+        self.low_pc = low_pc & _U64
+        self.str_offsets_base, self.addr_base = str_offsets_base, addr_base
+        self.rnglists_base, self.ranges_base = rnglists_base, ranges_base
+        self.parts = parts
+
+
+@cython.cclass
+class RangeRows(ByteReader):
+    """The ranges of DIEs, in the order in which they are read, as arrays of which the first ``count`` entries are rows: ``which`` u32 is whose, ``start``
+    and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists were read; ``damaged`` lists do not end or hold an unknown
+    entry, and have no rows; ``missing`` indexes lead out of ``.debug_addr``. Where ``is_strict`` these are errors."""
+
+    def __init__(
+        self,
+        ranges: bytes,
+        lists: bytes,
+        addresses: bytes,
+        is_strict: bool,
+        check_rows: Callable[[int], object] | None = None,
+    ) -> None:
+        self._ranges, self._lists, self._addresses = ranges, lists, addresses
+        self.is_strict, self._check_rows = is_strict, check_rows
+        # Bytes that all lists of a section may have together.
+        self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
+        self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
+        self.count = self.entries = self.damaged = self.missing = 0
+        self.is_known = True
+        self._which, self._start, self._stop = self.which, self.start, self.stop
+
+    @cython.cfunc
+    def add(self, which: cython.uint, start: cython.ulonglong, stop: cython.ulonglong) -> cython.int:
+        """One more row, unless it is empty."""
+        if start >= stop:
+            return 0
+        at: cython.Py_ssize_t = self.count
+        if at == cython.cast(cython.Py_ssize_t, len(self._which)):
+            self._take_room()
+        self._which[at], self._start[at], self._stop[at] = which, start, stop
+        self.count = at + 1
+        return 0
+
+    @cython.cfunc
+    def restore(self, count: cython.Py_ssize_t, damaged: cython.Py_ssize_t, missing: cython.Py_ssize_t) -> cython.int:
+        """Forget what was read since there were so many."""
+        self.count, self.damaged, self.missing = count, damaged, missing
+        return 0
+
+    @cython.cfunc
+    def read(self, which: cython.uint, offset: cython.ulonglong, unit: UnitParameters) -> cython.int:
+        """Add the rows of the list at ``offset`` of the section of the unit's version. Raises LimitExceeded for lists that overlap so much that together they
+        are many times as long as their section."""
+        first: cython.Py_ssize_t = self.count
+        missing: cython.Py_ssize_t = self.missing
+        entries: cython.Py_ssize_t
+        is_new: cython.bint = unit.version >= 5
+        part: cython.Py_ssize_t = 2 * (RANGE_LISTS if is_new else RANGES)
+        begin: cython.ulonglong = unit.parts[part]
+        end: cython.ulonglong = unit.parts[part + 1]
+        if offset < begin or offset > end:
+            if self.is_strict:
+                raise self.outside()
+            offset = end
+        self.at = cython.cast(cython.Py_ssize_t, offset)
+        self.end = cython.cast(cython.Py_ssize_t, end)
+        start: cython.Py_ssize_t = self.at
+        if is_new:
+            self.data, self.section = self._lists, ".debug_rnglists"
+        else:
+            self.data, self.section = self._ranges, ".debug_ranges"
+        entries = self._new(which, unit) if is_new else self._old(which, unit)
+        if is_new:
+            self._lists_left -= self.at - start
+        else:
+            self._ranges_left -= self.at - start
+        if self._lists_left < 0 or self._ranges_left < 0:
+            from symd.errors import LimitExceeded  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+            raise LimitExceeded("range lists overlap without end", where=self.section)
+        if entries == _DAMAGED:
+            if self.is_strict:
+                raise self.outside()
+            self.restore(first, self.damaged + 1, missing)
+            return 0
+        self.entries += entries
+        return 0
+
+    @cython.cfunc
+    def _old(self, which: cython.uint, unit: UnitParameters) -> cython.Py_ssize_t:
+        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Returns how many, or _DAMAGED where they do not end."""
+        width: cython.int = unit.address_size
+        base: cython.ulonglong = unit.low_pc
+        highest: cython.ulonglong = _U64 >> (64 - 8 * width)
+        start: cython.ulonglong
+        stop: cython.ulonglong
+        entries: cython.Py_ssize_t = 0
+        while self.end - self.at >= 2 * width:
+            start = self.uint(width)
+            stop = self.uint(width)
+            if start == 0 and stop == 0:
+                return entries
+            entries += 1
+            if start == highest:
+                base = stop
+            else:
+                self.add(which, (base + start) & _U64, (base + stop) & _U64)
+        return _DAMAGED
+
+    @cython.cfunc
+    def _new(self, which: cython.uint, unit: UnitParameters) -> cython.Py_ssize_t:
+        """Entries of kinds up to DW_RLE_end_of_list. Returns how many, or _DAMAGED where they do not end, or one is unknown."""
+        base: cython.ulonglong = unit.low_pc
+        start: cython.ulonglong
+        stop: cython.ulonglong
+        kind: cython.int
+        entries: cython.Py_ssize_t = 0
+        is_known: cython.bint
+        is_whole: cython.bint
+        width: cython.int = unit.address_size
+        while self.at < self.end:
+            kind = self.uint(1)
+            if kind == _END_OF_LIST:
+                return entries
+            if kind > _START_LENGTH:
+                return _DAMAGED
+            entries += 1
+            if kind in (_OFFSET_PAIR, _STARTX_ENDX, _STARTX_LENGTH):
+                is_whole = self._fit(0, 2)
+            elif kind == _BASE_ADDRESSX:
+                is_whole = self._fit(0, 1)
+            else:
+                is_whole = self._fit(2 * width if kind == _START_END else width, kind == _START_LENGTH)
+            if not is_whole:
+                return _DAMAGED
+            is_known = True
+            if kind == _OFFSET_PAIR:
+                start = (base + self.uleb()) & _U64
+                stop = (base + self.uleb()) & _U64
+            elif kind in (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH):
+                start = self.address(self.uleb(), unit)
+                is_known = self.is_known
+                stop = 0
+                if kind == _STARTX_ENDX:
+                    stop = self.address(self.uleb(), unit)
+                    is_known = is_known and self.is_known
+                elif kind == _STARTX_LENGTH:
+                    stop = (start + self.uleb()) & _U64
+            else:
+                start = self.uint(width)
+                stop = 0
+                if kind == _START_END:
+                    stop = self.uint(width)
+                elif kind == _START_LENGTH:
+                    stop = (start + self.uleb()) & _U64
+            if not is_known:
+                continue
+            if kind in (_BASE_ADDRESSX, _BASE_ADDRESS):
+                base = start
+            else:
+                self.add(which, start, stop)
+        return _DAMAGED
+
+    @cython.cfunc
+    def _fit(self, size: cython.int, numbers: cython.int) -> cython.bint:
+        """Whether so many bytes and, behind these, so many LEB128 numbers are left."""
+        at: cython.Py_ssize_t = self.at + size
+        while numbers and at < self.end:
+            numbers -= self.data[at] < 0x80
+            at += 1
+        return numbers == 0 and at <= self.end
+
+    @cython.cfunc
+    def address(self, index: cython.ulonglong, unit: UnitParameters) -> cython.ulonglong:
+        """An address by its index in the unit's part of ``.debug_addr``; ``is_known`` says whether it is there."""
+        found: cython.ulonglong = self.entry(self._addresses, ADDRESSES, unit.addr_base, index, unit.address_size, unit)
+        if not self.is_known:
+            self.missing += 1
+        return found
+
+    @cython.cfunc
+    def entry(
+        self,
+        data: cython.const[cython.uchar][::1],  # type: ignore[valid-type]
+        part: cython.int,
+        base: cython.ulonglong,
+        index: cython.ulonglong,
+        width: cython.int,
+        unit: UnitParameters,
+    ) -> cython.ulonglong:
+        """Entry ``index`` of the table at ``base`` of a section; ``is_known`` says whether it is there. Where ``is_strict``, Malformed is raised where it is not."""
+        end: cython.ulonglong = unit.parts[2 * part + 1]
+        place: cython.ulonglong = end
+        if index <= end:
+            place = (base + index * width) & _U64
+        self.is_known = (
+            place >= unit.parts[2 * part] and place < end and end - place >= cython.cast(cython.ulonglong, width)
+        )
+        if not self.is_known:
+            if self.is_strict:
+                raise self.outside()
+            return 0
+        value: cython.ulonglong = 0
+        byte: cython.ulonglong
+        at: cython.Py_ssize_t
+        for at in range(width):
+            byte = data[cython.cast(cython.Py_ssize_t, place) + at]
+            value |= byte << (8 * at)
+        return value
+
+    @cython.cfunc
+    def outside(self) -> object:
+        """The error about a place that leads out of the unit's part of a section."""
+        return self.fail("a place is in another object")
+
+    def trim(self) -> None:
+        """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
+        self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
+        for column in (self.which, self.start, self.stop):
+            del column[self.count :]
+        self._which, self._start, self._stop = self.which, self.start, self.stop
+
+    @cython.cfunc
+    def _take_room(self) -> cython.int:
+        """Take room for half as many rows more."""
+        if self._check_rows is not None:
+            self._check_rows(self.count + 1)
+        more: cython.Py_ssize_t = self.count // 2 + _LEAST_ROOM
+        self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
+        self.which.frombytes(bytes(4 * more))
+        self.start.frombytes(bytes(8 * more))
+        self.stop.frombytes(bytes(8 * more))
+        self._which, self._start, self._stop = self.which, self.start, self.stop
+        return 0
+
+
+_NO_WIDE = array("Q")
+_NO_NARROW = array("I")
