@@ -112,7 +112,7 @@ python:
 
 venv: $(VENV)/.installed
 
-$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(wildcard symd/core/*.py) | python
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(wildcard symd/core/*.py symd/core/*.pxd) | python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .

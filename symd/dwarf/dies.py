@@ -99,11 +99,20 @@ def read_dies(
         if budget is not None:
             budget.check(number - counted, info.name)
 
-    ranges = CoreRanges(sections.ranges.data, sections.range_lists.data, sections.addresses.data, bool(parts))
+    reckoned = 0
+
+    def spend(entries: int) -> None:
+        nonlocal reckoned
+        if budget is not None and entries > reckoned:
+            budget.spend(entries - reckoned, info.name)
+            reckoned = entries
+
+    lists = sections.range_lists.data
+    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, bool(parts), spend)
     rows = DieRows(
         info.data,
         sections.string_offsets.data,
-        sections.range_lists.data,
+        lists,
         ranges,
         frozenset(tags),
         with_children,
@@ -113,7 +122,6 @@ def read_dies(
     for place, unit in enumerate(units):
         if unit.table is None:
             continue
-        entries = ranges.entries
         try:
             rows.read(_parameters(unit, place, parts[place] if parts else whole), unit.table.steps, only_first)
         except Malformed as error:
@@ -122,7 +130,7 @@ def read_dies(
             left_out.append((place, error))
         if budget is not None:
             budget.count(rows.count - counted, info.name)
-            budget.spend(ranges.entries - entries, info.name)
+            spend(ranges.entries)
         counted = rows.count
     rows.trim()
     return _columns(sections, rows, left_out)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-
-import pytest
+from unittest.mock import patch
 
 import symd.core
 from symd.dwarf import abbreviations, dies
@@ -43,10 +45,19 @@ def _run(name: str) -> ModuleType:
     return module
 
 
-def without_compiled_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def without_compiled_dies() -> Iterator[None]:
     """Have DIE trees, abbreviations and range lists read uncompiled."""
-    core = uncompiled("dies")
-    monkeypatch.setattr(abbreviations, "AbbreviationTable", core.abbreviations.AbbreviationTable)
-    monkeypatch.setattr(dies, "DieRows", core.DieRows)
-    monkeypatch.setattr(dies, "CoreRanges", core.range_lists.RangeRows)
-    monkeypatch.setattr(dies, "UnitParameters", core.range_lists.UnitParameters)
+    core = _dies()
+    with (
+        patch.object(abbreviations, "AbbreviationTable", core.abbreviations.AbbreviationTable),
+        patch.object(dies, "DieRows", core.DieRows),
+        patch.object(dies, "CoreRanges", core.range_lists.RangeRows),
+        patch.object(dies, "UnitParameters", core.range_lists.UnitParameters),
+    ):
+        yield
+
+
+@cache
+def _dies() -> ModuleType:
+    return uncompiled("dies")

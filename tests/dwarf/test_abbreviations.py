@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import pytest
 
@@ -42,10 +43,15 @@ def one_by_one(data: bytes, widths: Widths) -> dict[int, Abbreviation] | None:
     return found
 
 
-@pytest.mark.parametrize("way", ["compiled", "uncompiled"])
-def test_tables_are_those_that_stand_there(way, monkeypatch):
-    if way == "uncompiled":
-        without_compiled_dies(monkeypatch)
+@pytest.fixture(params=["compiled", "uncompiled"])
+def way(request):
+    """The core, compiled or not."""
+    with without_compiled_dies() if request.param == "uncompiled" else nullcontext():
+        yield
+
+
+@pytest.mark.usefixtures("way")
+def test_tables_are_those_that_stand_there():
     chance = random.Random(5)
     whole = 0
     for _ in range(2_000):

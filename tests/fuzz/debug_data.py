@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 
 from symd import containers, debuginfo, dwarf, elf
-from symd.budget import Budget
+from symd.budget import Budget, DebugBudget
 from symd.config import Limits
 from symd.containers.format import Element
 from symd.containers.khronos import spirv
@@ -32,19 +32,21 @@ from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader
 from symd.dwarf import DebugSections, unit_ranges
+from symd.dwarf.dies import read_dies
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers
+from symd.dwarf.scopes import SCOPES
 from symd.dwarf.sections import ELF_NAMES
 from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
-from symd.errors import Malformed
+from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import ObjectPath
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.spirv_check import check
-from tests.core.uncompiled import uncompiled
+from tests.core.uncompiled import uncompiled, without_compiled_dies
 from tests.debuginfo.both_ways import alone, plain, together
 from tests.debuginfo.folded_one_by_one import judged
 from tests.fuzz import bundle, seeds, spirv_words
@@ -62,6 +64,8 @@ _LISTS = (".debug_ranges", ".debug_rnglists", ".debug_loc", ".debug_loclists", "
 _SAY_WHOSE = (".debug_line", ".debug_info", ".debug_abbrev", ".debug_ranges", ".debug_rnglists", ".debug_addr")
 _VENDORS = tuple(Vendor)
 _UNCOMPILED = uncompiled("line_program")
+_UNCOMPILED_BYTES = 1 << 15
+"""Larger bundles are read by the compiled core alone: uncompiled it takes a hundred times as long."""
 _TEXT = np.dtype([("address", "<u8"), ("size", "<u4")])
 
 
@@ -142,9 +146,25 @@ def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> li
     return [whole, rows.ends, rows.program, *(column[: rows.count] for column in columns)]
 
 
+def _dies(data: bytes) -> list[object] | str:
+    """All that the trees of DIEs come to, or why they were refused."""
+    code = _code(data)
+    try:
+        sections = relocated(code, assign(code))._replace(budget=DebugBudget.of(code, LIMITS))
+        dies = read_dies(sections, dwarf.read_units(sections, LIMITS).units, SCOPES, with_children=True)
+    except SymdError as error:
+        return str(error)
+    columns = [column.tolist() for column in (*dies[: dies._fields.index("ranges")], *dies.ranges)]
+    return [*columns, dies.missing, dies.damaged_lists, [(place, str(error)) for place, error in dies.left_out]]
+
+
 def read_scopes(data: bytes) -> None:
-    """Units, lines, the tree of DIEs, and ranges: all that an index needs."""
+    """Units, lines, the tree of DIEs, and ranges: all that an index needs. The core says the same of the DIEs, compiled and as its source stands."""
     with fitting():
+        compiled = _dies(data)
+        if len(data) <= _UNCOMPILED_BYTES:
+            with without_compiled_dies():
+                assert _dies(data) == compiled
         debug = debuginfo.read(_code(data), LIMITS)
         _whole(debug)
 

@@ -27,6 +27,7 @@ ALWAYS = 1_000_000
 ANSWERED = {
     "line not compressed",
     "abbreviations",
+    "abbreviations used",
     "location lists bases",
     "location lists empty",
     "location expressions loop",
