@@ -59,6 +59,7 @@ OTHERS = {
     "sections of relocations": "eight times the file",
     "indirect forms used": "no unit can be read",
     "gzip zeros": "no reader knows",
+    "range lists of DWARF 5 packed": "range lists overlap without end",
 }
 """What something besides ``work_ratio`` refuses, and what the error says."""
 
