@@ -1,26 +1,30 @@
 """A module opened in this process, as a value to ask: what ``symd.open`` returns.
 
-It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. With a server the
-same questions go to a daemon."""
+It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. The first single
+questions are answered as ``symd symbolize`` answers them, from as much of the file as they need; the engine, with its index of all, is made for
+what is more. With a server the same questions go to a daemon."""
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import cached_property
+from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.api import Symbolizer
-from symd.cli.input import read_input
-from symd.cli.kernel_names import kernel_names
-from symd.cli.listing_sources import with_python_names
-from symd.cli.module import add_with_debug, joined_with, open_symbolizer
+from symd.cli.input import check_no_module_name, read_input
+from symd.cli.opened_file import opened_bytes, opened_file
+from symd.cli.output import printable
+from symd.cli.progress import working
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.errors import BadQuery, HashMismatch, InvalidInput, SymdError
+from symd.containers.file_part import sha256_of
+from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
@@ -33,6 +37,7 @@ from symd.model.arguments import (
     checked_kernel,
     checked_level,
     checked_name,
+    checked_path,
     checked_query,
     checked_section,
     is_one_query,
@@ -41,15 +46,18 @@ from symd.model.breakpoints import Located
 from symd.model.cores import CoreDump
 from symd.model.html import table
 from symd.model.identities import ObjectPath
+from symd.model.labels import file_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
-from symd.query.source_text import Allowed
 
 if TYPE_CHECKING:
+    from symd.api import Symbolizer
+    from symd.cli.large_file import LargeFile
+    from symd.cli.one_file import OneFile
     from symd.profiles.samples import SampledProfile
 
 AnyModule: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModuleSummary | ModuleRecord
@@ -70,19 +78,60 @@ class Module:
     ) -> None:
         """``symd.open`` says what these are."""
         self._opened = source, debug, server, limits
-        name = _name(source, server)
-        with ExitStack() as stack:
-            symbolizer = stack.enter_context(open_symbolizer(server, limits))
-            self._symbolizer = with_python_names(symbolizer, Allowed(), limits)
-            self.sha256 = _digest(self._symbolizer, source, debug, server, limits)
-            """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
-            self.name = name or self.sha256
-            """What whoever opened it called it: a path, or the SHA-256 of bytes."""
-            self._resources = stack.pop_all()
+        self._called = _name(source, server)
+        self._resources, self._lock, self._is_closed = ExitStack(), Lock(), False
+        self._engine: tuple[Symbolizer, str] | None = None
+        self._first: _FirstAnswers | None = None
+        if server is None and debug is None:
+            self._first = _FirstAnswers(source, limits)
+        else:
+            self._engine = self._add()
 
     def close(self) -> None:
         """Give back what it holds; no question is answered any more."""
+        self._first, self._is_closed = None, True
         self._resources.close()
+
+    @cached_property
+    def sha256(self) -> str:
+        """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
+        first = self._first
+        return self._whole[1] if first is None else sha256_of(first.checked_data())
+
+    @property
+    def name(self) -> str:
+        """What whoever opened it called it: a path, or the SHA-256 of bytes."""
+        return self._called or self.sha256
+
+    @property
+    def _symbolizer(self) -> Symbolizer:
+        return self._whole[0]
+
+    @property
+    def _whole(self) -> tuple[Symbolizer, str]:
+        """What answers all questions, and the module's digest there."""
+        if self._engine is None:
+            with self._lock:
+                self._engine = self._engine or self._add()
+        return self._engine
+
+    def _add(self) -> tuple[Symbolizer, str]:
+        from symd.cli.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
+        from symd.cli.module import open_symbolizer  # noqa: PLC0415 - likewise
+        from symd.query.source_text import Allowed  # noqa: PLC0415 - likewise
+
+        if self._is_closed:
+            raise FailedPrecondition("the module is closed", where=self._called, hint="open it again")
+        source, debug, server, limits = self._opened
+        with ExitStack() as stack:
+            symbolizer = with_python_names(stack.enter_context(open_symbolizer(server, limits)), Allowed(), limits)
+            if self._first is None:
+                digest = _digest(symbolizer, source, debug, server, limits)
+            else:
+                digest = self._first.add_to(symbolizer, self._called)
+            self._first = None
+            self._resources.push(stack.pop_all())
+        return symbolizer, digest
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +218,12 @@ class Module:
         return self._symbolizer.symbolize(self.sha256, queries, path, as_written=as_written)  # type: ignore[arg-type] # likewise
 
     def _one(self, query: Query, path: str | None, *, as_written: bool) -> Answer:
+        path = checked_path(path)
+        if self._first is not None:
+            with self._lock:
+                answer = self._first.answer(query, path, as_written=as_written) if self._first is not None else None
+            if answer is not None:
+                return answer
         if as_written:
             return self._symbolizer.symbolize(self.sha256, [query], path, as_written=True)[0]
         return self._symbolizer.symbolize_one(self.sha256, query, path)
@@ -204,6 +259,8 @@ class Module:
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)
+        from symd.cli.kernel_names import kernel_names  # noqa: PLC0415 - most questions are about other things
+
         names = kernel_names(self._symbolizer, self.sha256, kernel, path)
         return [part for each in tables if len(part := each.of_kernels(names))]
 
@@ -287,6 +344,58 @@ class Module:
         )
 
 
+class _FirstAnswers:
+    """A file, or bytes, with as much of its index as single questions need. Not for use by several threads at once."""
+
+    def __init__(self, source: AnyModule, limits: Limits) -> None:
+        self._place = None if isinstance(source, bytes | bytearray | memoryview) else os.fspath(source)  # type: ignore[arg-type] # it was checked
+        if self._place is None:
+            self._file: LargeFile | OneFile = opened_bytes(bytes(source), limits)  # type: ignore[arg-type] # likewise
+        else:
+            check_no_module_name(self._place)
+            with working(f"reading {printable(self._place)}"):
+                self._file = opened_file(self._place, limits)
+        self._status = self._status_now()
+
+    def answer(self, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
+        """None where only the whole index has the answer, or says what is wrong, and where names are looked for elsewhere."""
+        self.checked_data()
+        try:
+            answer = self._file.first_answer(query, path, as_written=as_written)
+        except SymdError:
+            return None
+        if answer is None or as_written or all(frame.function or not frame.inlined for frame in answer.frames):
+            return answer
+        return None
+
+    def add_to(self, symbolizer: Symbolizer, label: str) -> str:
+        """Add the module to an engine; its digest."""
+        data = self.checked_data()
+        try:
+            return symbolizer.add(data, file_label(label)).sha256
+        except SymdError as error:
+            raise error.prefix_where(label) if label else error from None
+
+    def checked_data(self) -> bytes:
+        """The bytes. Raises HashMismatch where they are mapped and the file was written to since it was opened."""
+        data: object = self._file.data
+        if not isinstance(data, mmap.mmap):
+            return self._file.data
+        before, now = self._status, self._status_now()
+        is_other = before and now and before.st_ino == now.st_ino and before.st_mtime_ns != now.st_mtime_ns
+        if is_other or data.size() != len(data):
+            hint = "open it again, or open its bytes: open(path, 'rb').read()"
+            raise HashMismatch("the file was changed since it was opened", where=self._place or "", hint=hint)
+        return cast("bytes", memoryview(data))
+
+    def _status_now(self) -> os.stat_result | None:
+        """Of the file that has the name now: who writes a new one and moves it there changes nothing."""
+        try:
+            return os.stat(self._place) if self._place is not None else None  # noqa: PTH116 - a name, not a path
+        except OSError:
+            return None
+
+
 def _is_one(query: object) -> bool:
     """Whether this is one query; an array without dimensions is one number."""
     return is_one_query(query) or (isinstance(query, np.ndarray) and not query.ndim)
@@ -321,6 +430,8 @@ def _digest(
     server: str | None,
     limits: Limits,
 ) -> str:
+    from symd.cli.module import add_with_debug, joined_with  # noqa: PLC0415 - the first answers do without
+
     if isinstance(source, ModuleSummary | ModuleRecord):
         return symbolizer.record(checked_name(source)).sha256
     if isinstance(source, bytes | bytearray | memoryview):

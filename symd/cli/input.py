@@ -45,6 +45,12 @@ def module_beginning(file: str) -> str | None:
     return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
 
 
+def check_no_module_name(file: str) -> None:
+    """Raises ``InvalidInput`` for the name of a daemon's module where no daemon is asked and no file is called so."""
+    if module_digest(file) and not os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
+        raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
+
+
 def check_no_bare_digest(file: str) -> None:
     """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256 without ``modules/``."""
     may_be_one = _SHORTEST_DIGITS <= len(file) <= 64 and not file.strip("0123456789abcdef")

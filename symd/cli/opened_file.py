@@ -35,6 +35,17 @@ def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFil
     return OneFile(file, limits, store)
 
 
+def opened_bytes(data: bytes, limits: Limits) -> LargeFile | OneFile:
+    """The same for a module's bytes, beside which lies nothing."""
+    if _are_many(data, limits):
+        from symd.cli.large_file import LargeFile  # noqa: PLC0415 - few are large
+
+        return LargeFile(None, limits, data=data)
+    from symd.cli.one_file import OneFile  # noqa: PLC0415 - likewise
+
+    return OneFile(None, limits, data=data)
+
+
 def is_large(file: str, limits: Limits) -> bool:
     """Whether ``file`` is opened by ``large_file``: 64 MiB or more, as it is or as its compressed code objects expand, with all of its
     code and debug data in it, none of it in kernel packs or files apart."""
@@ -43,11 +54,8 @@ def is_large(file: str, limits: Limits) -> bool:
         return False
     with mapped_file(file) as mapped:
         data = cast("bytes", mapped)
-        if size < LARGE:
-            from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
-
-            if expanded_size(data, limits) < LARGE:
-                return False
+        if not _are_many(data, limits):
+            return False
         try:
             if amdgpu.claims(data):
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
@@ -59,6 +67,15 @@ def is_large(file: str, limits: Limits) -> bool:
             return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # whoever reads it next says what is wrong with it
+
+
+def _are_many(data: bytes, limits: Limits) -> bool:
+    """Whether these are so many bytes, as they are or expanded."""
+    if not min(LARGE, MAPPED) <= len(data) < LARGE:
+        return len(data) >= LARGE
+    from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
+
+    return expanded_size(data, limits) >= LARGE
 
 
 def _size(file: str) -> int:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from symd.config import Limits
+from symd.containers.file_part import pieces_of, sha256_of
 from symd.errors import ModuleNotFound, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
@@ -24,7 +25,7 @@ from symd.store.eviction import Evicted, RemoveFile
 from symd.store.eviction_log import EvictionLog, moment
 from symd.store.files import IncomingFile, disk
 from symd.store.module_log import ADDED, ModuleLog, append_to_log
-from symd.store.paths import digest_of, not_found
+from symd.store.paths import not_found
 from symd.store.removals import Removals
 from symd.store.removed_files import RemovedFiles, removing
 from symd.store.upload import Upload
@@ -112,10 +113,10 @@ class CataloguedModules(ABC):
         """Whether the module is in the store at this moment: what is added again need not be written then."""
         return not self.missing([digest])
 
-    def writer(self) -> Upload:
-        """Begin a streamed upload."""
+    def writer(self, digest: Digest | None = None) -> Upload:
+        """Begin a streamed upload. ``digest``: as for ``Upload``."""
         with self.writability.noticing(), disk(self._incoming_folder):
-            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
+            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing, digest)
 
     @contextmanager
     def scratch(self) -> Iterator[IncomingFile]:
@@ -137,14 +138,21 @@ class CataloguedModules(ABC):
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         """Take a whole file in, and then its row; when the row is refused the file goes again."""
 
-    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
-        """Store a module and return its digest. One that is there already keeps its label and format."""
+    def put(
+        self,
+        data: bytes | bytearray | memoryview,
+        label: str = "",
+        format: str = "",  # noqa: A002 - the word of ModuleRecord
+        digest: Digest | None = None,
+    ) -> str:
+        """Store a module and return its digest, ``digest`` where whoever has the bytes knows it. One that is there already keeps its label and format."""
         check_size(memoryview(data).nbytes, self._limits)
-        digest = digest_of(data)
+        digest = digest or Digest(sha256_of(data))
         if self.is_stored(digest):
             return digest
-        with self.writer() as upload:
-            upload.write(data)
+        with self.writer(digest) as upload:
+            for piece in pieces_of(data):
+                upload.write(piece)
             return upload.commit(digest, label, format)
 
     @abstractmethod

@@ -45,7 +45,13 @@ class ModuleStore(Protocol):
 
     def state(self, digest: str, version: int) -> ModuleState: ...
 
-    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str: ...  # noqa: A002
+    def put(
+        self,
+        data: bytes | bytearray | memoryview,
+        label: str = "",
+        format: str = "",  # noqa: A002
+        digest: Digest | None = None,
+    ) -> str: ...
 
     def writer(self) -> Upload: ...
 
