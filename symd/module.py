@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.api import Symbolizer
 from symd.cli.input import check_no_module_name, read_input
 from symd.cli.opened_file import opened_bytes, opened_file
 from symd.cli.output import printable
@@ -55,7 +56,6 @@ from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, Obj
 from symd.model.variables import InScope
 
 if TYPE_CHECKING:
-    from symd.api import Symbolizer
     from symd.cli.large_file import LargeFile
     from symd.cli.one_file import OneFile
     from symd.profiles.samples import SampledProfile

@@ -119,7 +119,8 @@ class LargeFile:
         self._stored = FileIndex.of(found) if found is not None else None
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
-        self._walks = 0
+        self._walks, self._is_part = 0, False
+        """How often the file was gone through, and whether the index that is open has some of its code objects alone."""
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
@@ -129,7 +130,10 @@ class LargeFile:
         """As of ``OneFile``; None, too, where the file would be gone through once too often."""
         if self._walks >= _MOST_WALKS and not self._holds(_functions([query]), path):
             return None
-        return first_answer(self._index_for([query], path), query, path, self._limits, as_written=as_written)
+        index = self._index_for([query], path)
+        if self._is_part:
+            return file_answers(index, [query], path, self._limits, as_written=as_written)[0]
+        return first_answer(index, query, path, self._limits, as_written=as_written)
 
     def _index_for(self, questions: Queries, path: str | None) -> FileIndex:
         """The index that was stored or is open, or one of what the questions need."""
@@ -199,6 +203,7 @@ class LargeFile:
                 raise error if self._file is None else error.prefix_where(self._file) from None
             notes = tuple(opening.notes) if is_empty else ()
             summary = ModuleSummary(Digest(""), len(data), opening.format, notes=notes)
+            self._is_part = path is not None or enough.found or found == names
             return FileIndex(named if found == names else objects, summary, self._limits, again)
 
 

@@ -61,9 +61,14 @@ def is_large(file: str, limits: Limits) -> bool:
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
 
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
+            from pathlib import Path  # noqa: PLC0415 - slow to load, and few files are large
+
+            from symd.cli.dwo_files import has_split_files  # noqa: PLC0415 - likewise
             from symd.containers import host_elf  # noqa: PLC0415 - likewise
             from symd.containers.amd import kpack_reference  # noqa: PLC0415 - likewise
 
+            if has_split_files(Path(file).parent):
+                return False
             return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # whoever reads it next says what is wrong with it
