@@ -70,7 +70,8 @@ class Module:
     gives back what it holds. It can be pickled: one of a file as the file's path, which is opened again and must be the same file
     still; one of bytes as these bytes.
 
-    Every method raises ``SymdError`` (``symd.errors``).
+    What a file says is read when a question needs it. Every method raises ``SymdError`` (``symd.errors``), and ``HashMismatch`` where a file that
+    is mapped was written to before all of it was indexed.
     """
 
     def __init__(
