@@ -26,13 +26,22 @@ if TYPE_CHECKING:
 def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
     """What answers questions about one file, by its size. Raises what opening it raises. ``store``: where an index of it may be, as for
     ``stored_index``."""
-    if is_large(file, limits):
+    if is_large(file, limits) and not _may_be_split(file):
         from symd.cli.large_file import LargeFile  # noqa: PLC0415 - few files are large
 
         return LargeFile(file, limits, store)
     from symd.cli.one_file import OneFile  # noqa: PLC0415 - likewise
 
     return OneFile(file, limits, store)
+
+
+def _may_be_split(file: str) -> bool:
+    """Whether split debug data of code objects inside it may lie beside it."""
+    from pathlib import Path  # noqa: PLC0415 - slow to load, and few files are large
+
+    from symd.cli.dwo_files import has_split_files  # noqa: PLC0415 - likewise
+
+    return has_split_files(Path(file).parent)
 
 
 def opened_bytes(data: bytes, limits: Limits) -> LargeFile | OneFile:
@@ -61,14 +70,9 @@ def is_large(file: str, limits: Limits) -> bool:
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
 
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
-            from pathlib import Path  # noqa: PLC0415 - slow to load, and few files are large
-
-            from symd.cli.dwo_files import has_split_files  # noqa: PLC0415 - likewise
             from symd.containers import host_elf  # noqa: PLC0415 - likewise
             from symd.containers.amd import kpack_reference  # noqa: PLC0415 - likewise
 
-            if has_split_files(Path(file).parent):
-                return False
             return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # whoever reads it next says what is wrong with it
