@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +12,6 @@ from typing import Protocol, Self
 
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
-from symd.containers.file_part import sha256_of
 from symd.contexts.breakpoint_watch import breakpoint_events
 from symd.contexts.module_watch import ModuleWatcher, checked_apis
 from symd.contexts.verbs import Contexts, StoredAliases
@@ -153,7 +153,7 @@ class Engine:
             return []
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
-        return self._indexes.add(sha256_of(checked_bytes(data)), data, checked_label(label))
+        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
 
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
 
 MAPPED = 4 << 20
 """Files of so many bytes are mapped where they are read: shorter ones are copied as fast."""
@@ -61,26 +60,20 @@ def part_of(data: bytes | FilePart) -> FilePart:
     return data if isinstance(data, FilePart) else FilePart(data, 0, len(data))
 
 
-def sha256_of(data: bytes | bytearray | memoryview) -> str:
-    """Its SHA-256, lower-case hexadecimal."""
+def sha256_of(data: bytes) -> str:
+    """Its SHA-256, lower-case hexadecimal; of a mapped file no more than a piece is in memory at a time."""
     import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
 
     digest = hashlib.sha256()
-    for piece in pieces_of(data):
-        digest.update(piece)
+    with memoryview(data) as whole:  # without copies of the pieces
+        for at in range(0, len(data), _PIECE):
+            with whole[at : at + _PIECE] as piece:
+                digest.update(piece)
+            forget(data)
     return digest.hexdigest()
 
 
-def pieces_of(data: bytes | bytearray | memoryview) -> Iterator[memoryview]:
-    """The bytes one after the other; of a mapped file no more than a piece is in memory at a time."""
-    with memoryview(data).cast("B") as whole:  # without copies of the pieces
-        for at in range(0, len(whole), _PIECE):
-            with whole[at : at + _PIECE] as piece:
-                yield piece
-            forget(data)
-
-
-def forget(data: bytes | bytearray | memoryview) -> None:
+def forget(data: bytes | memoryview) -> None:
     """What was read of a mapped file need not stay in this process's memory; of bytes nothing changes."""
     mapped: object = data.obj if isinstance(data, memoryview) else data
     if isinstance(mapped, mmap.mmap):

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from symd.config import Limits
-from symd.containers.file_part import pieces_of, sha256_of
 from symd.errors import ModuleNotFound, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
@@ -25,7 +24,7 @@ from symd.store.eviction import Evicted, RemoveFile
 from symd.store.eviction_log import EvictionLog, moment
 from symd.store.files import IncomingFile, disk
 from symd.store.module_log import ADDED, ModuleLog, append_to_log
-from symd.store.paths import not_found
+from symd.store.paths import digest_of, not_found
 from symd.store.removals import Removals
 from symd.store.removed_files import RemovedFiles, removing
 from symd.store.upload import Upload
@@ -147,12 +146,11 @@ class CataloguedModules(ABC):
     ) -> str:
         """Store a module and return its digest, ``digest`` where whoever has the bytes knows it. One that is there already keeps its label and format."""
         check_size(memoryview(data).nbytes, self._limits)
-        digest = digest or Digest(sha256_of(data))
+        digest = digest or digest_of(data)
         if self.is_stored(digest):
             return digest
         with self.writer(digest) as upload:
-            for piece in pieces_of(data):
-                upload.write(piece)
+            upload.write(data)
             return upload.commit(digest, label, format)
 
     @abstractmethod

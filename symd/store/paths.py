@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -22,6 +23,11 @@ _ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or Uplo
 
 def not_found(digest: str) -> ModuleNotFound:
     return ModuleNotFound(f"no module {digest} in this store", hint=_ADD, metadata={"module": f"modules/{digest}"})
+
+
+def digest_of(data: bytes | bytearray | memoryview) -> Digest:
+    """Lower-case hexadecimal SHA-256: the name of a module."""
+    return Digest(hashlib.sha256(data).hexdigest())
 
 
 class StorePaths:
