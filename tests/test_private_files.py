@@ -245,7 +245,7 @@ def test_a_run(machine: Machine) -> None:
         process.communicate("")
     assert process.returncode == 0
     made = " ".join(machine.made)
-    for wanted in ("/run.json", "/spool/", "/socket", "/opencl_layer.so", "/captures.jsonl", "/modules/"):
+    for wanted in ("/run.json", "/spool", "/socket", "/opencl_layer.so", "/captures.jsonl", "/modules/"):
         assert wanted in made, wanted
     machine.run("run", "--way", "folder", "--debug-lines", "--", "/bin/true")
 

@@ -54,14 +54,7 @@ KEPT = {
             "SYCL_DUMP_IMAGES=1 ./kernel_compiler blend.sycl.cpp -g  # on Level Zero 26.27 without hardware: dg2",
             "mv sycl_spir64.spv blend.dpcpp.spv",
         ],
-    ),
-    "eased.slang-g1": (
-        "eased.slang",
-        [
-            "pip download slangpy==0.43.1, whose libslang-compiler.so takes the options of slangc",
-            "slangc eased.slang -target spirv -emit-spirv-directly -fvk-use-entrypoint-name -entry fall -stage compute -g1",
-        ],
-    ),
+    )
 }
 """Modules whose compiler is not in Debian: they stay as they are, with the commands that made them."""
 SWAPPED = {"waves.gVS.big-endian": "waves.gVS", "inline.O2.ocl-100.big-endian": "inline.O2.ocl-100"}

@@ -6,12 +6,13 @@ Arithmetic is modulo 2**64, as in the registers of the machines that the rows de
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import cython
 
-from symd.errors import Malformed
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
@@ -442,6 +443,8 @@ class LineRows:
 
     @cython.cfunc
     def _fail(self, what: str) -> object:
+        from symd.errors import Malformed  # noqa: PLC0415 - ``typing`` behind it takes a while to import
+
         return Malformed(what, where=f"{self._section}+{self._at:#x}")
 
 

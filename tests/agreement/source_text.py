@@ -29,7 +29,7 @@ from symd.query.symbolize import symbolize_column
 from tests.agreement import ours
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "cores", "triton")
+ROOMS = ("kernels", "amdgpu", "cuda", "spirv", "slang", "cores", "triton")
 _STEPS = {"kernels": 8, "cuda": 16}
 POSITIONED = (Reason.EXACT, Reason.INFERRED)
 """Reasons of answers that say a line and stand for it."""

@@ -49,7 +49,7 @@ SOUND = [
     if (room not in ("kernels", "triton") or name.endswith(".spv"))
     and (room, name) not in UNSOUND
     and name not in MISNUMBERED
-    and not name.startswith(("clang/", "eased.slang-g1"))  # which say nothing of inlined calls
+    and not name.startswith(("clang/", "eased.g1"))  # which say nothing of inlined calls
 ]
 NOTHING_TO_JUDGE = re.compile(
     r"nodebug|[.](O2|sm_90)[.]none|stripped|headers-cut|packed|Void_Program|split-\d+-dwarf\d[.](co|dwo|co[.]dwp)$|^offloading[.]o|host-plain"

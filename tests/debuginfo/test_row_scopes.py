@@ -211,7 +211,7 @@ def test_rows_inside_of_many_calls_are_not_written_down_for_each(monkeypatch: py
 
 def test_lines_of_slang_that_may_be_a_callees_are_doubted() -> None:
     """``fall`` begins on line 11 of eased.slang, and ``eased``, which was inlined into it, ends on line 8."""
-    with symd.open(SAMPLES / "spirv" / "bin" / "eased.slang-g1.spv") as module:
+    with symd.open(SAMPLES / "slang" / "bin" / "eased.g1.spv") as module:
         start = module.kernels[0].offset
         offsets = range(start, start + module.kernels[0].size, 4)
         said = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import symd.core
+from symd.core import _code_flags
 
 FOLDER = Path(symd.core.__file__).parent
-MODULES = [path for path in sorted(FOLDER.glob("*.py")) if path.name != "__init__.py"]
+MODULES = sorted(FOLDER.glob("[!_]*.py"))
 DIRECTIVE = re.compile(r"^# cython: (.*)$", re.MULTILINE)
 ALLOWED = {"language_level": "3", "boundscheck": "True", "wraparound": "False"}
 UNSAFE = re.compile(
@@ -37,6 +39,25 @@ def test_what_runs_is_compiled(path: Path) -> None:
     built = Path(module.__file__)
     assert built.name.endswith(".abi3.so")
     assert built.stat().st_mtime > path.stat().st_mtime, "the core was changed and not built again: make venv"
+
+
+def test_to_load_it_takes_no_library_that_is_slow_to_import() -> None:
+    """Seven numbers of ``inspect`` are all that Cython's code asks it for."""
+    names = [
+        "CO_OPTIMIZED",
+        "CO_NEWLOCALS",
+        "CO_VARARGS",
+        "CO_VARKEYWORDS",
+        "CO_GENERATOR",
+        "CO_COROUTINE",
+        "CO_ASYNC_GENERATOR",
+    ]
+    assert {name: getattr(inspect, name) for name in names} == {name: getattr(_code_flags, name) for name in names}
+    program = "import sys\nimport symd.core.line_program\nprint(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=FOLDER.parents[1], capture_output=True, text=True, check=True
+    )
+    assert not {"inspect", "typing", "re", "enum", "numpy"} & set(done.stdout.split())
 
 
 def test_directives_stand_in_the_modules_alone() -> None:
