@@ -53,9 +53,9 @@ def core() -> list[Extension]:
 def _import_less(generated: Path) -> None:
     """For the stable ABI Cython's code imports ``inspect`` for seven numbers, which takes a fifth of the time in which one address is answered."""
     code = generated.read_text()
-    generated.write_text(
-        code.replace('PyImport_ImportModule("inspect")', 'PyImport_ImportModule("symd.core._code_flags")')
-    )
+    lighter = code.replace('PyImport_ImportModule("inspect")', 'PyImport_ImportModule("symd.core._code_flags")')
+    if lighter != code:  # what was not generated anew is not compiled anew
+        generated.write_text(lighter)
 
 
 class BuildCore(build_ext):

@@ -125,17 +125,18 @@ ROOT = Path(__file__).parents[1]
 MODULE = ROOT / "samples" / "amdgpu" / "bin" / "split-19-dwarf5-whole.co"
 USERS = ["another user than root", "root"] if os.geteuid() == 0 else ["this user"]
 PROGRAM = """
-import os, sys
+import os, signal, sys
 from symd.capture.injected.symd_capture import FOUND, Handover, Told
 handover = Handover(os.environ["SYMD_CAPTURE"], os.environ["SYMD_CAPTURE_KEY"])
 handover.tell(Told(FOUND, 0, "sent", "", "kernel", b"sent" * 1000))
 if sys.argv[1:]:
     handover._sent = lambda record: False
+    os.kill(os.getppid(), signal.SIGSTOP)
     handover.tell(Told(FOUND, 0, "written", "", "kernel", b"written" * 1000))
 print("ready", flush=True)
 sys.stdin.read()
 """
-"""Hands a module over, and where it has an argument another one as a file, and waits for its input's end."""
+"""Hands a module over, and where it has an argument another one as a file, which stays there because the run is stopped, and waits for its input's end."""
 
 
 class Machine:
@@ -242,10 +243,12 @@ def test_a_run(machine: Machine) -> None:
     require("cc")
     words = ("run", "--server", "none", "--", sys.executable, "-c", PROGRAM)
     with machine.lasting(*words, "written", ready="ready") as process:
+        machine.look()
+        process.send_signal(signal.SIGCONT)
         process.communicate("")
     assert process.returncode == 0
     made = " ".join(machine.made)
-    for wanted in ("/run.json", "/spool", "/socket", "/opencl_layer.so", "/captures.jsonl", "/modules/"):
+    for wanted in ("/run.json", "/spool/", "/socket", "/opencl_layer.so", "/captures.jsonl", "/modules/"):
         assert wanted in made, wanted
     machine.run("run", "--way", "folder", "--debug-lines", "--", "/bin/true")
 

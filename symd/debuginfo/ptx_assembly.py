@@ -6,7 +6,7 @@ reads and writes memory of such assemblies, so that a load of four words has a l
 
 Images carry the text of their PTX (``.nv_debug_ptx_txt``) with an empty line in place of each ``.loc`` and comment. Triton's accesses can be told there: LLVM itself
 writes no blank behind a bracket (``[%rd1]``, where Triton has ``[ %rd1 + 0 ]``), and what an access gives is set first in the same assembly (``mov.u32 %r1, 0x0;``).
-Of assemblies in braces, Triton's own and its users', nobody knows which line they are of."""
+Of assemblies in braces, Triton's own and its users', nobody knows which line they are of; those of users without braces are not told from other code."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from symd.debuginfo.layout import LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject
 from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import LineRows, RowFlag
+from symd.model.debug_info import LineRows
 
 UNKNOWN: Final = -1
 _GUARDED: Final = re.compile(rb"@!?%p\d+ ")
 _ACCESS: Final = re.compile(rb"(?:@!?%p\d+ )?[a-z][\w.:]* ([^\[]*)\[ %")
 _SET: Final = re.compile(rb"mov\.[a-z]\d+ (%\w+), (?:0x[0-9a-fA-F]+|%\w+);")
 _BLOCK: Final = b"$L__BB"
-"""Labels of basic blocks, behind which there is a ``.loc`` again."""
+"""Labels of basic blocks: behind one a ``.loc`` stands as a rule, and what has none is left as it is."""
+_POLICY: Final = b"createpolicy."
+"""An assembly of its own in front of an access with a policy of eviction."""
+_FUNCTION: Final = (b".entry", b".func", b".visible", b".weak")
 _REGISTER: Final = re.compile(rb"%\w+")
 
 
@@ -59,7 +62,7 @@ def read(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
 
 
 def _rows(rows: LineRows, by_file: Sequence[dict[int, int]]) -> AssemblyRows:
-    stop = np.where((rows.flags & RowFlag.END_SEQUENCE) != 0, rows.offset, np.append(rows.offset[1:], np.uint64(0)))
+    stop = rows.ends()
     places = zip(rows.file.tolist(), rows.line.tolist(), strict=True)
     shift = np.array([by_file[file].get(line, 0) for file, line in places], np.int64)
     row = np.flatnonzero((shift != 0) & (stop > rows.offset))
@@ -73,10 +76,11 @@ def shifts(lines: Sequence[bytes]) -> dict[int, int]:
     found = _of_braces(lines)
     for number, line in enumerate(lines):
         access = _ACCESS.match(line)
-        if access is None or number + 1 in found:
+        given = access[1] if access else line if line.startswith(_POLICY) else b""
+        if not given or found.get(number + 1, UNKNOWN) != UNKNOWN:
             continue
         shift = 0
-        for own, above in _set_before(lines, number, set(_REGISTER.findall(access[1]))):
+        for own, above in _set_before(lines, number, set(_REGISTER.findall(given))):
             found[own + 1] = above
             shift = max(shift, above + 1)
         if shift:
@@ -95,7 +99,7 @@ def _without_location(lines: Sequence[bytes], access: int) -> Iterator[int]:
             yield at
             at += 1
         at += 1
-        if at >= len(lines) or not _GUARDED.match(lines[at]):
+        if at >= len(lines) or not (_GUARDED.match(lines[at]) and _ACCESS.match(lines[at])):
             return
         yield at
 
@@ -119,14 +123,16 @@ def _of_braces(lines: Sequence[bytes]) -> dict[int, int]:
     found: dict[int, int] = {}
     depth, has_begun, is_call = 0, False, False
     for number, line in enumerate(lines):
-        if line == b"{":
-            depth += 1
+        if line.startswith(_FUNCTION):
+            depth = 0
+        opened = line.count(b"{") - line.count(b"}")
+        inside = max(depth, depth + opened)
+        if inside > 1 and opened > 0:
             has_begun = is_call = False
-        elif line == b"}":
-            depth -= 1
-        elif depth > 1 and line and not is_call:
+        elif inside > 1 and line.strip(b"}") and not is_call:
             is_call = line.startswith(b".param")
             has_begun |= not lines[number - 1]
             if has_begun and not is_call:
                 found[number + 1] = UNKNOWN
+        depth += opened
     return found

@@ -14,7 +14,7 @@ from symd.debuginfo.ptx_assembly import AssemblyRows
 from symd.model.answers import Reason
 from symd.model.code import PYTHON_SUFFIX, Function, is_symbol_of
 from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import NO_PARENT, Doubt, LineRows, RowCalls, RowFlag, Scopes, WrittenScopes
+from symd.model.debug_info import NO_PARENT, Doubt, LineRows, RowCalls, Scopes, WrittenScopes
 from symd.model.plurals import counted
 
 MAX_DEPTH = 64
@@ -64,7 +64,7 @@ def scopes(
     needed = written if differs.any() else _NONE
     pieces = _Pieces.of(rows, end, assembly)
     untold = (owner >= 0) & (rows.line > 0) & leaves_out_calls & ~calls.written_site.any()
-    alone = untold & (answered.of_row < 0)
+    alone = untold.copy()
     alone[pieces.row[pieces.shift != 0]] = True
     alone &= (answered.of_row < 0) & (owner >= 0)
     alone |= judged.nobody
@@ -117,7 +117,7 @@ class _Pieces(NamedTuple):
     @classmethod
     def of(cls, rows: LineRows, end: U64, assembly: AssemblyRows) -> _Pieces:
         row = np.flatnonzero(end > rows.offset)
-        if not len(assembly.shift):
+        if not len(assembly.shift) or not len(row):
             return cls(row, rows.offset[row], end[row], np.zeros(len(row), np.int64))
         first, last = _place(rows.section[row], rows.offset[row]), _place(rows.section[row], end[row])
         order = np.argsort(first, kind="stable")
@@ -296,8 +296,7 @@ def _place(section: U32 | U64, offset: U64) -> U64:
 
 def _ends(rows: LineRows, functions: Sequence[Function]) -> U64:
     """Where each row ends: with the next row, or where another function symbol begins, of whose code it says nothing."""
-    last = (rows.flags & RowFlag.END_SEQUENCE) != 0
-    end = np.where(last, rows.offset, np.append(rows.offset[1:], np.uint64(0)))
+    end = rows.ends()
     begins = np.unique(_place(
         np.array([function.section_index for function in functions], np.uint64),
         np.array([function.offset for function in functions], np.uint64),

@@ -77,6 +77,11 @@ class LineRows:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def ends(self) -> U64:
+        """The offset in its section where each row ends: that of the row behind it, and of an end_sequence row its own."""
+        last = (self.flags & np.uint8(RowFlag.END_SEQUENCE)) != 0
+        return np.where(last, self.offset, np.append(self.offset[1:], np.uint64(0)))
+
     @classmethod
     def empty(cls) -> LineRows:
         u32 = np.zeros(0, np.uint32)

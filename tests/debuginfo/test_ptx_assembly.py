@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import symd
-from symd.debuginfo.ptx_assembly import UNKNOWN, shifts
+from symd.debuginfo import row_scopes
+from symd.debuginfo.ptx_assembly import UNKNOWN, AssemblyRows, shifts
 from symd.model.answers import Reason
+from symd.model.debug_info import LineRows
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TRITON = SAMPLES / "triton"
@@ -127,6 +130,59 @@ def test_what_sets_something_else_is_not_of_the_load(other: str) -> None:
 
 def test_assembly_in_braces_is_of_an_unknown_line_and_a_call_is_none() -> None:
     assert shifted(BRACES) == {"add.s32 t, %r1, 3;": UNKNOWN, "shl.b32 %r2, t, 2;": UNKNOWN}
+
+
+def test_a_branch_behind_an_access_is_none() -> None:
+    """An empty line in front of it was a ``.loc``."""
+    behind = "\t.loc\t1 14 5\n\t@%p1 bra \t$L__BB0_2;\n// %bb.1:\n\t.loc\t1 8 9\n\tand.b32 %r5, %r4, 3;\n"
+    text = FOUR_WORDS.format(guard="@%p1 ").replace("\t.loc\t1 19 17\n", behind)
+    assert set(shifted(text)) == {
+        "mov.u32 %r2, %r9;", "@%p1 ld.global.v2.b32 { %r1, %r2 }, [ %rd2 + 0 ];", "bar.sync \t0;",
+    }  # fmt: skip
+
+
+def test_a_policy_of_eviction_counts_lines_up() -> None:
+    text = """
+\t// begin inline asm
+\t.loc\t1 43 5
+\tmov.u64 %rd93, 0x0;
+\t.loc\t1 44 5
+\tcreatepolicy.fractional.L2::evict_first.b64 %rd93, 1.0;
+
+\t// end inline asm
+\t// begin inline asm
+\t@%p1 st.global.L1::evict_first.L2::cache_hint.b16 [ %rd2 + 0 ], { %rs1 }, %rd93;
+
+\t// end inline asm
+\t.loc\t1 45 5
+\tret;
+"""
+    assert shifted(text) == {
+        "createpolicy.fractional.L2::evict_first.b64 %rd93, 1.0;": 1,
+        "@%p1 st.global.L1::evict_first.L2::cache_hint.b16 [ %rd2 + 0 ], { %rs1 }, %rd93;": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("\tshl.b32 %r2, t, 2;\n\t}\n\n", "\tshl.b32 %r2, t, 2; }\n\n"), ("\t{\n\t.reg .b32 t;", "\t{ .reg .b32 t;")],
+)
+def test_braces_may_stand_beside_instructions(one: str, other: str) -> None:
+    assert one in BRACES
+    found = shifted(BRACES.replace(one, other) * 2)
+    assert set(found) == {
+        "add.s32 t, %r1, 3;",
+        other.split("\n", maxsplit=1)[0].strip() if "shl" in other else "shl.b32 %r2, t, 2;",
+    }
+    assert set(found.values()) == {UNKNOWN}
+
+
+def test_rows_without_code_and_without_functions_have_no_pieces() -> None:
+    empty = LineRows.empty()
+    one = np.zeros(1, np.uint32)
+    assembly = AssemblyRows(one, np.zeros(1, np.uint64), np.full(1, 16, np.uint64), np.ones(1, np.int64))
+    found = row_scopes.scopes(empty, ("",), (), files=("",), assembly=assembly)
+    assert not len(found.written.start)
 
 
 def test_the_users_own_assembly_is_doubted_and_keeps_its_line() -> None:
