@@ -1,26 +1,26 @@
 """A module opened in this process, as a value to ask: what ``symd.open`` returns.
 
 It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. The first single
-questions are answered as ``symd symbolize`` answers them, from as much of the file as they need; the engine, with its index of all, is made for
-what is more. With a server the same questions go to a daemon."""
+questions are answered as ``symd symbolize`` answers them, from as much of the file as they need; every other question needs the engine, which
+indexes all of it. With a server the same questions go to a daemon."""
 
 from __future__ import annotations
 
 import mmap
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.api import Symbolizer
 from symd.cli.input import check_no_module_name, read_input
-from symd.cli.opened_file import opened_bytes, opened_file
+from symd.cli.opened_file import opened_file
 from symd.cli.output import printable
 from symd.cli.progress import working
 from symd.config import DEFAULT_LIMITS, Limits
@@ -47,17 +47,15 @@ from symd.model.breakpoints import Located
 from symd.model.cores import CoreDump
 from symd.model.html import table
 from symd.model.identities import ObjectPath
-from symd.model.labels import file_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
+from symd.store.budgets import check_size
 
 if TYPE_CHECKING:
-    from symd.cli.large_file import LargeFile
-    from symd.cli.one_file import OneFile
     from symd.profiles.samples import SampledProfile
 
 AnyModule: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModuleSummary | ModuleRecord
@@ -70,8 +68,8 @@ class Module:
     gives back what it holds. It can be pickled: one of a file as the file's path, which is opened again and must be the same file
     still; one of bytes as these bytes.
 
-    What a file says is read when a question needs it. Every method raises ``SymdError`` (``symd.errors``), and ``HashMismatch`` where a file that
-    is mapped was written to before all of it was indexed.
+    A file is read as its questions need it. Every method raises ``SymdError`` (``symd.errors``); one that needs more of a file that was
+    written to since it was opened raises ``HashMismatch``.
     """
 
     def __init__(
@@ -80,24 +78,22 @@ class Module:
         """``symd.open`` says what these are."""
         self._opened = source, debug, server, limits
         self._called = _name(source, server)
-        self._resources, self._lock, self._is_closed = ExitStack(), Lock(), False
-        self._engine: tuple[Symbolizer, str] | None = None
-        self._first: _FirstAnswers | None = None
-        if server is None and debug is None:
-            self._first = _FirstAnswers(source, limits)
-        else:
-            self._engine = self._add()
+        self._resources, self._lock = ExitStack(), Lock()
+        self._first = _FirstAnswers(source, self._called, limits) if server is None and debug is None else None
+        """None when there is an engine, and when the module is closed."""
+        self._engine = None if self._first else self._started()
 
     def close(self) -> None:
         """Give back what it holds; no question is answered any more."""
-        self._first, self._is_closed = None, True
-        self._resources.close()
+        with self._lock:
+            self._first = None
+            self._resources.close()
 
     @cached_property
     def sha256(self) -> str:
         """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
         first = self._first
-        return self._whole[1] if first is None else sha256_of(first.checked_data())
+        return first.digest() if first else self._whole()[1]
 
     @property
     def name(self) -> str:
@@ -106,31 +102,30 @@ class Module:
 
     @property
     def _symbolizer(self) -> Symbolizer:
-        return self._whole[0]
+        return self._whole()[0]
 
-    @property
     def _whole(self) -> tuple[Symbolizer, str]:
         """What answers all questions, and the module's digest there."""
         if self._engine is None:
             with self._lock:
-                self._engine = self._engine or self._add()
+                if self._engine is None:
+                    if self._first is None:
+                        raise FailedPrecondition("the module is closed", where=self._called, hint="open it again")
+                    self._engine, self._first = self._started(), None
         return self._engine
 
-    def _add(self) -> tuple[Symbolizer, str]:
+    def _started(self) -> tuple[Symbolizer, str]:
         from symd.cli.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
         from symd.cli.module import open_symbolizer  # noqa: PLC0415 - likewise
         from symd.query.source_text import Allowed  # noqa: PLC0415 - likewise
 
-        if self._is_closed:
-            raise FailedPrecondition("the module is closed", where=self._called, hint="open it again")
         source, debug, server, limits = self._opened
         with ExitStack() as stack:
             symbolizer = with_python_names(stack.enter_context(open_symbolizer(server, limits)), Allowed(), limits)
-            if self._first is None:
-                digest = _digest(symbolizer, source, debug, server, limits)
+            if self._first:
+                digest = self._first.add_to(symbolizer)
             else:
-                digest = self._first.add_to(symbolizer, self._called)
-            self._first = None
+                digest = _digest(symbolizer, source, debug, server, limits)
             self._resources.push(stack.pop_all())
         return symbolizer, digest
 
@@ -220,11 +215,10 @@ class Module:
 
     def _one(self, query: Query, path: str | None, *, as_written: bool) -> Answer:
         path = checked_path(path)
-        if self._first is not None:
-            with self._lock:
-                answer = self._first.answer(query, path, as_written=as_written) if self._first is not None else None
-            if answer is not None:
-                return answer
+        with self._lock:
+            answer = self._first.answer(query, path, as_written=as_written) if self._first else None
+        if answer is not None:
+            return answer
         if as_written:
             return self._symbolizer.symbolize(self.sha256, [query], path, as_written=True)[0]
         return self._symbolizer.symbolize_one(self.sha256, query, path)
@@ -348,52 +342,60 @@ class Module:
 class _FirstAnswers:
     """A file, or bytes, with as much of its index as single questions need. Not for use by several threads at once."""
 
-    def __init__(self, source: AnyModule, limits: Limits) -> None:
-        self._place = None if isinstance(source, bytes | bytearray | memoryview) else os.fspath(source)  # type: ignore[arg-type] # it was checked
-        if self._place is None:
-            self._file: LargeFile | OneFile = opened_bytes(bytes(source), limits)  # type: ignore[arg-type] # likewise
-        else:
-            check_no_module_name(self._place)
-            with working(f"reading {printable(self._place)}"):
-                self._file = opened_file(self._place, limits)
+    def __init__(self, source: AnyModule, called: str, limits: Limits) -> None:
+        self._called = called
+        with self._reading():
+            if isinstance(source, bytes | bytearray | memoryview):
+                check_size(memoryview(source).nbytes, limits)
+                self._file = opened_file(bytes(source), limits)
+            else:
+                check_no_module_name(called)
+                self._file = opened_file(called, limits)
         self._status = self._status_now()
 
     def answer(self, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
-        """None where only the whole index has the answer, or says what is wrong, and where names are looked for elsewhere."""
-        self.checked_data()
+        """None where the engine has the answer alone: it says what is wrong, and looks for names elsewhere."""
+        self._check_unchanged()
         try:
-            answer = self._file.first_answer(query, path, as_written=as_written)
+            with self._reading():
+                answer = self._file.first_answer(query, path, as_written=as_written)
         except SymdError:
             return None
-        if answer is None or as_written or all(frame.function or not frame.inlined for frame in answer.frames):
-            return answer
-        return None
+        lacks_names = answer is not None and any(frame.inlined and not frame.function for frame in answer.frames)
+        return answer if as_written or not lacks_names else None
 
-    def add_to(self, symbolizer: Symbolizer, label: str) -> str:
+    def digest(self) -> str:
+        """The SHA-256 of the bytes."""
+        self._check_unchanged()
+        return sha256_of(self._file.data)
+
+    def add_to(self, symbolizer: Symbolizer) -> str:
         """Add the module to an engine; its digest."""
-        data = self.checked_data()
-        try:
-            return symbolizer.add(data, file_label(label)).sha256
-        except SymdError as error:
-            raise error.prefix_where(label) if label else error from None
+        from symd.cli.module import add_bytes  # noqa: PLC0415 - the first answers do without
 
-    def checked_data(self) -> bytes:
-        """The bytes. Raises HashMismatch where they are mapped and the file was written to since it was opened."""
+        self._check_unchanged()
+        with self._reading():
+            return add_bytes(symbolizer, self._file.data[:], self._called, None)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return working(f"reading {printable(self._called or 'the bytes')}")
+
+    def _check_unchanged(self) -> None:
+        """Raises HashMismatch where the bytes are mapped and the file was written to since it was opened."""
         data: object = self._file.data
         if not isinstance(data, mmap.mmap):
-            return self._file.data
+            return
         before, now = self._status, self._status_now()
         is_other = before and now and before.st_ino == now.st_ino and before.st_mtime_ns != now.st_mtime_ns
         if is_other or data.size() != len(data):
             hint = "open it again, or open its bytes: open(path, 'rb').read()"
-            raise HashMismatch("the file was changed since it was opened", where=self._place or "", hint=hint)
-        return cast("bytes", memoryview(data))
+            raise HashMismatch("the file was changed since it was opened", where=self._called, hint=hint)
 
     def _status_now(self) -> os.stat_result | None:
         """Of the file that has the name now: who writes a new one and moves it there changes nothing."""
         try:
-            return os.stat(self._place) if self._place is not None else None  # noqa: PTH116 - a name, not a path
-        except OSError:
+            return os.stat(self._called)  # noqa: PTH116 - a name, not a path
+        except (OSError, ValueError):
             return None
 
 

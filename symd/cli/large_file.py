@@ -9,6 +9,7 @@ from symd import debuginfo
 from symd.budget import DebugBudget
 from symd.cli.file_answers import Queries, file_answers, first_answer
 from symd.cli.garbage import gc_frozen, gc_paused
+from symd.cli.input import called
 from symd.cli.opened_file import mapped_file
 from symd.cli.stored_index import stored_index
 from symd.config import Limits
@@ -105,17 +106,17 @@ def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummar
 
 
 class LargeFile:
-    """Addresses of one large file: of its code objects those are kept that the questions need. ``data`` are its bytes, mapped. Raises
-    ``SymdError`` where it cannot be opened."""
+    """Addresses of one large file, or of the bytes of one: of its code objects those are kept that the questions need. ``data`` are its bytes; a file
+    is mapped. Every question raises ``SymdError`` where it cannot be opened."""
 
-    def __init__(self, file: str | None, limits: Limits, store: str | None = None, data: bytes = b"") -> None:
-        """``file`` is None where ``data`` are given."""
+    def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         self._file, self._limits = file, limits
-        if file is not None:
+        if isinstance(file, str):
             with mapped_file(file) as mapped:
-                data = cast("bytes", mapped)
-        self.data = data
-        found = stored_index(store, data) if store is not None else None
+                self.data = cast("bytes", mapped)
+        else:
+            self.data = file
+        found = stored_index(store, self.data) if store is not None else None
         self._stored = FileIndex.of(found) if found is not None else None
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
@@ -200,7 +201,7 @@ class LargeFile:
                     if enough.with_texts_of(kept):
                         break
             except SymdError as error:
-                raise error if self._file is None else error.prefix_where(self._file) from None
+                raise error.prefix_where(called(self._file)) from None
             notes = tuple(opening.notes) if is_empty else ()
             summary = ModuleSummary(Digest(""), len(data), opening.format, notes=notes)
             self._is_part = path is not None or enough.found or found == names

@@ -107,10 +107,11 @@ def add_module(
         data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
         data = data if has_debug else with_debug_file(data, file, limits, allowed)
         data = with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
-        return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
+        return add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 
-def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
+def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
+    """The SHA-256 of a module, which the symbolizer has then; errors call it ``label``."""
     if server and _may_be_asked(symbolizer, digest := sha256_of(data)):
         return digest
     try:

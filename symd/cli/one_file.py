@@ -9,7 +9,7 @@ from symd.cli.debug_file import with_debug_file
 from symd.cli.dwo_files import with_dwo_files
 from symd.cli.file_answers import Queries, file_answers, first_answer
 from symd.cli.garbage import gc_paused
-from symd.cli.input import read_input
+from symd.cli.input import called, read_input
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import SymdError
@@ -22,13 +22,13 @@ from symd.model.summaries import ModuleSummary
 
 
 class OneFile:
-    """``data`` are the module's bytes, a mapped file's where that is one of AMD's code objects: the file, with what lies apart from it.
-    Raises ``SymdError`` where ``file`` (as for ``read_input``; None: ``data`` are given) cannot be read or opened."""
+    """``data`` are the bytes of the file joined with what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file``
+    (as for ``read_input``, or its bytes) cannot be read or opened."""
 
-    def __init__(self, file: str | None, limits: Limits, store: str | None = None, data: bytes = b"") -> None:
+    def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         """``store``: where an index of it may be, as for ``stored_index``."""
         self._limits = limits
-        self.data = data = data if file is None else _read(file, limits)
+        self.data = data = _read(file, limits) if isinstance(file, str) else file
         if store is not None:
             from symd.cli.stored_index import stored_index  # noqa: PLC0415 - few ask for a store
 
@@ -41,9 +41,7 @@ class OneFile:
             with gc_paused():
                 unpacked = containers.unpack(data, limits)
         except SymdError as error:
-            if file is None:
-                raise
-            raise error.prefix_where("standard input" if file == "-" else file) from None
+            raise error.prefix_where(called(file)) from None
         self._index = FileIndex(
             unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format, notes=unpacked.notes), limits
         )

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from symd.cli.one_file import OneFile
 
 
-def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
-    """What answers questions about one file, by its size. Raises what opening it raises. ``store``: where an index of it may be, as for
-    ``stored_index``."""
-    if is_large(file, limits) and not _may_be_split(file):
+def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
+    """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises. ``store``: where an
+    index of it may be, as for ``stored_index``."""
+    if _is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
         from symd.cli.large_file import LargeFile  # noqa: PLC0415 - few files are large
 
         return LargeFile(file, limits, store)
@@ -44,17 +44,6 @@ def _may_be_split(file: str) -> bool:
     return has_split_files(Path(file).parent)
 
 
-def opened_bytes(data: bytes, limits: Limits) -> LargeFile | OneFile:
-    """The same for a module's bytes, beside which lies nothing."""
-    if _are_many(data, limits):
-        from symd.cli.large_file import LargeFile  # noqa: PLC0415 - few are large
-
-        return LargeFile(None, limits, data=data)
-    from symd.cli.one_file import OneFile  # noqa: PLC0415 - likewise
-
-    return OneFile(None, limits, data=data)
-
-
 def is_large(file: str, limits: Limits) -> bool:
     """Whether ``file`` is opened by ``large_file``: 64 MiB or more, as it is or as its compressed code objects expand, with all of its
     code and debug data in it, none of it in kernel packs or files apart."""
@@ -63,7 +52,7 @@ def is_large(file: str, limits: Limits) -> bool:
         return False
     with mapped_file(file) as mapped:
         data = cast("bytes", mapped)
-        if not _are_many(data, limits):
+        if not _is_long(data, limits):
             return False
         try:
             if amdgpu.claims(data):
@@ -78,9 +67,9 @@ def is_large(file: str, limits: Limits) -> bool:
             return True  # whoever reads it next says what is wrong with it
 
 
-def _are_many(data: bytes, limits: Limits) -> bool:
-    """Whether these are so many bytes, as they are or expanded."""
-    if not min(LARGE, MAPPED) <= len(data) < LARGE:
+def _is_long(data: bytes, limits: Limits) -> bool:
+    """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
+    if not MAPPED <= len(data) < LARGE:
         return len(data) >= LARGE
     from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
 

@@ -73,8 +73,8 @@ def sha256_of(data: bytes) -> str:
     return digest.hexdigest()
 
 
-def forget(data: bytes | memoryview) -> None:
+def forget(data: bytes) -> None:
     """What was read of a mapped file need not stay in this process's memory; of bytes nothing changes."""
-    mapped: object = data.obj if isinstance(data, memoryview) else data
+    mapped: object = data
     if isinstance(mapped, mmap.mmap):
         mapped.madvise(mmap.MADV_DONTNEED)

@@ -21,7 +21,6 @@ from symd.indexes.module_locks import ModuleLocks
 from symd.indexes.outlines import Outlined, Outlines
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
-from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.reading.index_ahead import IndexAhead
 from symd.reading.module_file import ModuleFile
@@ -89,14 +88,13 @@ class Indexes:
         return found or self.whole(digest)
 
     def add(self, digest: str, data: bytes, label: str) -> ModuleSummary:
-        """Put a module into the store and index it. Where it is there already nothing changes. What may change meanwhile, a mapped file
-        or an array of bytes, is read in the store."""
+        """Put a module into the store and index it. Where it is there already nothing changes."""
         with self._store.usage.held(digest):
             state = self._store.state(digest, VERSION)
             if not state.present:
                 self._raise_remembered(state.failure)
-                self._store.put(data, label, digest=Digest(digest))
-            return self._admitted(digest, data if isinstance(data, bytes) else None, new=not state.present)
+                self._store.put(data, label)
+            return self._admitted(digest, data, new=not state.present)
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """The same for bytes that came piece by piece. ``digest`` is what they should have."""

@@ -112,10 +112,10 @@ class CataloguedModules(ABC):
         """Whether the module is in the store at this moment: what is added again need not be written then."""
         return not self.missing([digest])
 
-    def writer(self, digest: Digest | None = None) -> Upload:
-        """Begin a streamed upload. ``digest``: as for ``Upload``."""
+    def writer(self) -> Upload:
+        """Begin a streamed upload."""
         with self.writability.noticing(), disk(self._incoming_folder):
-            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing, digest)
+            return Upload(self._incoming(), self._limits, self._accept, self.writability.noticing)
 
     @contextmanager
     def scratch(self) -> Iterator[IncomingFile]:
@@ -137,19 +137,13 @@ class CataloguedModules(ABC):
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         """Take a whole file in, and then its row; when the row is refused the file goes again."""
 
-    def put(
-        self,
-        data: bytes | bytearray | memoryview,
-        label: str = "",
-        format: str = "",  # noqa: A002 - the word of ModuleRecord
-        digest: Digest | None = None,
-    ) -> str:
-        """Store a module and return its digest, ``digest`` where whoever has the bytes knows it. One that is there already keeps its label and format."""
+    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
+        """Store a module and return its digest. One that is there already keeps its label and format."""
         check_size(memoryview(data).nbytes, self._limits)
-        digest = digest or digest_of(data)
+        digest = digest_of(data)
         if self.is_stored(digest):
             return digest
-        with self.writer(digest) as upload:
+        with self.writer() as upload:
             upload.write(data)
             return upload.commit(digest, label, format)
 

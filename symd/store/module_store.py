@@ -45,13 +45,7 @@ class ModuleStore(Protocol):
 
     def state(self, digest: str, version: int) -> ModuleState: ...
 
-    def put(
-        self,
-        data: bytes | bytearray | memoryview,
-        label: str = "",
-        format: str = "",  # noqa: A002
-        digest: Digest | None = None,
-    ) -> str: ...
+    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str: ...  # noqa: A002
 
     def writer(self) -> Upload: ...
 

@@ -23,29 +23,21 @@ Noticing = Callable[[], AbstractContextManager[None]]
 
 
 class Upload:
-    """One upload; a context manager that aborts what was not committed. Not for use by several threads at once. ``digest`` is that of all
-    bytes which will be written, where it is known: they are not hashed once more."""
+    """One upload; a context manager that aborts what was not committed. Not for use by several threads at once."""
 
-    def __init__(
-        self,
-        file: IncomingFile,
-        limits: Limits,
-        accept: Accept,
-        noticing: Noticing = nullcontext,
-        digest: Digest | None = None,
-    ) -> None:
+    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept, noticing: Noticing = nullcontext) -> None:
         self._file = file
         self._noticing = noticing
         self._limits = limits
         self._accept = accept
-        self._known, self._hash = digest, hashlib.sha256()
+        self._hash = hashlib.sha256()
         self.size = 0
         """Bytes written so far."""
 
     @property
     def digest(self) -> Digest:
         """SHA-256 of what was written so far."""
-        return self._known or Digest(self._hash.hexdigest())
+        return Digest(self._hash.hexdigest())
 
     def opened(self) -> int:
         """A descriptor to read what was written, also after ``commit`` and ``abort``. The caller closes it."""
@@ -63,8 +55,7 @@ class Upload:
         check_size(size, self._limits)
         with self._noticing():
             self._file.write(chunk)
-        if self._known is None:
-            self._hash.update(chunk)
+        self._hash.update(chunk)
         self.size = size
 
     def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> Digest:  # noqa: A002 - the word of ModuleRecord

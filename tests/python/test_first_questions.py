@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+import gc
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import symd
 from symd import debuginfo
 from symd.cli import opened_file
 from symd.cli.large_file import LargeFile
-from symd.errors import FailedPrecondition, HashMismatch
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import FailedPrecondition, HashMismatch, LimitExceeded, SymdError
 from symd.index import file_index, partial
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.store import Store
 from tests.builders import igc
 from tests.hostile.wrappers import in_archive
 from tests.python.conftest import SAMPLES
@@ -205,26 +209,46 @@ def test_a_large_file_is_gone_through_a_few_times(archive: Path, monkeypatch: py
     assert len(walks) == 3
 
 
-def test_the_bytes_are_hashed_once(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, hashed = archive.read_bytes(), []
-    sha256 = hashlib.sha256
+@SMALL_AND_LARGE
+def test_what_cannot_be_opened_is_said_as_the_engine_says_it(
+    tmp_path: Path, is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_large:
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    noise = b"noise, and no module" * 100
+    path = tmp_path / "noise"
+    path.write_bytes(noise)
+    for source, label in ((path, str(path)), (noise, "")):
+        with Engine(Store.temporary(Limits())) as engine, pytest.raises(SymdError) as wanted:
+            engine.add(noise)
+        with pytest.raises(type(wanted.value)) as caught:
+            symd.open(source).symbolize(0)
+        assert str(caught.value) == str(wanted.value.prefix_where(label))
+    for source in (path, noise, bytearray(noise)):
+        with pytest.raises(LimitExceeded, match="larger than 100 bytes"):
+            symd.open(source, limits=Limits(module_size=100))
 
-    class Counted:
-        def __init__(self, content: bytes = b"") -> None:
-            self._hash = sha256()
-            self.update(content)
 
-        def update(self, content: bytes) -> None:
-            hashed.append(memoryview(content).nbytes)
-            self._hash.update(content)
+@SMALL_AND_LARGE
+def test_threads_ask_at_once(archive: Path, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if is_large:
+        monkeypatch.setattr(opened_file, "LARGE", 1)
+    paths = [f"m{number}" for number in range(COUNT)]
+    with symd.open(archive) as module, ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda path: module.symbolize(0x40, path=path), paths))
+        assert len({answer.frames for answer in answers}) == 1
+        assert list(pool.map(lambda path: module.symbolize([0x40], path=path)[0], paths)) == answers
 
-        def hexdigest(self) -> str:
-            return self._hash.hexdigest()
 
-        def digest(self) -> bytes:
-            return self._hash.digest()
-
-    monkeypatch.setattr(hashlib, "sha256", Counted)
-    with symd.open(data) as module:
-        assert module.summary.sha256 == sha256(data).hexdigest()
-    assert hashed.count(len(data)) == 1
+def test_the_garbage_collector_is_left_as_it_was(archive: Path) -> None:
+    before = gc.isenabled(), gc.get_freeze_count()
+    with symd.open(archive) as module:
+        module.symbolize(0x40, path="m7")
+        assert (gc.isenabled(), gc.get_freeze_count()) == before
+    gc.disable()
+    try:
+        with symd.open(archive) as module:
+            module.symbolize(0x40, path="m7")
+            assert not gc.isenabled()
+    finally:
+        gc.enable()
