@@ -24,7 +24,7 @@ from symd.cli.opened_file import opened_file
 from symd.cli.output import printable
 from symd.cli.progress import working
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.file_part import sha256_of
+from symd.containers.file_part import forget, sha256_of
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
@@ -375,7 +375,9 @@ class _FirstAnswers:
 
         self._check_unchanged()
         with self._reading():
-            return add_bytes(symbolizer, self._file.data[:], self._called, None)
+            data = self._file.data[:]
+            forget(self._file.data)
+            return add_bytes(symbolizer, data, self._called, None)
 
     def _reading(self) -> AbstractContextManager[None]:
         return working(f"reading {printable(self._called or 'the bytes')}")
