@@ -115,8 +115,8 @@ class SymdError(Exception):
         return f"{text} ({self.hint})" if self.hint else text
 
     def prefix_where(self, where: str) -> SymdError:
-        """Put ``where`` before the place that the error names already; returns the error itself."""
-        self.where = f"{where}: {self.where}" if self.where else where
+        """Put ``where``, if anything, before the place that the error names already; returns the error itself."""
+        self.where = f"{where}: {self.where}" if where and self.where else where or self.where
         return self
 
 

@@ -1,13 +1,17 @@
 """A module opened in this process, as a value to ask: what ``symd.open`` returns.
 
-It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. With a server the
-same questions go to a daemon."""
+It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. The first single
+questions are answered as ``symd symbolize`` answers them, from as much of the file as they need; every other question needs the engine, which
+indexes all of it. With a server the same questions go to a daemon."""
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from functools import cached_property
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, overload
 
@@ -15,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.api import Symbolizer
-from symd.cli.input import read_input
-from symd.cli.kernel_names import kernel_names
-from symd.cli.listing_sources import with_python_names
-from symd.cli.module import add_with_debug, joined_with, open_symbolizer
+from symd.cli.input import check_no_module_name, read_input
+from symd.cli.opened_file import opened_file
+from symd.cli.output import printable
+from symd.cli.progress import working
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.errors import BadQuery, HashMismatch, InvalidInput, SymdError
+from symd.containers.file_part import forget, sha256_of
+from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
@@ -33,6 +38,7 @@ from symd.model.arguments import (
     checked_kernel,
     checked_level,
     checked_name,
+    checked_path,
     checked_query,
     checked_section,
     is_one_query,
@@ -47,7 +53,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
-from symd.query.source_text import Allowed
+from symd.store.budgets import check_size
 
 if TYPE_CHECKING:
     from symd.profiles.samples import SampledProfile
@@ -62,7 +68,8 @@ class Module:
     gives back what it holds. It can be pickled: one of a file as the file's path, which is opened again and must be the same file
     still; one of bytes as these bytes.
 
-    Every method raises ``SymdError`` (``symd.errors``).
+    A file is read as its questions need it. Every method raises ``SymdError`` (``symd.errors``); one that needs more of a file that was
+    written to since it was opened raises ``HashMismatch``.
     """
 
     def __init__(
@@ -70,19 +77,57 @@ class Module:
     ) -> None:
         """``symd.open`` says what these are."""
         self._opened = source, debug, server, limits
-        name = _name(source, server)
-        with ExitStack() as stack:
-            symbolizer = stack.enter_context(open_symbolizer(server, limits))
-            self._symbolizer = with_python_names(symbolizer, Allowed(), limits)
-            self.sha256 = _digest(self._symbolizer, source, debug, server, limits)
-            """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
-            self.name = name or self.sha256
-            """What whoever opened it called it: a path, or the SHA-256 of bytes."""
-            self._resources = stack.pop_all()
+        self._called = _name(source, server)
+        self._resources, self._lock = ExitStack(), Lock()
+        self._first = _FirstAnswers(source, self._called, limits) if server is None and debug is None else None
+        """None when there is an engine, and when the module is closed."""
+        self._engine = None if self._first else self._started()
 
     def close(self) -> None:
         """Give back what it holds; no question is answered any more."""
-        self._resources.close()
+        with self._lock:
+            self._first = None
+            self._resources.close()
+
+    @cached_property
+    def sha256(self) -> str:
+        """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
+        first = self._first
+        return first.digest() if first else self._whole()[1]
+
+    @property
+    def name(self) -> str:
+        """What whoever opened it called it: a path, or the SHA-256 of bytes."""
+        return self._called or self.sha256
+
+    @property
+    def _symbolizer(self) -> Symbolizer:
+        return self._whole()[0]
+
+    def _whole(self) -> tuple[Symbolizer, str]:
+        """What answers all questions, and the module's digest there."""
+        if self._engine is None:
+            with self._lock:
+                if self._engine is None:
+                    if self._first is None:
+                        raise FailedPrecondition("the module is closed", where=self._called, hint="open it again")
+                    self._engine, self._first = self._started(), None
+        return self._engine
+
+    def _started(self) -> tuple[Symbolizer, str]:
+        from symd.cli.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
+        from symd.cli.module import open_symbolizer  # noqa: PLC0415 - likewise
+        from symd.query.source_text import Allowed  # noqa: PLC0415 - likewise
+
+        source, debug, server, limits = self._opened
+        with ExitStack() as stack:
+            symbolizer = with_python_names(stack.enter_context(open_symbolizer(server, limits)), Allowed(), limits)
+            if self._first:
+                digest = self._first.add_to(symbolizer)
+            else:
+                digest = _digest(symbolizer, source, debug, server, limits)
+            self._resources.push(stack.pop_all())
+        return symbolizer, digest
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +214,11 @@ class Module:
         return self._symbolizer.symbolize(self.sha256, queries, path, as_written=as_written)  # type: ignore[arg-type] # likewise
 
     def _one(self, query: Query, path: str | None, *, as_written: bool) -> Answer:
+        path = checked_path(path)
+        with self._lock:
+            answer = self._first.answer(query, path, as_written=as_written) if self._first else None
+        if answer is not None:
+            return answer
         if as_written:
             return self._symbolizer.symbolize(self.sha256, [query], path, as_written=True)[0]
         return self._symbolizer.symbolize_one(self.sha256, query, path)
@@ -204,6 +254,8 @@ class Module:
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)
+        from symd.cli.kernel_names import kernel_names  # noqa: PLC0415 - most questions are about other things
+
         names = kernel_names(self._symbolizer, self.sha256, kernel, path)
         return [part for each in tables if len(part := each.of_kernels(names))]
 
@@ -287,6 +339,68 @@ class Module:
         )
 
 
+class _FirstAnswers:
+    """A file, or bytes, with as much of its index as single questions need. Not for use by several threads at once."""
+
+    def __init__(self, source: AnyModule, called: str, limits: Limits) -> None:
+        self._called = called
+        with self._reading():
+            if isinstance(source, bytes | bytearray | memoryview):
+                check_size(memoryview(source).nbytes, limits)
+                self._file = opened_file(bytes(source), limits)
+            else:
+                check_no_module_name(called)
+                self._file = opened_file(called, limits)
+        self._status = self._status_now()
+
+    def answer(self, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
+        """None where the engine has the answer alone: it says what is wrong, and looks for names elsewhere."""
+        self._check_unchanged()
+        try:
+            with self._reading():
+                answer = self._file.first_answer(query, path, as_written=as_written)
+        except SymdError:
+            return None
+        lacks_names = answer is not None and any(frame.inlined and not frame.function for frame in answer.frames)
+        return answer if as_written or not lacks_names else None
+
+    def digest(self) -> str:
+        """The SHA-256 of the bytes."""
+        self._check_unchanged()
+        return sha256_of(self._file.data)
+
+    def add_to(self, symbolizer: Symbolizer) -> str:
+        """Add the module to an engine; its digest."""
+        from symd.cli.module import add_bytes  # noqa: PLC0415 - the first answers do without
+
+        self._check_unchanged()
+        with self._reading():
+            data = self._file.data[:]
+            forget(self._file.data)
+            return add_bytes(symbolizer, data, self._called, None)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return working(f"reading {printable(self._called or 'the bytes')}")
+
+    def _check_unchanged(self) -> None:
+        """Raises HashMismatch where the bytes are mapped and the file was written to since it was opened."""
+        data: object = self._file.data
+        if not isinstance(data, mmap.mmap):
+            return
+        before, now = self._status, self._status_now()
+        is_other = before and now and before.st_ino == now.st_ino and before.st_mtime_ns != now.st_mtime_ns
+        if is_other or data.size() != len(data):
+            hint = "open it again, or open its bytes: open(path, 'rb').read()"
+            raise HashMismatch("the file was changed since it was opened", where=self._called, hint=hint)
+
+    def _status_now(self) -> os.stat_result | None:
+        """Of the file that has the name now: who writes a new one and moves it there changes nothing."""
+        try:
+            return os.stat(self._called)  # noqa: PTH116 - a name, not a path
+        except (OSError, ValueError):
+            return None
+
+
 def _is_one(query: object) -> bool:
     """Whether this is one query; an array without dimensions is one number."""
     return is_one_query(query) or (isinstance(query, np.ndarray) and not query.ndim)
@@ -321,6 +435,8 @@ def _digest(
     server: str | None,
     limits: Limits,
 ) -> str:
+    from symd.cli.module import add_with_debug, joined_with  # noqa: PLC0415 - the first answers do without
+
     if isinstance(source, ModuleSummary | ModuleRecord):
         return symbolizer.record(checked_name(source)).sha256
     if isinstance(source, bytes | bytearray | memoryview):

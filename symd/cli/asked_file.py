@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from symd.cli.garbage import gc_frozen
 from symd.cli.opened_file import opened_file
 from symd.cli.output import printable
 from symd.cli.progress import working
@@ -35,7 +36,7 @@ class AskedFile:
         self._file, self._limits, self._sources = file, limits, sources
         self._names: PythonNames | None = None
         self._working = f"reading {printable(file)}"
-        with working(self._working):
+        with working(self._working), gc_frozen():
             self._opened = opened_file(file, limits, store)
 
     def symbolize(

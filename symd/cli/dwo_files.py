@@ -56,7 +56,7 @@ def with_dwo_files(
     search = _Search(file, folder, limits, beside=beside, allowed=allowed)
     if amdgpu.claims(data):
         found = search.joined(data)
-    elif folder is not None or any(_has_split_files(each) for each in search.folders):
+    elif folder is not None or any(has_split_files(each) for each in search.folders):
         found = search.joined_inside(data)
     else:
         return data
@@ -65,7 +65,8 @@ def with_dwo_files(
     return found
 
 
-def _has_split_files(folder: Path) -> bool:
+def has_split_files(folder: Path) -> bool:
+    """Whether files of this kind stand in it."""
     return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in _APART)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from symd.config import Limits
 from symd.index.file_index import FileIndex
+from symd.index.lookup import Index
 from symd.model.addresses import ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.columns import U64
@@ -26,9 +27,22 @@ def file_answers(
         )
     effort = Effort(limits)
     meant = _by_symbols(index, questions, path, effort)
-    found = index.for_queries(meant, path).read(as_written=as_written)
-    plain = found.answer(meant[0], path) if len(meant) == 1 else None
-    return symbolize(found, meant, path, effort) if plain is None else [plain]
+    return _answers(index.for_queries(meant, path).read(as_written=as_written), meant, path, effort)
+
+
+def first_answer(
+    index: FileIndex, query: Query, path: str | None, limits: Limits, *, as_written: bool
+) -> Answer | None:
+    """The answer to one question, where less than the whole index has it; None for every other."""
+    effort = Effort(limits)
+    meant = _by_symbols(index, [query], path, effort)
+    found = index.before_whole(meant, path)
+    return None if found is None else _answers(found.read(as_written=as_written), meant, path, effort)[0]
+
+
+def _answers(index: Index, meant: Sequence[Query], path: str | None, effort: Effort) -> Sequence[Answer]:
+    plain = index.answer(meant[0], path) if len(meant) == 1 else None
+    return symbolize(index, meant, path, effort) if plain is None else [plain]
 
 
 def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, effort: Effort) -> Sequence[Query]:

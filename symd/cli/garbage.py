@@ -22,8 +22,10 @@ def gc_frozen() -> Iterator[None]:
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Nothing is collected inside: of what is made there little refers to anything else."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()

@@ -45,6 +45,19 @@ def module_beginning(file: str) -> str | None:
     return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
 
 
+def called(file: str | bytes) -> str:
+    """What errors call a file: "" where there are its bytes alone."""
+    if isinstance(file, bytes):
+        return ""
+    return "standard input" if file == "-" else file
+
+
+def check_no_module_name(file: str) -> None:
+    """Raises ``InvalidInput`` for the name of a daemon's module where no daemon is asked and no file is called so."""
+    if module_digest(file) and not os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
+        raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
+
+
 def check_no_bare_digest(file: str) -> None:
     """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256 without ``modules/``."""
     may_be_one = _SHORTEST_DIGITS <= len(file) <= 64 and not file.strip("0123456789abcdef")
@@ -73,9 +86,7 @@ def read_input(
     """
     data = _read(file, limits, mappable, allowed)
     if not len(data):
-        raise InvalidInput(
-            "the file is empty", where="standard input" if file == "-" else file, hint="what wrote it may have failed"
-        )
+        raise InvalidInput("the file is empty", where=called(file), hint="what wrote it may have failed")
     if not (expand and file.endswith(COMPRESSED_SUFFIXES)):
         return data
     from symd.budget import Budget  # noqa: PLC0415 - few files are compressed

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 from symd import debuginfo
 from symd.budget import DebugBudget
-from symd.cli.file_answers import Queries, file_answers
-from symd.cli.garbage import gc_frozen
+from symd.cli.file_answers import Queries, file_answers, first_answer
+from symd.cli.garbage import gc_frozen, gc_paused
+from symd.cli.input import called
 from symd.cli.opened_file import mapped_file
 from symd.cli.stored_index import stored_index
 from symd.config import Limits
@@ -19,7 +20,7 @@ from symd.errors import SymdError
 from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
 from symd.index.module import judged_summary, object_summary, read_now
 from symd.index.module_tables import DecodedObject
-from symd.model.addresses import ByAddress, ByKernel
+from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _HASHING = 2
 """Threads that hash: the file, and its code objects."""
+_MOST_WALKS = 3
+"""So often a large file is gone through for single questions; who asks for more wants the whole index."""
 _LATER = Digest("")
 """Stands for the digest of a code object that is still being hashed."""
 
@@ -103,30 +106,48 @@ def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummar
 
 
 class LargeFile:
-    """Addresses of one large file: of its code objects those are kept that the questions need. Raises ``SymdError`` where it
-    cannot be opened."""
+    """Addresses of one large file, or of the bytes of one: of its code objects those are kept that the questions need. ``data`` are its bytes; a file
+    is mapped. Every question raises ``SymdError`` where it cannot be opened."""
 
-    def __init__(self, file: str, limits: Limits, store: str | None = None) -> None:
+    def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         self._file, self._limits = file, limits
-        self._stored: FileIndex | None = None
-        if store is not None:
+        if isinstance(file, str):
             with mapped_file(file) as mapped:
-                found = stored_index(store, cast("bytes", mapped))
-            self._stored = FileIndex.of(found) if found is not None else None
+                self.data = cast("bytes", mapped)
+        else:
+            self.data = file
+        found = stored_index(store, self.data) if store is not None else None
+        self._stored = FileIndex.of(found) if found is not None else None
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
+        self._walks, self._is_part = 0, False
+        """How often the file was gone through, and whether the index that is open has some of its code objects alone."""
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
+        return file_answers(self._index_for(questions, path), questions, path, self._limits, as_written=as_written)
+
+    def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
+        """As of ``OneFile``; None, too, where the file would be gone through once too often."""
+        if self._walks >= _MOST_WALKS and not self._holds(_functions([query]), path):
+            return None
+        index = self._index_for([query], path)
+        if self._is_part:
+            return file_answers(index, [query], path, self._limits, as_written=as_written)[0]
+        return first_answer(index, query, path, self._limits, as_written=as_written)
+
+    def _index_for(self, questions: Queries, path: str | None) -> FileIndex:
+        """The index that was stored or is open, or one of what the questions need."""
         if self._stored is not None:
-            return file_answers(self._stored, questions, path, self._limits, as_written=as_written)
+            return self._stored
         functions = _functions(questions)
         if self._index is None or not self._holds(functions, path):
             enough = _EnoughTexts(questions if self._index is None else (), path)
             meant = functions if self._index is None and path is None else None  # who asks again may ask for many
+            self._walks += 1
             self._index = self._opened(meant, path, enough)
             self._asked = None if enough.found else (meant, path)
-        return file_answers(self._index, questions, path, self._limits, as_written=as_written)
+        return self._index
 
     def _holds(self, functions: frozenset[str] | None, path: str | None) -> bool:
         """Whether the index that is open has all that questions about these functions, or about anything, need."""
@@ -141,12 +162,11 @@ class LargeFile:
         """As of ``ModuleSummary``. The file is opened once more."""
         if self._stored is not None:
             return self._stored.spirv_with(kernel)
-        with mapped_file(self._file) as mapped, gc_frozen():
-            data = cast("bytes", mapped)
-            for code in Opening(data, self._limits):
+        with gc_paused():
+            for code in Opening(self.data, self._limits):
                 if code.is_compiler_input and code.has_kernel(kernel):
                     return code.path
-                forget(data)
+                forget(self.data)
         return ""
 
     def unread(self, path: str | None) -> str:
@@ -162,8 +182,8 @@ class LargeFile:
     def _opened(self, names: frozenset[str] | None, path: str | None, enough: _EnoughTexts) -> FileIndex:
         """With ``path``: an index of the objects on the way to it. With ``names``: of those with a symbol that may be called so. If no
         symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
-        with mapped_file(self._file) as mapped, gc_frozen():
-            data = cast("bytes", mapped)
+        data = self.data
+        with gc_paused():
             opening, again = Opening(data, self._limits, path), CodeAgain(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
             effort = Effort(self._limits)
@@ -181,9 +201,10 @@ class LargeFile:
                     if enough.with_texts_of(kept):
                         break
             except SymdError as error:
-                raise error.prefix_where(self._file) from None
+                raise error.prefix_where(called(self._file)) from None
             notes = tuple(opening.notes) if is_empty else ()
             summary = ModuleSummary(Digest(""), len(data), opening.format, notes=notes)
+            self._is_part = path is not None or enough.found or found == names
             return FileIndex(named if found == names else objects, summary, self._limits, again)
 
 

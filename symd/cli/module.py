@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -14,13 +13,14 @@ from symd.budget import Budget
 from symd.cli.debug_file import with_debug_file
 from symd.cli.dwo_files import with_dwo_files
 from symd.cli.file_hints import hints_name
-from symd.cli.input import check_no_bare_digest, module_beginning, module_digest, read_input
+from symd.cli.input import check_no_bare_digest, check_no_module_name, module_beginning, module_digest, read_input
 from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.module_name import chosen_module
 from symd.cli.output import printable
 from symd.cli.progress import working
 from symd.config import Limits
 from symd.containers import with_dwo
+from symd.containers.file_part import sha256_of
 from symd.containers.khronos import spirv
 from symd.disasm import disassemble
 from symd.engine import Engine
@@ -92,28 +92,27 @@ def add_module(
     """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is where
     ``.dwo`` files are looked for, besides beside it. ``has_debug``: whoever asks has named its debug data, and no debug file is
     looked for. With ``allowed`` no other file is opened, neither ``file`` nor what it names."""
-    named = module_digest(file)
-    if named and server:
+    if server and (named := module_digest(file)):
         return named
     beginning = module_beginning(file)
     if beginning and server:
         return chosen_module(symbolizer, beginning)
-    if named and not Path(file).exists():
-        raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
     if server:
         check_no_bare_digest(file)
+    else:
+        check_no_module_name(file)
     apart = server is not None  # what is read here goes there
     with working(f"reading {printable(file)}"):
         data = read_input(file, limits, allowed=allowed)
         data = with_kernel_packs(data, file, limits, beside=apart, allowed=allowed)
         data = data if has_debug else with_debug_file(data, file, limits, allowed)
         data = with_dwo_files(data, file, limits, folder, beside=apart, allowed=allowed)
-        return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
+        return add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 
-def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
-    digest = hashlib.sha256(data).hexdigest()
-    if server and _may_be_asked(symbolizer, digest):
+def add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
+    """The SHA-256 of a module, which the symbolizer has then; errors call it ``label``."""
+    if server and _may_be_asked(symbolizer, digest := sha256_of(data)):
         return digest
     try:
         return symbolizer.add(data, file_label(label)).sha256

@@ -23,16 +23,25 @@ if TYPE_CHECKING:
     from symd.cli.one_file import OneFile
 
 
-def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
-    """What answers questions about one file, by its size. Raises what opening it raises. ``store``: where an index of it may be, as for
-    ``stored_index``."""
-    if is_large(file, limits):
+def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
+    """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises. ``store``: where an
+    index of it may be, as for ``stored_index``."""
+    if _is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
         from symd.cli.large_file import LargeFile  # noqa: PLC0415 - few files are large
 
         return LargeFile(file, limits, store)
     from symd.cli.one_file import OneFile  # noqa: PLC0415 - likewise
 
     return OneFile(file, limits, store)
+
+
+def _may_be_split(file: str) -> bool:
+    """Whether split debug data of code objects inside it may lie beside it."""
+    from pathlib import Path  # noqa: PLC0415 - slow to load, and few files are large
+
+    from symd.cli.dwo_files import has_split_files  # noqa: PLC0415 - likewise
+
+    return has_split_files(Path(file).parent)
 
 
 def is_large(file: str, limits: Limits) -> bool:
@@ -43,11 +52,8 @@ def is_large(file: str, limits: Limits) -> bool:
         return False
     with mapped_file(file) as mapped:
         data = cast("bytes", mapped)
-        if size < LARGE:
-            from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
-
-            if expanded_size(data, limits) < LARGE:
-                return False
+        if not _is_long(data, limits):
+            return False
         try:
             if amdgpu.claims(data):
                 from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
@@ -59,6 +65,15 @@ def is_large(file: str, limits: Limits) -> bool:
             return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits, size))))
         except SymdError:
             return True  # whoever reads it next says what is wrong with it
+
+
+def _is_long(data: bytes, limits: Limits) -> bool:
+    """Whether these are 64 MiB or more, as they are or as its compressed code objects expand."""
+    if not MAPPED <= len(data) < LARGE:
+        return len(data) >= LARGE
+    from symd.containers.expanded_size import expanded_size  # noqa: PLC0415 - few files are of that size
+
+    return expanded_size(data, limits) >= LARGE
 
 
 def _size(file: str) -> int:

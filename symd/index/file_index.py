@@ -45,10 +45,14 @@ class FileIndex:
 
     def for_queries(self, queries: Sequence[Query], path: str | None = None) -> Index:
         """An index that answers ``queries`` about the code object at ``path``, or about all."""
+        return self.before_whole(queries, path) or self.whole(path)
+
+    def before_whole(self, queries: Sequence[Query], path: str | None = None) -> Index | None:
+        """The same where less than the whole index answers them; None where that is there, or takes no longer."""
         self._asked += len(queries)
         if self._wholes or self._asked > MAX_PARTIAL_QUERIES:
-            return self.whole(path)
-        return self._partial.index(queries, path) or self.whole(path)
+            return None
+        return self._partial.index(queries, path)
 
     def has_object(self, path: str) -> bool:
         """Whether the code object at ``path`` is here, and not only on the way to others."""

@@ -136,8 +136,10 @@ def shade_of(run, program, *options):
     return run("symbolize", "--json", program, *options, *subjects)
 
 
-@pytest.mark.parametrize("suffix", [".dwo", ".dwp"])
-def test_an_object_inside_a_program_finds_its_files(place, run, suffix):
+@pytest.mark.parametrize(("suffix", "is_large"), [(".dwo", False), (".dwp", False), (".dwo", True)])
+def test_an_object_inside_a_program_finds_its_files(place, run, suffix, is_large, monkeypatch):
+    if is_large:
+        monkeypatch.setattr("symd.cli.opened_file.LARGE", 1)
     program = bundled(place)
     before = shade_of(run, program)
     assert not inlined(before)

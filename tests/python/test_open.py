@@ -75,6 +75,7 @@ def test_a_compressed_file_is_opened(vadd: symd.Module, tmp_path: Path) -> None:
 
 WRONG = {
     "no such file": ("/no/such/file", InvalidInput, "/no/such/file: cannot read the file: no such file or directory"),
+    "no name": ("", InvalidInput, "the name of the file is empty"),
     "a folder": ("/", InvalidInput, "/: cannot read the file: is a directory"),
     "a list": (["a", "b"], InvalidInput, "not a list (open each for itself)"),
     "a number": (7, InvalidInput, "not an int (pass a path"),
