@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from symd.cli.apart import check_apart
-from symd.cli.large_file import large_file_objects
+from symd.cli.large_summary import large_file_objects
 from symd.cli.module import open_module
 from symd.cli.opened_file import is_large
 from symd.cli.options import example, file_verb

@@ -6,23 +6,55 @@ from collections.abc import Mapping
 from typing import Any
 
 from symd.answers_json import to_json
+from symd.containers.lazy import PackedMapping, PackedRecords
+
+_KEPT_TEXTS = 1 << 12
+
+
+class FactsText:
+    """Names and values; of a list of records no more than how many there are, since --json has them. Formats give many kernels the same list of
+    arguments: it is written once, as long as not too many different ones come."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[list[Any], str]] = {}
+        """What was written by its number (``id``); it stays, so that nothing else gets that."""
+
+    def of(self, facts: Mapping[str, Any]) -> str:
+        values = facts.packed() if isinstance(facts, PackedMapping) else facts
+        return ", ".join([f"{name} {self._value(name, value)}" for name, value in values.items()])
+
+    def _value(self, name: str, value: Any) -> str:
+        kind = type(value)
+        if kind is int:
+            return str(value)
+        if kind is str:
+            return str(value)
+        if kind is not list:
+            return _other(value)
+        known = self._known.get(id(value))
+        if known is None:
+            if len(self._known) >= _KEPT_TEXTS:
+                self._known.clear()
+            known = self._known[id(value)] = value, _list(name, value)
+        return known[1]
 
 
 def facts_text(facts: Mapping[str, Any]) -> str:
-    """Names and values; of a list of records no more than how many there are, since --json has them."""
-    return ", ".join(f"{name} {_value(name, value)}" for name, value in facts.items())
+    """``FactsText`` of what stands alone."""
+    return FactsText().of(facts)
 
 
-def _value(name: str, value: Any) -> str:
-    records = isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value)
-    if name == "arguments" and records:
-        return f"({', '.join(map(_argument, value))})"
-    if value == []:
-        return "none"
-    if records:
-        return str(len(value))
-    if isinstance(value, Mapping) and all(not isinstance(one, (Mapping, list)) for one in value.values()):
-        return f"({', '.join(f'{key}: {one}' for key, one in value.items())})"
+def _list(name: str, values: list[Any]) -> str:
+    if not values or not all(isinstance(one, Mapping) for one in values):
+        return to_json(values) if values else "none"
+    return f"({', '.join(map(_argument, values))})" if name == "arguments" else str(len(values))
+
+
+def _other(value: Any) -> str:
+    if isinstance(value, PackedRecords):
+        return str(len(value) or "none")
+    if isinstance(value, Mapping) and not any(isinstance(one, (Mapping, list)) for one in value.values()):
+        return f"({', '.join([f'{key}: {one}' for key, one in value.items()])})"
     return value if isinstance(value, str) else to_json(value)
 
 

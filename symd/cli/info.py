@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from symd.answers_json.summaries import module_pieces
-from symd.cli.facts_text import facts_text
-from symd.cli.large_file import large_file_summary
+from symd.cli.facts_text import FactsText, facts_text
+from symd.cli.large_summary import large_file_summary
 from symd.cli.opened_file import is_large
 from symd.cli.options import example, file_verb
 from symd.cli.output import Branch, printable, write_line, write_tree
@@ -28,7 +28,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
     """
     if server is None and is_large(file, limits):
         with working(f"reading {printable(file)}"):
-            summary = large_file_summary(file, limits)
+            summary = large_file_summary(file, limits, object_digests=as_json)
     else:
         from symd.cli.module import open_module  # noqa: PLC0415 - a large file needs no engine
 
@@ -50,7 +50,8 @@ def _of_module(module: ModuleSummary) -> Iterator[Branch]:
     yield from _notes(module.notes)
     for container in module.containers:
         yield from _of_container(container)
-    yield from map(_object, module.objects)
+    texts = FactsText()
+    yield from (_object(item, texts) for item in module.objects)
 
 
 def _of_container(container: ContainerSummary) -> Iterator[Branch]:
@@ -76,19 +77,19 @@ def _said(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value not in ("", None, False)}
 
 
-def _object(item: ObjectSummary) -> Branch:
+def _object(item: ObjectSummary, texts: FactsText) -> Branch:
     target = f" for {item.target}" if item.target else ""
     about = f"{item.format}{target}, {item.size} bytes, debug {item.debug}"
-    return Branch(((item.path or "(the file itself)", "cyan"), about), _of_object(item))
+    return Branch(((item.path or "(the file itself)", "cyan"), about), _of_object(item, texts))
 
 
-def _of_object(item: ObjectSummary) -> Iterator[Branch]:
+def _of_object(item: ObjectSummary, texts: FactsText) -> Iterator[Branch]:
     if item.facts:
-        yield Branch((facts_text(item.facts),))
+        yield Branch((texts.of(item.facts),))
     yield from _notes(item.notes)
     for kernel in item.kernels:
         place = f"{kernel.section or f'#{kernel.section_index}'}+{kernel.offset:#x}, {kernel.size} bytes"
-        facts = (Branch((facts_text(kernel.facts),)),) if kernel.facts else ()
+        facts = (Branch((texts.of(kernel.facts),)),) if kernel.facts else ()
         yield Branch(("kernel", (kernel.name, "green"), place), facts)
 
 

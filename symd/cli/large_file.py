@@ -2,107 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import cast
 
-from symd import debuginfo
-from symd.budget import DebugBudget
 from symd.cli.file_answers import Queries, file_answers, first_answer
-from symd.cli.garbage import gc_frozen, gc_paused
+from symd.cli.garbage import gc_paused
 from symd.cli.input import called
 from symd.cli.opened_file import mapped_file
 from symd.cli.stored_index import stored_index
 from symd.config import Limits
 from symd.containers import Opening
 from symd.containers.code_again import CodeAgain
-from symd.containers.file_part import forget, sha256_of
+from symd.containers.file_part import forget
 from symd.errors import SymdError
 from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
-from symd.index.module import judged_summary, object_summary, read_now
-from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
-from symd.model.code import CodeObject, Vendor
+from symd.model.code import CodeObject
 from symd.model.identities import Digest
-from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.model.summaries import ModuleSummary
 from symd.query.candidates import MAX_CANDIDATES
 from symd.query.effort import Effort
 from symd.query.function_names import symbols_meant
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-_HASHING = 2
-"""Threads that hash: the file, and its code objects."""
 _MOST_WALKS = 3
 """So often a large file is gone through for single questions; who asks for more wants the whole index."""
-_LATER = Digest("")
-"""Stands for the digest of a code object that is still being hashed."""
-
-
-def large_file_summary(file: str, limits: Limits) -> ModuleSummary:
-    """The module in ``file`` described. Raises what opening it raises. Debug data is looked at where Intel's compiler wrote it,
-    whose contradictions are noted; that of large libraries of others takes minutes."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one question of one file needs neither
-
-    from symd.child.heap import keep_much  # noqa: PLC0415
-
-    with mapped_file(file) as mapped, gc_frozen():
-        data = cast("bytes", mapped)
-        opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
-        keep_much()
-        with ThreadPoolExecutor(_HASHING) as pool:
-            digest = pool.submit(sha256_of, data)
-            try:
-                objects = tuple(_summaries(opening, limits, budget, pool))
-            except SymdError as error:
-                raise error.prefix_where(file) from None
-            return ModuleSummary(
-                Digest(digest.result()),
-                len(data),
-                opening.format,
-                objects,
-                tuple(opening.notes),
-                tuple(opening.containers),
-            )
-
-
-def _summaries(
-    opening: Opening, limits: Limits, budget: DebugBudget, pool: ThreadPoolExecutor
-) -> Iterator[ObjectSummary]:
-    """Every code object described. The digest of each is made while the next one is opened: no more than two are in memory."""
-    pending: tuple[ObjectSummary, Future[str]] | None = None
-    for code in opening:
-        digest = pool.submit(sha256_of, code.data)
-        described = read_now(_described(code, limits, budget))
-        if pending:
-            yield _with_digest(*pending)
-        pending = described, digest
-        forget(opening.data)
-    if pending:
-        yield _with_digest(*pending)
-
-
-def _with_digest(summary: ObjectSummary, digest: Future[str]) -> ObjectSummary:
-    return summary._replace(sha256=Digest(digest.result()))
-
-
-def _described(code: CodeObject, limits: Limits, budget: DebugBudget) -> ObjectSummary:
-    if code.vendor is not Vendor.INTEL:
-        return object_summary(DecodedObject(code, None), _LATER)
-    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, limits, budget)), _LATER)
-
-
-def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
-    """Every code object in ``file`` with its bytes, one at a time in memory. Raises what opening it raises."""
-    with mapped_file(file) as mapped, gc_frozen():
-        data = cast("bytes", mapped)
-        try:
-            for code in Opening(data, limits):
-                yield object_summary(DecodedObject(code, None)), code.data
-                forget(data)
-        except SymdError as error:
-            raise error.prefix_where(file) from None
 
 
 class LargeFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
@@ -94,17 +94,20 @@ def write_tree(tree: Branch) -> None:
     if sys.stdout.isatty() or is_coloured(sys.stdout):
         write_rich(_rich(tree))
     else:
-        sys.stdout.writelines(f"{line.rstrip()}\n" for line in _plain_lines(tree, "", ""))
+        _write_plain(tree, "", "", sys.stdout.write)
 
 
-def _plain_lines(tree: Branch, guide: str, below: str) -> Iterator[str]:
-    yield guide + "  ".join(printable(word if isinstance(word, str) else word[0]) for word in tree.words)
+def _write_plain(tree: Branch, guide: str, below: str, write: Callable[[str], object]) -> None:
+    line = printable("  ".join([word if isinstance(word, str) else word[0] for word in tree.words]))
+    write(f"{(guide + line).rstrip()}\n")
     branches = iter(tree.below)
     branch = next(branches, None)
     while branch is not None:
         following = next(branches, None)
-        ends = following is None
-        yield from _plain_lines(branch, below + ("└── " if ends else "├── "), below + ("    " if ends else "│   "))
+        if following is None:
+            _write_plain(branch, f"{below}└── ", f"{below}    ", write)
+        else:
+            _write_plain(branch, f"{below}├── ", f"{below}│   ", write)
         branch = following
 
 

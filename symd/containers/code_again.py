@@ -1,13 +1,16 @@
-"""Code objects of a large module without their bytes, which are opened again where somebody decodes them."""
+"""Code objects of a large module without their bytes: described, and opened again where somebody decodes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from symd.config import Limits
 from symd.containers import Opening
+from symd.containers.lazy import LazyMapping, PackedMapping
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
+from symd.model.summaries import KernelSummary, ObjectSummary
 
 
 def without_bytes(code: CodeObject) -> CodeObject:
@@ -21,6 +24,24 @@ def without_bytes(code: CodeObject) -> CodeObject:
         warnings=(),
         parsed=None,
     )
+
+
+def read_now(summary: ObjectSummary) -> ObjectSummary:
+    """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
+    kernels = tuple([_with_facts(each, settled(each.facts)) for each in summary.kernels])
+    return summary._replace(kernels=kernels, facts=settled(summary.facts), notes=tuple(summary.notes))
+
+
+def _with_facts(kernel: KernelSummary, facts: Mapping[str, Any]) -> KernelSummary:
+    return kernel if facts is kernel.facts else kernel._replace(facts=facts)
+
+
+def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, read, so that it keeps nothing else."""
+    if isinstance(facts, PackedMapping):
+        facts.packed()
+        return facts
+    return facts.plain() if isinstance(facts, LazyMapping) else facts
 
 
 class CodeAgain:

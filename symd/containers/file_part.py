@@ -29,6 +29,10 @@ class FilePart:
         start, stop, _ = part.indices(len(self))
         return self._data[self._start + start : self._start + max(start, stop)]
 
+    def view(self) -> memoryview:
+        """All of it without a copy, for whoever looks at it once."""
+        return memoryview(self._data)[self._start : self._end]
+
     def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
         """As of bytes."""
         last = self._end if end is None else min(self._start + end, self._end)

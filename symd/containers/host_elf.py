@@ -20,7 +20,7 @@ from symd.containers.file_part import FilePart, forget
 from symd.containers.format import Contents, Element
 from symd.containers.gnu import offload_images
 from symd.containers.intel import igc_elf
-from symd.containers.llvm import compressed_bundle, offload_bundle, sycl_images
+from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.containers.nvidia import fatbin
 from symd.elf.constants import (
     EM_386,
@@ -210,6 +210,8 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
         if section.name != _ALL_TARGETS and section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
+            from symd.containers.llvm import sycl_images  # noqa: PLC0415 - slow to import, and few programs are SYCL's
+
             images = sycl_images.device_images(image, section, budget)
             notes += images.notes
             yield from (Element(section.name.removeprefix(_BUNDLED), data) for data in images.data)

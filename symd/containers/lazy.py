@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 
@@ -32,6 +32,57 @@ class LazyMapping(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self.plain())
+
+
+class PackedRecords:
+    """A list of records inside of facts that is unpacked whenever somebody looks, and not kept; how many there are is known."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The records themselves."""
+        raise NotImplementedError
+
+
+class PackedMapping(LazyMapping):
+    """A mapping of which some values may be ``PackedRecords`` in what ``read`` returns."""
+
+    __slots__ = ()
+
+    def packed(self) -> dict[str, Any]:
+        """What was read. ``read``, and whatever it knows, is forgotten."""
+        known = super().plain()
+        self._read = _nothing
+        return known
+
+    def plain(self) -> dict[str, Any]:
+        return {name: _unpacked(value) for name, value in self.packed().items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return _unpacked(self.packed()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.packed())
+
+    def __len__(self) -> int:
+        return len(self.packed())
+
+    def items(self) -> ItemsView[str, Any]:
+        return self.plain().items()
+
+
+def _unpacked(value: Any) -> Any:
+    return value.plain() if isinstance(value, PackedRecords) else value
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
 
 
 class LazySequence(Sequence[str]):

@@ -27,9 +27,11 @@ def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
     Malformed where that takes far more memory than the table."""
     known: dict[int, str] = {}
     left = _longest_together(table)
+    text = table.decode("ascii") if table.isascii() else ""
     for offset in set(offsets):
-        known[offset] = string_at(table, offset)
-        left -= len(known[offset])
+        end = text.find("\0", offset)
+        found = known[offset] = text[offset:end] if end >= 0 else string_at(table, offset)
+        left -= len(found)
         if left < 0:
             raise _overlapping(where)
     return [known[offset] for offset in offsets]

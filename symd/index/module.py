@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from symd import containers, debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.code_again import without_bytes
+from symd.containers.code_again import read_now, settled, without_bytes
 from symd.containers.file_part import LARGE, forget, sha256_of
-from symd.containers.lazy import LazyMapping
 from symd.errors import SymdError
 from symd.index.builder import build
 from symd.index.column_file import check_size
@@ -25,7 +24,7 @@ from symd.index.module_tables import DecodedObject, module_tables
 from symd.model.code import CodeObject
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest
-from symd.model.summaries import UNREAD, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import UNREAD, ModuleSummary, ObjectSummary, code_summary
 
 _KEPT_BYTES = 24 << 20
 """What the columns of a few hundred thousand rows take."""
@@ -88,7 +87,7 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limi
 
 
 def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, ObjectSummary]:
-    code = replace(without_bytes(item.code), facts=_plain(item.code.facts))
+    code = replace(without_bytes(item.code), facts=settled(item.code.facts))
     return item._replace(code=code), read_now(object_summary(item, digest))
 
 
@@ -98,19 +97,6 @@ def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
     module = module_tables([item], Interner())
     alone = ModuleSummary(Digest(""), 0, "", (summary,))
     return noted(alone, [item], module.texts, module_ranges(module).stretches).objects[0]
-
-
-def read_now(summary: ObjectSummary) -> ObjectSummary:
-    """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
-    kernels = tuple(
-        KernelSummary(name, section, number, offset, size, _plain(facts))
-        for name, section, number, offset, size, facts in summary.kernels
-    )
-    return summary._replace(kernels=kernels, facts=_plain(summary.facts), notes=tuple(summary.notes))
-
-
-def _plain(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    return facts.plain() if isinstance(facts, LazyMapping) else facts
 
 
 def keep_freed_memory(stored: int = 0) -> Column | None:
@@ -177,22 +163,7 @@ def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
     notes = debug.warnings if isinstance(debug, DebugInfo) else ()
     if isinstance(debug, SymdError):
         notes = (f"{UNREAD}{debug}",)
-    names = {section.index: section.name for section in code.sections}
-    kernels = tuple(
-        KernelSummary(name, names.get(number), number, offset, size, facts)
-        for name, number, offset, size, facts in code.kernels
-    )
-    return ObjectSummary(
-        code.path,
-        code.format,
-        code.target,
-        len(code.data),
-        _digest(code.data) if digest is None else digest,
-        code.debug.value,
-        kernels,
-        code.facts,
-        (*code.warnings, *notes) if notes else code.warnings,
-    )
+    return code_summary(code, _digest(code.data) if digest is None else digest, notes)
 
 
 def _digest_aside(data: bytes) -> Callable[[], Digest]:

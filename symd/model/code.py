@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -68,9 +67,9 @@ class RelocationScheme(StrEnum):
     CUDA = "cuda"
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(init=False, slots=True, weakref_slot=True)
 class Section:
-    """One ELF section; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
+    """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
     somebody looks: most questions need few of an object's sections."""
 
     index: int
@@ -83,6 +82,7 @@ class Section:
     link: int = 0
     info: int = 0
     entry_size: int = 0
+    _data: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -97,20 +97,24 @@ class Section:
         info: int = 0,
         entry_size: int = 0,
     ) -> None:
-        """As a dataclass has it, in a third of the time: a library of kernels has hundreds of thousands of sections."""
-        own = self.__dict__
-        own["index"], own["name"], own["type"], own["flags"] = index, name, type, flags
-        own["address"], own["size"], own["content"] = address, size, content
-        own["link"], own["info"], own["entry_size"] = link, info, entry_size
+        """A frozen dataclass takes ten times as long: a library of kernels has hundreds of thousands of sections."""
+        self.index, self.name, self.type, self.flags = index, name, type, flags
+        self.address, self.size, self.content = address, size, content
+        self.link, self.info, self.entry_size = link, info, entry_size
+        self._data = None
 
-    @cached_property
+    @property
     def data(self) -> bytes:
         """The content itself."""
-        return self.content if isinstance(self.content, bytes) else self.content()
+        found = self._data
+        if found is None:
+            content = self.content
+            found = self._data = content if isinstance(content, bytes) else content()
+        return found
 
     def forget(self) -> None:
         """Keep no bytes that can be read again when somebody looks again."""
-        self.__dict__.pop("data", None)
+        self._data = None
 
     @property
     def executable(self) -> bool:
@@ -189,6 +193,13 @@ class CodeObject:
 
     def has_kernel(self, name: str) -> bool:
         return any(kernel.name == name for kernel in self.kernels)
+
+    def section_name(self, number: int) -> str | None:
+        """The name of the section with that number."""
+        found = self.sections[number] if 0 <= number < len(self.sections) else None
+        if found is None or found.index != number:
+            found = next((section for section in self.sections if section.index == number), None)
+        return found.name if found else None
 
     def section(self, name: str) -> Section | None:
         """The first section of that name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from symd.model.code import NO_FACTS, CodeKind
+from symd.model.code import NO_FACTS, CodeKind, CodeObject
 from symd.model.identities import Digest, ObjectPath
 
 
@@ -46,6 +46,27 @@ class ObjectSummary(NamedTuple):
 
     def has_kernel(self, name: str) -> bool:
         return any(kernel.name == name for kernel in self.kernels)
+
+
+def code_summary(code: CodeObject, digest: Digest, notes: Sequence[str] = ()) -> ObjectSummary:
+    """A code object described, whose bytes have that digest; ``notes`` stand behind its own. Facts and warnings that nobody looked at yet stay so."""
+    kernels = tuple(
+        [
+            KernelSummary(name, code.section_name(number), number, offset, size, facts)
+            for name, number, offset, size, facts in code.kernels
+        ]
+    )
+    return ObjectSummary(
+        code.path,
+        code.format,
+        code.target,
+        len(code.data),
+        digest,
+        code.debug.value,
+        kernels,
+        code.facts,
+        (*code.warnings, *notes) if notes else code.warnings,
+    )
 
 
 UNREAD = "debug data cannot be read: "

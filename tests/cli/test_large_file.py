@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import extract, large_file, opened_file
+from symd.cli import extract, large_file, large_summary, opened_file
 from symd.cli.output import Branch, write_tree
+from symd.containers.nvidia import nv_info
 from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
@@ -53,6 +54,34 @@ def test_info_is_the_same(name, run, monkeypatch):
     monkeypatch.setattr(opened_file, "LARGE", 1)
     assert without_notes(run("info", "--json", SAMPLES / name).json) == without_notes(before.json)
     assert run("info", SAMPLES / name).out.count("kernel") == text.out.count("kernel")
+
+
+@pytest.mark.usefixtures("large")
+def test_info_unpacks_the_attributes_of_kernels_for_json_alone(run, monkeypatch):
+    """Libraries have tens of thousands of kernels, whose text says how many attributes there are."""
+    decoded, hashed = [], []
+    monkeypatch.setattr(nv_info, "read", counted(nv_info.read, decoded))
+    monkeypatch.setattr(large_summary, "sha256_of", counted(large_summary.sha256_of, hashed))
+
+    def own_sections():
+        return [where for _, where, *_ in decoded if where.startswith(".nv.info.")]
+
+    objects = run("info", "--json", SAMPLES / "cuda/bin/program").json[0]["objects"]
+    assert len(own_sections()) == sum(len(each["kernels"]) for each in objects) > 0
+    assert len(hashed) == 1 + len(objects)
+    decoded.clear()
+    hashed.clear()
+    assert "attributes" in run("info", SAMPLES / "cuda/bin/program").out
+    assert own_sections() == []
+    assert len(hashed) == 1
+
+
+def counted(function, calls):
+    def called(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return called
 
 
 @pytest.mark.parametrize("name", ["kernels/bin/raycast/dg2-opt.dbg", "kernels/bin/raycast/dg2-opt.zebin"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.containers.lazy import LazyMapping, LazySequence
+from symd.containers.lazy import LazyMapping, LazySequence, PackedMapping, PackedRecords
 
 
 class Source:
@@ -50,3 +50,27 @@ def test_texts_equal_whatever_sequence_holds_the_same():
     assert texts != ("two",)
     assert hash(texts) == hash(("one",))
     assert repr(texts) == "('one',)"
+
+
+class Records(PackedRecords):
+    """Counts how often they are unpacked."""
+
+    def __init__(self, values):
+        super().__init__(len(values))
+        self.values, self.reads = values, 0
+
+    def plain(self):
+        self.reads += 1
+        return self.values
+
+
+def test_records_are_unpacked_by_who_looks_at_them_and_counted_without():
+    records = Records([{"id": 1}, {"id": 2}])
+    source = Source({"registers": 8, "attributes": records})
+    facts = PackedMapping(source)
+    assert (facts["registers"], len(facts), list(facts)) == (8, 2, ["registers", "attributes"])
+    assert len(facts.packed()["attributes"]) == 2
+    assert (records.reads, source.reads) == (0, 1)
+    assert facts["attributes"] == [{"id": 1}, {"id": 2}]
+    assert dict(facts.items()) == facts.plain() == facts == {"registers": 8, "attributes": [{"id": 1}, {"id": 2}]}
+    assert source.reads == 1

@@ -18,6 +18,7 @@ from symd.containers.format import Element, Format
 from symd.containers.intel import ze_info
 from symd.containers.khronos.modules_in_data import FoundModules, modules_in
 from symd.containers.nvidia import nv_info
+from symd.core import attribute_records
 from symd.elf.constants import SHT_DYNSYM, SHT_SYMTAB
 from symd.model.code import CodeObject
 from symd.query.breakpoints import parse_source_line
@@ -27,6 +28,7 @@ from symd.spirv.grammar import Op
 from symd.spirv.words import split
 from symd.split_debug.join import joined
 from symd.split_debug.slim import slim
+from tests.core.uncompiled import uncompiled
 from tests.fuzz import bundle, seeds, vulkan
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.mutations import Change
@@ -123,12 +125,20 @@ def read_amd_metadata(data: bytes) -> None:
         amd_msgpack.load(data)
 
 
+_UNCOMPILED_RECORDS = uncompiled("attribute_records")
+_SOME_IDS = bytes(number % 3 == 0 for number in range(256))
+
+
 def read_nv_info(data: bytes) -> None:
+    """The core's readers say the same as their source."""
     with fitting():
-        attributes = nv_info.read(data, ".nv.info")
-        nv_info.parameters(attributes)
-        nv_info.by_symbol(attributes)
-        nv_info.as_facts(attributes)
+        assert attribute_records.starts(data) == _UNCOMPILED_RECORDS.starts(data)
+        for name in ("chosen", "numbers_by_symbol"):
+            compiled, plain = (getattr(one, name) for one in (attribute_records, _UNCOMPILED_RECORDS))
+            assert compiled(data, _SOME_IDS) == plain(data, _SOME_IDS)
+        packed = nv_info.PackedAttributes(data, ".nv.info")
+        assert len(packed) == len(packed.plain())
+        nv_info.by_symbol([packed])
 
 
 def read_written(data: bytes) -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from symd import containers
 from symd.config import Limits
+from symd.containers.code_again import read_now
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.builder import build, build_unpacked
-from symd.index.module import decoded_objects, described, read_now
+from symd.index.module import decoded_objects, described
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 

@@ -30,10 +30,9 @@ from symd.elf.constants import (
     SHT_PROGBITS,
     SHT_STRTAB,
 )
-from symd.elf.symbol_layout import SYMBOL_64
 from symd.model.code import Section
 
-_SYMBOL_SIZE = SYMBOL_64.itemsize
+_SYMBOL_SIZE = 24
 
 
 def with_sections(image: Elf) -> Elf:

@@ -13,11 +13,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-import numpy as np
-
 from symd import elf
 from symd.budget import Budget
-from symd.containers.loaded_words import loaded_words
 from symd.containers.recognised import is_ptx
 from symd.elf import Elf
 from symd.elf.constants import EM_AMDGPU, MAGIC, SHF_ALLOC, SHF_COMPRESSED, SHT_PROGBITS
@@ -25,8 +22,9 @@ from symd.model.code import Section
 
 TABLES = (".gnu.offload_funcs", ".gnu.offload_vars")
 INTERMEDIATE = ".gnu.offload_lto_"
-_FIRST_WORDS = np.array([int.from_bytes(each, "little") for each in (MAGIC, b"// B", b".ver")], np.uint32)
+_FIRST_WORDS = [int.from_bytes(each, "little") for each in (MAGIC, b"// B", b".ver")]
 """An ELF image; "// BEGIN PREAMBLE" and ".version", with which GCC's PTX begins."""
+_WORD_BYTES = 4
 _LOOKED_AT = 1024
 """Bytes in which an image shows what it is."""
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_[0-9]+[a-z]?)", re.MULTILINE)
@@ -88,15 +86,19 @@ def _is_data(section: Section) -> bool:
 def _candidates(program: Elf, tables: list[Section], section: Section) -> list[tuple[int, int, int]]:
     """(start, word before, word after) of every word in ``tables`` that points to where an image may begin in ``section``, at
     byte ``start``; in the order of these, each start with its neighbours once."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and few programs are GCC's
+
+    from symd.containers.loaded_words import loaded_words  # noqa: PLC0415 - likewise
+
     content = np.frombuffer(section.data, np.uint8)
     found: set[tuple[int, int, int]] = set()
     for table in tables:
         words = loaded_words(program, table)
         offset = words - np.uint64(section.address)
-        number = np.flatnonzero(offset < max(len(content) - _FIRST_WORDS.itemsize, 0))
+        number = np.flatnonzero(offset < max(len(content) - _WORD_BYTES, 0))
         starts = offset[number].astype(np.int64)
-        first = content[starts[:, None] + np.arange(_FIRST_WORDS.itemsize)].view("<u4").reshape(-1)
-        chosen = np.isin(first, _FIRST_WORDS)
+        first = content[starts[:, None] + np.arange(_WORD_BYTES)].view("<u4").reshape(-1)
+        chosen = np.isin(first, np.array(_FIRST_WORDS, np.uint32))
         around = np.pad(words, 1)
         before, after = around[number[chosen]], around[number[chosen] + 2]
         found |= {*zip(starts[chosen].tolist(), before.tolist(), after.tolist(), strict=True)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
-from symd.containers.lazy import LazyMapping, LazySequence
+from symd.containers.lazy import LazyMapping, LazySequence, PackedMapping
 from symd.containers.nvidia import relocated_image
 from symd.elf.constants import (
     EF_CUDA_ACCELERATORS,
@@ -39,7 +39,7 @@ from symd.elf.constants import (
     STO_CUDA_ENTRY,
     STT_FUNC,
 )
-from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
+from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 from symd.model.identities import ObjectPath
 from symd.model.plurals import counted
 
@@ -72,17 +72,18 @@ def read(element: Element, budget: Budget) -> Contents:
     if relocated:
         image, symbols = relocated_image.placed(image, symbols)
     tools = list(_tools(image))
-    named = list(_code_symbols(image, symbols))
+    texts = {section.index: section for section in image.sections if section.executable}
+    named = [(number, one) for number, one in enumerate(symbols) if one.type == STT_FUNC and one.section in texts]
     described = CubinFacts(image, kernels=any(symbol.other & STO_CUDA_ENTRY for _, symbol in named))
     of_functions: list[str] = []
-    functions = tuple(_functions(image, named, of_functions))
+    functions = tuple(_functions(texts, named, of_functions))
     code = CodeObject(
         path=ObjectPath(""),
         format=NAME,
         target=_target(image, tools, described.accelerated, element.target),
         data=element.data,
         sections=image.sections,
-        kernels=tuple(_kernels(image, named, described, budget)),
+        kernels=tuple(_kernels(texts, named, described, budget)),
         functions=functions,
         vendor=Vendor.NVIDIA,
         relocation=RelocationScheme.NONE if relocated else RelocationScheme.CUDA,
@@ -96,51 +97,46 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def _symbols(image: elf.Elf, warnings: list[str]) -> list[elf.Symbol]:
-    table = image.by_name.get(".symtab")
+    table = next((section for section in image.sections if section.name == ".symtab"), None)
     if table is None:
         warnings.append("no symbol table: functions are named by their sections")
         return []
     return image.symbols(table)
 
 
-def _code_symbols(image: elf.Elf, symbols: list[elf.Symbol]) -> Iterator[tuple[int, elf.Symbol]]:
-    """(number, symbol) of the functions that have code here; undefined ones belong to another file of a link."""
-    texts = {section.index for section in image.sections if section.executable}
-    return ((at, one) for at, one in enumerate(symbols) if one.type == STT_FUNC and one.section in texts)
-
-
 _Numbered = list[tuple[int, elf.Symbol]]
-"""Symbols of code with their numbers in the symbol table."""
+"""Symbols of the functions that have code here with their numbers in the symbol table; undefined ones belong to another file of a link."""
 
 
-def _functions(image: elf.Elf, symbols: _Numbered, warnings: list[str]) -> Iterator[Function]:
+def _functions(texts: Mapping[int, Section], symbols: _Numbered, warnings: list[str]) -> Iterator[Function]:
     """Symbols of code, and one function for each text section that no symbol names."""
     named, outside = set(), 0
     for _, symbol in symbols:
-        room = image.sections[symbol.section].size - symbol.value
+        room = texts[symbol.section].size - symbol.value
         if room < 0:
             outside += 1
             continue
         named.add(symbol.section)
         yield Function(symbol.name, symbol.section, symbol.value, min(symbol.size, room))
-    for section in image.sections:
-        if section.index not in named and section.executable:
-            yield Function(section.name.removeprefix(".text."), section.index, 0, section.size)
+    for number, section in texts.items():
+        if number not in named:
+            yield Function(section.name.removeprefix(".text."), number, 0, section.size)
     if outside:
         warnings.append(f"left out: {counted(outside, 'function symbol')} outside of the symbol's section")
 
 
-def _kernels(image: elf.Elf, symbols: _Numbered, described: CubinFacts, budget: Budget) -> Iterator[Kernel]:
+def _kernels(
+    texts: Mapping[int, Section], symbols: _Numbered, described: CubinFacts, budget: Budget
+) -> Iterator[Kernel]:
     known: set[int] = set()
     for number, symbol in symbols:
-        section = image.sections[symbol.section]
+        section = texts[symbol.section]
         if symbol.other & STO_CUDA_ENTRY and symbol.value <= section.size:
             size = min(symbol.size, section.size - symbol.value)
             if section.index in known:
-                shared = described.of_text(section)
-                budget.count_shared_facts(len(shared["attributes"]) + len(shared["arguments"]), symbol.name)
+                budget.count_shared_facts(described.records_of(section), symbol.name)
             known.add(section.index)
-            facts = LazyMapping(partial(described.of_kernel, section, number))
+            facts = PackedMapping(partial(described.of_kernel, section, number))
             yield Kernel(symbol.name, symbol.section, symbol.value, size, facts)
 
 

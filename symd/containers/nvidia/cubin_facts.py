@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from symd import elf
 from symd.containers.nvidia import nv_info
@@ -29,6 +29,7 @@ NOT_KNOWN = 0xFFFFFFFF
 
 
 _GLOBAL = (".nv.global", ".nv.global.init")
+_NO_ATTRIBUTES = nv_info.PackedAttributes(b"", "")
 _BANK = re.compile(r"\.nv\.constant(\d+)")
 
 
@@ -39,12 +40,11 @@ class CubinFacts:
     def __init__(self, image: elf.Elf, *, kernels: bool) -> None:
         self._image, self._has_kernels = image, kernels
         self._damage: dict[int, str] = {}
-        self._texts: dict[int, dict[str, Any]] = {}
 
     @property
     def accelerated(self) -> bool:
         """Whether .nv.compat asks for an architecture-specific target."""
-        return any(one.id == CUDA_ACCELERATOR_TARGET and one.value == 1 for one in self._compatibility)
+        return any(one["id"] == CUDA_ACCELERATOR_TARGET and one["value"] == 1 for one in self._compatibility)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -56,114 +56,120 @@ class CubinFacts:
     def of_image(self) -> dict[str, Any]:
         """Facts of the whole image."""
         return {
-            "constant_banks": self._banks[1],
-            "global_memory": sum(one.size for one in self._image.sections if one.name in _GLOBAL),
-            "attributes": nv_info.as_facts(one for one in self._common if one.id not in nv_info.OF_SYMBOL),
-            "compatibility": nv_info.as_facts(self._compatibility),
+            "constant_banks": self._memory.common_banks,
+            "global_memory": self._memory.of_globals,
+            "attributes": [one for each in self._common for one in each.of_image()],
+            "compatibility": self._compatibility,
         }
 
     def of_kernel(self, text: Section, symbol: int) -> dict[str, Any]:
-        """What is said of the kernel in this text section that has this symbol number; what the image does not say is absent."""
-        return self.of_text(text) | self._of_symbol(symbol)
-
-    def of_text(self, text: Section) -> dict[str, Any]:
-        """What kernels in this text section have in common."""
-        found = self._texts.get(text.index)
-        if found is None:
-            found = self._texts[text.index] = self._read_text(text)
-        return found
-
-    def _read_text(self, text: Section) -> dict[str, Any]:
-        newer = self._image.header.abi_version >= ELFABIVERSION_CUDA_V2
-        attributes = self._own.get(text.index, [])
+        """What is said of the kernel in this text section that has this symbol number; what the image does not say is absent. Its attributes are
+        ``PackedAttributes``."""
+        number, memory = text.index, self._memory
+        attributes = self._own.get(number, _NO_ATTRIBUTES)
+        barriers, max_threads, required_threads, parameter_bytes, arguments = attributes.of_kernel
+        if barriers is None:
+            barriers = 0 if self._image.header.abi_version >= ELFABIVERSION_CUDA_V2 else text.flags >> 20 & 0x7F
         facts: dict[str, Any] = {
             "registers": text.info >> 24,
-            "shared_memory": self._shared.get(text.index, 0),
-            "local_memory": self._local.get(text.index, 0),
-            "constant_banks": dict(sorted(self._banks[0].get(text.index, {}).items())),
-            "barriers": _number(attributes, nv_info.NUM_BARRIERS, 0 if newer else text.flags >> 20 & 0x7F),
-            "max_threads": _words(attributes, nv_info.MAX_THREADS),
-            "required_threads": _words(attributes, nv_info.REQNTID),
-            "parameter_bytes": _number(attributes, nv_info.CBANK_PARAM_SIZE, None),
-            "arguments": nv_info.parameters(attributes),
-            "attributes": nv_info.as_facts(attributes),
+            "shared_memory": memory.shared.get(number, 0),
+            "local_memory": memory.local.get(number, 0),
+            "constant_banks": dict(sorted(memory.banks.get(number, {}).items())),
+            "barriers": barriers,
         }
-        return {name: value for name, value in facts.items() if value is not None}
+        if max_threads is not None:
+            facts["max_threads"] = max_threads
+        if required_threads is not None:
+            facts["required_threads"] = required_threads
+        if parameter_bytes is not None:
+            facts["parameter_bytes"] = parameter_bytes
+        facts["arguments"], facts["attributes"] = arguments, attributes
+        sizes = self._sizes.get(symbol)
+        if sizes:
+            facts |= _of_symbol(sizes)
+        return facts
 
-    def _of_symbol(self, symbol: int) -> dict[str, int]:
-        """What is said of the function with that symbol number alone."""
-        sizes = self._sizes.get(symbol, {})
-        known = {
-            name: sizes[number] for name, number in _OF_SYMBOL.items() if sizes.get(number, NOT_KNOWN) != NOT_KNOWN
-        }
-        dynamic = sizes.get(nv_info.MIN_STACK_SIZE) == NOT_KNOWN
-        return known | ({"dynamic_stack": True} if dynamic else {})
+    def records_of(self, text: Section) -> int:
+        """How many arguments and attributes kernels in this text section have."""
+        attributes = self._own.get(text.index, _NO_ATTRIBUTES)
+        return len(attributes) + len(attributes.of_kernel.arguments)
 
     @cached_property
-    def _own(self) -> dict[int, list[nv_info.Attribute]]:
+    def _own(self) -> dict[int, nv_info.PackedAttributes]:
         """By text section number: the records of its functions' own .nv.info."""
         sections = self._info_sections(own=True) if self._has_kernels else ()
-        return {section.info: self._attributes(section, nv_info.NAMES) for section in sections}
+        return {section.info: self._attributes(section) for section in sections}
 
     @cached_property
-    def _common(self) -> list[nv_info.Attribute]:
+    def _common(self) -> list[nv_info.PackedAttributes]:
         """The records of .nv.info, which is about all functions."""
-        return [one for each in self._info_sections(own=False) for one in self._attributes(each, nv_info.NAMES)]
+        return [self._attributes(each) for each in self._info_sections(own=False)]
 
     def _info_sections(self, *, own: bool) -> Iterator[Section]:
-        found = (section for section in self._image.sections if section.type == SHT_CUDA_INFO)
+        found = self._image.by_type.get(SHT_CUDA_INFO, ())
         return (section for section in found if section.name.startswith(".nv.info.") is own)
 
     @cached_property
-    def _compatibility(self) -> list[nv_info.Attribute]:
-        sections = (section for section in self._image.sections if section.type == SHT_CUDA_COMPAT)
-        return [one for each in sections for one in self._attributes(each, nv_info.COMPATIBILITY_NAMES)]
+    def _compatibility(self) -> list[dict[str, Any]]:
+        sections = self._image.by_type.get(SHT_CUDA_COMPAT, ())
+        return [one for each in sections for one in self._attributes(each, nv_info.COMPATIBILITY_NAMES).plain()]
 
-    def _attributes(self, section: Section, names: Mapping[int, str]) -> list[nv_info.Attribute]:
+    def _attributes(self, section: Section, names: Mapping[int, str] = nv_info.NAMES) -> nv_info.PackedAttributes:
         try:
-            return nv_info.read(section.data, section.name, names)
+            return nv_info.PackedAttributes(section.data, section.name, names)
         except Malformed as error:
             self._damage[section.index] = f"{error}; its attributes are left out"
-            return []
+            return _NO_ATTRIBUTES
 
     @cached_property
     def _sizes(self) -> dict[int, dict[int, int]]:
         """By symbol number: {attribute id: number}."""
-        return nv_info.by_symbol(one for records in (self._common, *self._own.values()) for one in records)
+        return nv_info.by_symbol([*self._common, *self._own.values()])
 
     @cached_property
-    def _shared(self) -> dict[int, int]:
-        return _by_function(self._image, ".nv.shared.")
-
-    @cached_property
-    def _local(self) -> dict[int, int]:
-        return _by_function(self._image, ".nv.local.")
-
-    @cached_property
-    def _banks(self) -> tuple[dict[int, dict[str, int]], dict[str, int]]:
-        return _banks(self._image)
+    def _memory(self) -> _Memory:
+        return _memory(self._image)
 
 
-def _number(attributes: list[nv_info.Attribute], number: int, otherwise: int | None) -> int | None:
-    return next((one.value for one in attributes if one.id == number and isinstance(one.value, int)), otherwise)
+def _of_symbol(sizes: Mapping[int, int]) -> dict[str, int]:
+    """The facts of a function of which records say so much."""
+    known = {name: sizes[number] for name, number in _OF_SYMBOL.items() if sizes.get(number, NOT_KNOWN) != NOT_KNOWN}
+    if sizes.get(nv_info.MIN_STACK_SIZE) == NOT_KNOWN:
+        known["dynamic_stack"] = True
+    return known
 
 
-def _words(attributes: list[nv_info.Attribute], number: int) -> list[int] | None:
-    return next((list(one.words(1)) for one in attributes if one.id == number and one.words(1)), None)
+class _Memory(NamedTuple):
+    """Bytes of sections beside the code: of shared and local memory and of each constant bank, whose number is text, by text section number, and of
+    constant banks and global memory of the whole image."""
+
+    shared: dict[int, int]
+    local: dict[int, int]
+    banks: dict[int, dict[str, int]]
+    common_banks: dict[str, int]
+    of_globals: int
 
 
-def _by_function(image: elf.Elf, prefix: str) -> dict[int, int]:
-    """Text section number -> size of the section with that prefix."""
-    return {
-        section.info: section.size for section in image.sections if section.name.startswith(prefix) and section.info
-    }
-
-
-def _banks(image: elf.Elf) -> tuple[dict[int, dict[str, int]], dict[str, int]]:
-    """Constant banks of each text section, and those of the whole image: bank number (as text) -> bytes."""
-    own: defaultdict[int, dict[str, int]] = defaultdict(dict)
+def _memory(image: elf.Elf) -> _Memory:
+    shared: dict[int, int] = {}
+    local: dict[int, int] = {}
+    banks: defaultdict[int, dict[str, int]] = defaultdict(dict)
     common: dict[str, int] = {}
+    of_globals = 0
     for section in image.sections:
-        if found := _BANK.match(section.name):
-            (own[section.info] if section.info else common)[found[1]] = section.size
-    return own, common
+        name = section.name
+        if section.type == SHT_CUDA_INFO:
+            continue
+        if name.startswith(".nv.constant"):
+            found = _BANK.match(name)
+            if found:
+                (banks[section.info] if section.info else common)[found[1]] = section.size
+        elif name.startswith(".nv.shared."):
+            shared[section.info] = section.size
+        elif name.startswith(".nv.local."):
+            local[section.info] = section.size
+        elif name in _GLOBAL:
+            of_globals += section.size
+    shared.pop(0, None)
+    local.pop(0, None)
+    return _Memory(shared, local, banks, common, of_globals)

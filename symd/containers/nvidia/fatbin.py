@@ -286,9 +286,9 @@ class _Expander:
 
     def _expanded(self, entry: FatbinEntry, size: int, where: str) -> bytes:
         if entry.flags & LZ4:
-            return _expand_lz4(entry.stored[:], size, self._budget, where)
+            return _expand_lz4(entry.stored.view(), size, self._budget, where)
         if entry.flags & ZSTD:
-            return expand_zstd(entry.stored[:], size, self._budget, where)
+            return expand_zstd(entry.stored.view(), size, self._budget, where)
         return entry.stored[:]
 
 
@@ -301,7 +301,7 @@ def _unpadded(content: bytes) -> bytes:
     return content
 
 
-def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
+def _expand_lz4(data: memoryview, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
     import lz4.block  # noqa: PLC0415 - few modules have such an element
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+from symd.containers.lazy import PackedRecords
+from symd.core import attribute_records
 from symd.errors import Malformed
 
 NVAL, BVAL, HVAL, SVAL = 1, 2, 3, 4
@@ -20,6 +22,13 @@ KPARAM_INFO_V2, NUM_BARRIERS = 0x45, 0x4C
 
 OF_SYMBOL = frozenset({FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT, SAM_REGION_STACK_SIZE})
 """Their value is (symbol number, number): a statement about that function, wherever the record stands."""
+_OF_SYMBOL = bytes(number in OF_SYMBOL for number in range(256))
+_NOT_OF_SYMBOL = bytes(number not in OF_SYMBOL for number in range(256))
+_IN_FACTS = {MAX_THREADS, REQNTID, KPARAM_INFO, CBANK_PARAM_SIZE, KPARAM_INFO_V2, NUM_BARRIERS}
+_SAID = bytes(number in OF_SYMBOL | _IN_FACTS for number in range(256))
+_KEPT, _KEPT_SIZE = 1 << 12, 1 << 10
+"""What so many different kernels say in records of so many bytes at most is kept: a library has the same parameters again and again, for each target and
+type of number. Those of cuSPARSE, 68,163 kernels, say 1,311 different things."""
 
 NAMES: Mapping[int, str] = {
     0x00: "ERROR",
@@ -150,21 +159,26 @@ class Attribute(NamedTuple):
 
 def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[Attribute]:
     """The records of a section, in order. Raises Malformed."""
+    starts, end = attribute_records.starts(data)
+    _check_end(data, end, where)
     result = []
-    at, size = 0, len(data)
-    while at < size:
-        if at + 4 > size:
-            raise Malformed(f"ends inside the record at byte {at}", where=where)
+    for at in starts:
         kind, number, short = _RECORD(data, at)
-        end = at + 4 + short if kind == SVAL else at + 4
-        if end > size:
-            raise Malformed(f"attribute {number:#04x} at byte {at} of {short} bytes ends past it", where=where)
-        if kind not in (NVAL, BVAL, HVAL, SVAL):
-            raise Malformed(f"attribute format {kind} is not known (1 to 4 are)", where=f"{where}: byte {at}")
         value = _stored(data, at + 4, short) if kind == SVAL else _SHORT[kind](short)
         result.append(Attribute(number, names.get(number) or f"{number:#04x}", value))
-        at = end
     return result
+
+
+def _check_end(data: bytes, at: int, where: str) -> None:
+    """Raises Malformed where a section does not end at byte ``at``, because the record that begins there cannot be read."""
+    if at == len(data):
+        return
+    if at + 4 > len(data):
+        raise Malformed(f"ends inside the record at byte {at}", where=where)
+    kind, number, short = _RECORD(data, at)
+    if kind == SVAL:
+        raise Malformed(f"attribute {number:#04x} at byte {at} of {short} bytes ends past it", where=where)
+    raise Malformed(f"attribute format {kind} is not known (1 to 4 are)", where=f"{where}: byte {at}")
 
 
 _SHORT: Mapping[int, Callable[[int], int | None]] = {
@@ -200,14 +214,71 @@ def parameters(attributes: Iterable[Attribute]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda parameter: parameter["ordinal"])
 
 
-def by_symbol(attributes: Iterable[Attribute]) -> dict[int, dict[int, int]]:
+class OfKernel(NamedTuple):
+    """What the records in a kernel's own section say that has a name in its facts; None where they do not say it. Kernels share the lists."""
+
+    barriers: int | None
+    max_threads: list[int] | None
+    required_threads: list[int] | None
+    parameter_bytes: int | None
+    arguments: list[dict[str, Any]]
+
+
+class PackedAttributes(PackedRecords):
+    """The records of a section as they stand in it: of most kernels nobody wants to see more than how many there are. ``said`` has
+    those of them that say what ``OfKernel`` and ``by_symbol`` tell."""
+
+    __slots__ = ("_data", "_names", "_of_kernel", "_where", "said")
+
+    def __init__(self, data: bytes, where: str, names: Mapping[int, str] = NAMES) -> None:
+        """Raises Malformed."""
+        self.said, count, end = attribute_records.chosen(data, _SAID)
+        _check_end(data, end, where)
+        super().__init__(count)
+        self._data, self._where, self._names = data, where, names
+        self._of_kernel: OfKernel | None = None
+
+    def plain(self) -> list[dict[str, Any]]:
+        """JSON-ready records, in order: id, name, value."""
+        return as_facts(read(self._data, self._where, self._names))
+
+    def of_image(self) -> list[dict[str, Any]]:
+        """The records without those about functions."""
+        others, _, _ = attribute_records.chosen(self._data, _NOT_OF_SYMBOL)
+        return as_facts(read(others, self._where, self._names))
+
+    @property
+    def of_kernel(self) -> OfKernel:
+        known = self._of_kernel
+        if known is None:
+            read = _of_kernel if len(self.said) <= _KEPT_SIZE else _of_kernel.__wrapped__
+            known = self._of_kernel = read(self.said)
+        return known
+
+
+@lru_cache(_KEPT)
+def _of_kernel(said: bytes) -> OfKernel:
+    attributes = read(said, "")
+    return OfKernel(
+        _number(attributes, NUM_BARRIERS),
+        _words_of(attributes, MAX_THREADS),
+        _words_of(attributes, REQNTID),
+        _number(attributes, CBANK_PARAM_SIZE),
+        parameters(attributes),
+    )
+
+
+def _number(attributes: list[Attribute], number: int) -> int | None:
+    return next((one.value for one in attributes if one.id == number and isinstance(one.value, int)), None)
+
+
+def _words_of(attributes: list[Attribute], number: int) -> list[int] | None:
+    return next((list(one.words(1)) for one in attributes if one.id == number and one.words(1)), None)
+
+
+def by_symbol(sections: Iterable[PackedAttributes]) -> dict[int, dict[int, int]]:
     """What records about functions (OF_SYMBOL) say, by symbol number: {id: number}; of several the last."""
-    result: dict[int, dict[int, int]] = {}
-    for attribute in attributes:
-        words = attribute.words(2)
-        if words and attribute.id in OF_SYMBOL:
-            result.setdefault(words[0], {})[attribute.id] = words[1]
-    return result
+    return attribute_records.numbers_by_symbol(b"".join(one.said for one in sections), _OF_SYMBOL)
 
 
 def as_facts(attributes: Iterable[Attribute]) -> list[dict[str, Any]]:

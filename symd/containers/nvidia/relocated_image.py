@@ -38,6 +38,10 @@ def _at(section: Section, base: int | None) -> Section:
 
 def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:
     """The text sections all of whose functions lie past their end, and whose own symbol, if they have one, was moved too."""
+    sizes = [section.size if section.executable else _ADDRESS_SPACE_BYTES for section in image.sections]
+    functions = [one for one in symbols if one.type == STT_FUNC and one.section < len(sizes)]
+    if all(one.value <= sizes[one.section] for one in functions):
+        return set()
     inside, outside, unmoved = set[int](), set[int](), set[int]()
     for one in symbols:
         text = _text(image, one)

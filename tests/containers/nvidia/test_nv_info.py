@@ -6,9 +6,13 @@ import re
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from symd.containers.nvidia import nv_info
+from symd.core import attribute_records
 from symd.errors import Malformed
+from tests.core.uncompiled import uncompiled
 from tests.golden.cuda import make, samples
 
 UNKNOWN_TO_CUOBJDUMP = {"unknown Attribute", "EICOMPAT_ATTR_ERROR_LAST"}
@@ -105,6 +109,36 @@ def test_large_parameters_use_the_second_record_layout():
     ]
 
 
+RECORDS = st.one_of(
+    st.tuples(st.integers(1, 3), st.sampled_from(sorted(nv_info.NAMES)), st.binary(min_size=2, max_size=2)).map(
+        lambda fields: bytes(fields[:2]) + fields[2]
+    ),
+    st.tuples(st.sampled_from(sorted(nv_info.NAMES)), st.binary(max_size=24)).map(
+        lambda fields: struct.pack("<BBH", nv_info.SVAL, fields[0], len(fields[1])) + fields[1]
+    ),
+)
+
+
+@given(st.lists(RECORDS, max_size=12), st.binary(max_size=5))
+def test_packed_records_say_what_they_say_unpacked(records, rest):
+    """Compiled and as it stands; the other reading is the definition of each function, over records whose ends are known."""
+    data, table = b"".join(records), bytes(number in nv_info.OF_SYMBOL for number in range(256))
+    wanted = [record for record in records if table[record[1]]]
+    said: dict[int, dict[int, int]] = {}
+    for record in wanted:
+        if record[0] == nv_info.SVAL and len(record) >= 12 and len(record) % 4 == 0:
+            symbol, number = struct.unpack_from("<II", record, 4)
+            said.setdefault(symbol, {})[record[1]] = number
+    for core in (attribute_records, uncompiled("attribute_records")):
+        assert core.chosen(data, table) == (b"".join(wanted), len(records), len(data))
+        assert core.numbers_by_symbol(data, table) == said
+        starts, end = core.starts(data)
+        assert ([data[at + 1] for at in starts], end) == ([record[1] for record in records], len(data))
+        assert core.starts(data + rest) == attribute_records.starts(data + rest)
+    packed = nv_info.PackedAttributes(data, "x")
+    assert len(packed) == len(packed.plain()) == len(records)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -117,3 +151,6 @@ def test_damaged_records_are_refused_with_their_place(data, message):
     with pytest.raises(Malformed, match=message) as caught:
         nv_info.read(data, ".nv.info.k")
     assert caught.value.where.startswith(".nv.info.k")
+    with pytest.raises(Malformed) as packed:
+        nv_info.PackedAttributes(data, ".nv.info.k")
+    assert str(packed.value) == str(caught.value)

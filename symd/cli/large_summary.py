@@ -1,0 +1,100 @@
+"""What is inside files too large to be held in memory (``opened_file`` says which ones): mapped, and described one code object after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from symd.budget import DebugBudget
+from symd.cli.garbage import gc_frozen
+from symd.cli.opened_file import mapped_file
+from symd.config import Limits
+from symd.containers import Opening
+from symd.containers.code_again import read_now
+from symd.containers.file_part import forget, sha256_of
+from symd.errors import SymdError
+from symd.model.code import CodeObject, Vendor
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+_HASHING = 2
+"""Threads that hash: the file, and its code objects."""
+_LATER = Digest("")
+"""Stands for the digest of a code object that is still being hashed, or not asked for."""
+
+
+def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> ModuleSummary:
+    """The module in ``file`` described, its code objects with their digests or without. Raises what opening it raises. Debug data is looked at
+    where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of others takes minutes."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one question of one file needs neither
+
+    from symd.child.heap import keep_much  # noqa: PLC0415
+
+    with mapped_file(file) as mapped, gc_frozen():
+        data = cast("bytes", mapped)
+        opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
+        keep_much()
+        with ThreadPoolExecutor(_HASHING) as pool:
+            digest = pool.submit(sha256_of, data)
+            try:
+                objects = tuple(_summaries(opening, limits, budget, pool if object_digests else None))
+            except SymdError as error:
+                raise error.prefix_where(file) from None
+            return ModuleSummary(
+                Digest(digest.result()),
+                len(data),
+                opening.format,
+                objects,
+                tuple(opening.notes),
+                tuple(opening.containers),
+            )
+
+
+def _summaries(
+    opening: Opening, limits: Limits, budget: DebugBudget, pool: ThreadPoolExecutor | None
+) -> Iterator[ObjectSummary]:
+    """Every code object described. The digest of each is made while the next one is opened: no more than two are in memory, without digests one."""
+    pending: tuple[ObjectSummary, Future[str]] | None = None
+    for code in opening:
+        described = read_now(_described(code, limits, budget))
+        if pool is None:
+            yield described
+        else:
+            digest = pool.submit(sha256_of, code.data)
+            if pending:
+                yield _with_digest(*pending)
+            pending = described, digest
+            del digest
+        del code
+        forget(opening.data)
+    if pending:
+        yield _with_digest(*pending)
+
+
+def _with_digest(summary: ObjectSummary, digest: Future[str]) -> ObjectSummary:
+    return summary._replace(sha256=Digest(digest.result()))
+
+
+def _described(code: CodeObject, limits: Limits, budget: DebugBudget) -> ObjectSummary:
+    if code.vendor is not Vendor.INTEL:
+        return code_summary(code, _LATER)
+    from symd import debuginfo  # noqa: PLC0415 - large libraries are mostly of others
+    from symd.index.module import judged_summary  # noqa: PLC0415 - likewise
+    from symd.index.module_tables import DecodedObject  # noqa: PLC0415
+
+    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, limits, budget)), _LATER)
+
+
+def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
+    """Every code object in ``file`` with its bytes, one at a time in memory. Raises what opening it raises."""
+    with mapped_file(file) as mapped, gc_frozen():
+        data = cast("bytes", mapped)
+        try:
+            for code in Opening(data, limits):
+                yield code_summary(code, Digest(sha256_of(code.data))), code.data
+                forget(data)
+        except SymdError as error:
+            raise error.prefix_where(file) from None
