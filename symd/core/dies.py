@@ -96,7 +96,9 @@ class DieRows(ByteReader):
     _string_offsets = cython.declare(cython.const[cython.uchar][::1])
     _lists = cython.declare(cython.const[cython.uchar][::1])
     _room = cython.declare(cython.Py_ssize_t)
-    _open = cython.declare(cython.longlong[::1])
+    _open = cython.declare(
+        cython.longlong[::1]
+    )  # of each DIE around: what is ``around`` it, shifted by a bit that says whether it is a row
     _places = cython.declare(cython.ulonglong[::1])
     _places_after = cython.declare(cython.ulonglong[::1])
     _names = cython.declare(cython.ulonglong[::1])
@@ -181,7 +183,7 @@ class DieRows(ByteReader):
                 depth -= 1
                 if depth >= 0:
                     inside = self._open[depth]
-                    if inside & 1:  # the DIE that ends here is a row itself, around which ``parent`` stands
+                    if inside & 1:  # the DIE that ends here is the row ``around``
                         self._places_after[around - 1] = self.at
                     around = inside >> 1
             else:
@@ -209,6 +211,8 @@ class DieRows(ByteReader):
 
     @cython.cfunc
     def _open_more(self) -> cython.int:
+        if self._check_rows is not None:  # each DIE that is open takes memory, too
+            self._check_rows(self.count + len(self._open))
         room = array("q", self._open)
         room.frombytes(bytes(8 * len(room)))
         self._open = room
@@ -379,7 +383,8 @@ class DieRows(ByteReader):
                 if value:
                     flags |= _IS_DECLARATION
             elif column == abbreviations.EXTERNAL:
-                flags |= _IS_EXTERNAL
+                if value:
+                    flags |= _IS_EXTERNAL
             elif column == abbreviations.LOCATION:
                 if kind == abbreviations.SEC_OFFSET_KIND:
                     flags |= _LOCATION_LIST

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.dwarf import DebugSections, Unit
-from symd.dwarf.bulk_read import Positions
 from symd.dwarf.constants import Tag
 from symd.dwarf.dies import LOCATION_LIST, OTHER_LOCATION, DieColumns
 from symd.dwarf.small_objects import JoinedObjects
+from symd.dwarf.stretches import Positions
 from symd.errors import Malformed
 from symd.model.columns import I64, U8, U64
 

@@ -29,6 +29,8 @@ HAS_CHILDREN, LOCATION_LIST, OTHER_LOCATION, HAS_LOW = (
 )  # fmt: skip
 """Bits of ``DieColumns.flags``, as ``symd.core.dies`` has them."""
 NO_ROW = -1
+_NEW_LISTS = 5
+"""The version of DWARF from which on range lists stand in ``.debug_rnglists``."""
 PARTS = ("info", "strings", "line_strings", "string_offsets", "addresses", "ranges", "range_lists")
 """The sections that units name places in, in the order of ``symd.core.range_lists``."""
 
@@ -99,16 +101,14 @@ def read_dies(
         if budget is not None:
             budget.check(number - counted, info.name)
 
-    reckoned = 0
+    ranges_before = 0
 
-    def spend(entries: int) -> None:
-        nonlocal reckoned
-        if budget is not None and entries > reckoned:
-            budget.spend(entries - reckoned, info.name)
-            reckoned = entries
+    def check_ranges(number: int) -> None:
+        if budget is not None:
+            budget.check(number - ranges_before, info.name)
 
     lists = sections.range_lists.data
-    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, bool(parts), spend)
+    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, bool(parts), check_ranges)
     rows = DieRows(
         info.data,
         sections.string_offsets.data,
@@ -122,6 +122,7 @@ def read_dies(
     for place, unit in enumerate(units):
         if unit.table is None:
             continue
+        entries, ranges_before = ranges.entries, ranges.count
         try:
             rows.read(_parameters(unit, place, parts[place] if parts else whole), unit.table.steps, only_first)
         except Malformed as error:
@@ -130,13 +131,14 @@ def read_dies(
             left_out.append((place, error))
         if budget is not None:
             budget.count(rows.count - counted, info.name)
-            spend(ranges.entries)
+            budget.spend(ranges.entries - entries, info.name)
         counted = rows.count
     rows.trim()
     return _columns(sections, rows, left_out)
 
 
 def _parameters(unit: Unit, place: int, parts: array[int]) -> UnitParameters:
+    lists = 2 * PARTS.index("range_lists" if unit.version >= _NEW_LISTS else "ranges")
     return UnitParameters(
         place,
         unit.offset,
@@ -149,7 +151,9 @@ def _parameters(unit: Unit, place: int, parts: array[int]) -> UnitParameters:
         unit.str_offsets_base,
         unit.addr_base,
         unit.rnglists_base,
-        unit.ranges_base,
+        unit.ranges_base
+        if unit.contributions
+        else parts[lists],  # a skeleton's DW_AT_GNU_ranges_base is for its split unit
         parts,
     )
 
