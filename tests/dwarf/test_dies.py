@@ -58,7 +58,7 @@ def test_the_base_that_a_skeleton_says_is_not_for_its_own_list():
 
 def test_bases_that_no_section_has_are_taken_alike_together_and_alone():
     base = b"\x01" + ((1 << 64) - 1).to_bytes(8, "little") + b"\x02f\0" + code(0x10, 16) + b"\0"
-    data = sections(unit(base, 5), b"\x01\x11\x01\x73\x07\0\0" + FUNCTION)
+    data = sections(unit(base, 5), b"\x01\x11\x01\x73\x07\0\0" + FUNCTION, addr=bytes(16))
     together = SmallObjects(DEFAULT_LIMITS)
     assert all(together.take(data) for _ in range(4))
     assert together.read(DebugBudget(DEFAULT_LIMITS, 1 << 20)).scopes.range_start.tolist() == [0x10] * 4
