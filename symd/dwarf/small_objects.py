@@ -15,9 +15,10 @@ import numpy as np
 
 from symd.budget import DebugBudget
 from symd.config import Limits
+from symd.core.dies import HAS_LIST
 from symd.dwarf.abbreviations import AbbreviationTables
 from symd.dwarf.columns import LineColumns, ScopeColumns
-from symd.dwarf.dies import HAS_LIST, PARTS, DieColumns, read_dies
+from symd.dwarf.dies import NEW_LISTS, PARTS, DieColumns, read_dies
 from symd.dwarf.line_header import TEXT_COLUMN, LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
 from symd.dwarf.paths import FilePaths
@@ -38,8 +39,6 @@ _RANGE_BYTES = 1 << 16
 _ADDRESS = 8
 _LIST_END = bytes(2 * _ADDRESS)
 """The end of a list in ``.debug_ranges``, of 64-bit addresses."""
-_NEW_LISTS = 5
-"""The version of DWARF from which on range lists stand in ``.debug_rnglists``."""
 _ROLES = (
     "info",
     "lines",
@@ -223,7 +222,7 @@ class JoinedObjects:
         """Raises Malformed where the range lists of an object may overlap, or are unusual: an object by itself has a limit of its own."""
         listed = np.flatnonzero(dies.has(HAS_LIST))
         units = dies.unit[listed]
-        new = np.array([unit.version >= _NEW_LISTS for unit in self.units], np.bool_)[units]
+        new = np.array([unit.version >= NEW_LISTS for unit in self.units], np.bool_)[units]
         for role, those in (("ranges", units[~new]), ("range_lists", units[new])):
             size = self.parts[role].size.astype(np.int64)
             if (np.bincount(self.object_of_unit[those], minlength=len(size)) * size > _RANGE_BYTES).any():
