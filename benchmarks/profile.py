@@ -16,7 +16,7 @@ from symd.client import one_question
 from symd.config import Limits
 from symd.engine import Engine
 from symd.index.builder import DecodedObject
-from symd.index.first_answer import first_answer
+from symd.index.lookup import first_answer
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary

@@ -7,8 +7,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from symd.core.index_lookup import PIECE
 from symd.errors import LimitExceeded
-from symd.index.checksums import PIECE, piece_checksums
+from symd.index.checksums import piece_checksums
 from symd.index.format import Column, described_column, front, table_size
 from symd.index.schema import SCHEMA, check_names
 

@@ -1,8 +1,6 @@
-"""What an index file begins with: see ``format``."""
+"""The version of index files, and what they may hold at most: see ``format``."""
 
 from __future__ import annotations
-
-import struct
 
 VERSION = 23
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
@@ -29,12 +27,5 @@ DEBUG_DATA_ELSEWHERE; programs with ELF images among their data alone, fat binar
 are not remembered as refused any more; 22, code of a function symbol without debug data of its own has no line where a row of the function in front
 is stretched over it."""
 
-MAGIC = b"SYMDIDX\0"
-HEADER = struct.Struct("<8sIIII")
-COLUMN = struct.Struct("<36s4sQQQ")
-COLUMN_NAME = 36
-"""Bytes of a column's name."""
 LARGEST = 1 << 33
 """Bytes of a compressed column when it is opened: what states more is not believed."""
-LARGEST_PAGE = 1 << 20
-"""Bytes that a page of ranges may take when it is opened: more than one of the widest numbers does."""

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core.index_lookup import COLUMN, COLUMN_NAME, HEADER, MAGIC, Damaged
 from symd.errors import DataLoss
-from symd.index.checksums import ColumnBytes, Damaged, head_checksum, piece_checksums
-from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, MAGIC
+from symd.index.checksums import head_checksum, piece_checksums, sound_columns
+from symd.index.file_header import LARGEST
 from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as others know it
 
 _DTYPES: dict[bytes, np.dtype[Any]] = {
@@ -97,9 +98,9 @@ def decode(buffer: memoryview | bytes) -> Stored:
     first = table_size(count)
     table = bytes(buffer[HEADER.size : first])
     try:
-        return Stored(ColumnBytes(memoryview(buffer), table, first, checksum).whole(), table)
-    except Damaged:
-        raise DataLoss("has bytes that are not what they were", where="index file") from None
+        return Stored(sound_columns(memoryview(buffer), table, first, checksum), table)
+    except Damaged as error:
+        raise DataLoss(str(error), where="index file") from None
 
 
 class Stored:

@@ -7,29 +7,22 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from symd.core.index_lookup import KEPT_ANSWERS, KEPT_PAGES, Damaged, IndexLookup
 from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
+from symd.index.file_header import VERSION
 from symd.index.format import Column, Strings, decode, decompress, decompressed_size
-from symd.index.packing import Unpacked
-from symd.index.point_lookup import (
-    ANSWER_BYTES,
-    ANSWER_PAGE_SHIFT,
-    ENTRIES,
-    KEPT_ANSWERS,
-    LAST_IN_PAGE,
-    NO_PAGE,
-    PointLookup,
-    shared_name,
-)
+from symd.index.packing import OpenRanges, Unpacked
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
-from symd.model.answers import Answer, Candidate, Locations, TextSection
+from symd.model.answers import Answer, Candidate, Frame, Locations, Reason, TextSection
 from symd.model.columns import U32, U64
 from symd.model.identities import Digest, ObjectPath
+from symd.model.reasons import KNOWN
 from symd.model.summaries import ModuleSummary
 
 _RANGE_BYTES = 35
@@ -39,34 +32,21 @@ _SUMMARY_OBJECTS = 3
 _LARGE_SUMMARY = 1 << 20
 _UNPACKING = allocate_lock()
 """One large description is unpacked at a time: meanwhile it takes twice its bytes."""
+_OPEN_RANGE_BYTES = 12
+"""Bytes of a range in a page that single questions have opened, about."""
+_ANSWER_BYTES = 1000
+"""About what a kept answer takes at most."""
 _OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
 _RANGES_AN_ADDRESS = 4
 """A batch with an address for so many ranges is worth working out all locations."""
 KEPT_MAPS = 256
 """Address maps of single code objects that an open index keeps; a module may have a hundred thousand objects."""
+FEW_SECTIONS = 16
+"""So many text sections are gone through for one address; of more there is an address map."""
+_REASONS = tuple([Reason(number) if number in KNOWN else None for number in range(max(KNOWN) + 1)])
 LOCATED_AT_ONCE = 1 << 16
 """Addresses of a batch that are worked on at a time: what is made on the way takes several times their memory."""
-
-
-class TextStart(NamedTuple):
-    """All that a single question needs of the kernel or the text section that it names, in one object: where the processor's caches hold
-    nothing of an index, it waits for every object that it looks at. ``kernel`` is the name asked for; ``shift`` says which slot a text
-    position is in, as in ``PointLookup``; ``room`` counts the bytes from the first to the end of the section, ``position`` and
-    ``offset`` are that byte's text position and section offset; the rest is the section."""
-
-    kernel: str | None
-    shift: int
-    room: int
-    position: int
-    offset: int
-    path: ObjectPath
-    section: str | None
-    section_index: int
-    address: int
-
-
-_NOWHERE = TextStart(None, 0, 0, 0, 0, ObjectPath(""), None, 0, 0)
 
 
 class KernelEntry(NamedTuple):
@@ -96,12 +76,11 @@ def parts_of(count: int) -> Iterator[slice]:
 class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
-    ``columns`` are those of the file, ``derived`` is what follows from them, ``points`` answers for one text
-    position. What single questions need is in slots, where it takes one look less. ``used`` is the turn of an ``IndexCache`` at which it was
+    ``columns`` are those of the file, ``derived`` is what follows from them. ``used`` is the turn of an ``IndexCache`` at which it was
     last asked for, and changes nothing of what it answers.
     """
 
-    __slots__ = ("__dict__", "_last_page", "_last_start", "_only_section", "_starts", "points", "used")
+    __slots__ = ("__dict__", "_has_few_sections", "_lookup", "used")
 
     def __init__(
         self,
@@ -118,16 +97,18 @@ class Index:
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
         self.derived = DerivedColumns(self.columns, as_written=as_written, unpacked=unpacked)
-        self._starts: dict[str, TextStart] = {}
-        self._last_start = self._only_section = _NOWHERE
-        self._last_page = NO_PAGE
         self.used = 0
         self._digest: Digest | None = None
+        ranges = self.derived.ranges if unpacked is not None else None
+        numbers = ranges.numbers if isinstance(ranges, OpenRanges) else None
         try:
-            self.points = PointLookup(self.columns, self.derived)
+            self._lookup = _lookup(memoryview(buffer), is_sound=True, as_written=as_written, ranges=numbers)
             self._range_count = self.columns.range_count.item(0)
+        except Damaged as error:
+            raise _data_loss(error) from error
         except IndexError as error:
             raise DataLoss("has a column without entries that must have one", where="index file") from error
+        self._has_few_sections = len(self.columns.section_address) <= FEW_SECTIONS
 
     @classmethod
     def checked(cls, buffer: memoryview | bytes, digest: str | None = None) -> Self:
@@ -174,7 +155,7 @@ class Index:
         """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out, the
         answers that it keeps, and its description once somebody looks at it, which in the file is compressed."""
         ranges: int = self._range_count
-        kept = min(ranges, KEPT_ANSWERS) * ANSWER_BYTES
+        kept = min(ranges, KEPT_ANSWERS) * _ANSWER_BYTES + min(ranges * _OPEN_RANGE_BYTES, KEPT_PAGES)
         described = 0 if self._unpacked else decompressed_size(self.columns.summary) * _SUMMARY_OBJECTS
         return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + kept + described
 
@@ -267,79 +248,38 @@ class Index:
         return tuple(found)
 
     def answer(self, query: Query, path: str | None = None) -> Answer | None:
-        """The answer to one query that means exactly one byte of text, without making a column; None for every other.
-
-        It looks into the page as ``PointLookup.at_slot`` does, written out here on purpose: the page asked last is looked at first, and a kept
-        answer costs no call."""
+        """The answer to one query that means exactly one byte of text, without making a column; None for every other."""
         if path is not None and not self.has_object(path):
             return None
-        if isinstance(query, ByKernel):
-            last = self._last_start
-            known = path is None and last.kernel == query.kernel
-            start = last if known else self._kernel_start(query.kernel, path)
-            offset: int = query.offset
-        elif isinstance(query, ByAddress):
-            start, offset = self._section_start(query.address, path)
-        else:
-            return None
+        try:
+            if isinstance(query, ByAddress):
+                if path is None and self._has_few_sections:
+                    return self._lookup.answer(query.address)
+                place = self.address_map(path).one(query.address)
+            elif isinstance(query, ByKernel):
+                place = self._kernel_place(query.kernel, query.offset, path)
+            else:
+                return None
+            return None if place is None else self._lookup.answer_in(*place)
+        except Damaged as error:
+            raise _data_loss(error) from error
+
+    def _kernel_place(self, name: str, offset: int, path: str | None) -> tuple[int, int] | None:
+        """(text section, offset in it) of a byte of the kernel of that name; None unless it is exactly one."""
+        start = self._only_starts.get(name) if path is None else None
         if start is None:
-            return None
-        _, shift, room, position, before, path, section, number, address = start
-        if not 0 <= offset < room:
-            return None
-        slot = position + offset >> shift
-        page = self._last_page
-        if page[1] != slot >> ANSWER_PAGE_SHIFT:
-            page = self._last_page = self.points.pages.get(slot >> ANSWER_PAGE_SHIFT, NO_PAGE)
-        entry = page[2][slot & LAST_IN_PAGE] * ENTRIES
-        if entry:
-            reason, kernel, frames = page[entry], page[entry + 1], page[entry + 2]
-        else:
-            (reason, kernel, frames), self._last_page = self.points.at_slot(slot)
-        at = offset + before
-        return Answer(reason, path, kernel, section, number, SectionOffset(at), ObjectAddress(address + at), frames)
-
-    def _kernel_start(self, name: str, path: str | None) -> TextStart | None:
-        """Where the kernel of that name begins; None unless it is exactly one. There are never more known than there
-        are kernels."""
-        found = self._starts.get(name) if path is None else None
-        if found is None:
-            found = self._find_start(name, path)
-        if path is None and found is not None:
-            self._starts[name] = self._last_start = found
-        return found
-
-    def _find_start(self, name: str, path: str | None) -> TextStart | None:
-        entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.section, path)]
-        if len(entries) != 1 or not entries[0].size:
-            return None
-        return self._start(name, entries[0].section, entries[0].offset)
-
-    def _section_start(self, address: int, path: str | None) -> tuple[TextStart | None, int]:
-        """(where the only section that holds the address begins, or None; the offset in it)."""
-        only = self._only_section
-        if path is None and 0 <= address - only.address < only.room:
-            return only, address - only.address
-        found = self.address_map(path).one(address)
-        if found is None:
-            return None, 0
-        number, offset = found
-        start = self._section_starts.get(number)
-        if start is None:
-            start = self._section_starts[number] = self._start(None, number, 0)
-            if self.chosen_sections(None).tolist() == [number]:
-                self._only_section = start
-        return start, offset
+            entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.section, path)]
+            if len(entries) != 1:
+                return None
+            start = self.start(entries[0].section, entries[0].offset, entries[0].size)
+            if path is None:
+                self._only_starts[name] = start
+        return (start.section, start.offset + offset) if 0 <= offset < start.room else None
 
     @cached_property
-    def _section_starts(self) -> dict[int, TextStart]:
-        """Of the text sections that were asked for, by number."""
+    def _only_starts(self) -> dict[str, Start]:
+        """Where kernels begin that were asked for and whose names no other has: never more than there are kernels."""
         return {}
-
-    def _start(self, kernel: str | None, section: int, offset: int) -> TextStart:
-        room, position = self.section_size(section) - offset, self.bases[section] + offset
-        path, name, number, address = self.sections[section]
-        return TextStart(kernel, self.points.shift, room, position, offset, path, shared_name(name), number, address)
 
     @cached_property
     def bases(self) -> memoryview:
@@ -450,8 +390,28 @@ class Index:
     def candidate(self, section: int, offset: int) -> Candidate:
         """A byte of text as a candidate of an ambiguous query."""
         where = self.sections[section]
-        _, kernel, _ = self.points.at(self.bases[section] + offset)
+        try:
+            _, kernel, _ = self._lookup.at(self.bases[section] + offset)
+        except Damaged as error:
+            raise _data_loss(error) from error
         return Candidate(where.path, where.section, where.section_index, SectionOffset(offset), kernel)
+
+
+def first_answer(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
+    """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None where more than a look at one text
+    section is needed, or the bytes are no index of the module with the SHA-256 ``digest`` that is sound where the answer is read."""
+    try:
+        return _lookup(file, digest=bytes.fromhex(digest)).answer(query.address)
+    except Damaged:
+        return None
+
+
+def _lookup(file: memoryview, **how: Any) -> IndexLookup:
+    return IndexLookup(file, VERSION, answer_type=Answer, frame_type=Frame, reasons=_REASONS, **how)
+
+
+def _data_loss(error: Damaged) -> DataLoss:
+    return DataLoss(str(error), where="index file")
 
 
 class AddressMap:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symd.core.index_lookup import LARGEST_PAGE
 from symd.errors import DataLoss
-from symd.index.file_header import LARGEST_PAGE
 from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
 from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns, FunctionTable
@@ -161,7 +161,6 @@ class RangePages:
         self._written = _written(columns) if as_written else None
         width = self._widths[2] if self._written is None else np.dtype(np.uint32)
         self._column, self._reason = np.empty(self._count, width), np.empty(self._count, np.uint8)
-        self._views = tuple(each.data for each in (self._frame, self._line, self._column, self._reason))
 
     def __len__(self) -> int:
         return self._count
@@ -181,13 +180,6 @@ class RangePages:
     def reason(self, ranges: Column) -> Column:
         self._want(ranges)
         return self._reason[ranges]
-
-    def one(self, number: int) -> tuple[int, int, int, int]:
-        """(frame, line, column, reason) of one range."""
-        if not self._open[number >> PAGE_SHIFT]:
-            self._open_pages(range(number >> PAGE_SHIFT, (number >> PAGE_SHIFT) + 1))
-        frame, line, column, reason = self._views
-        return frame[number], line[number], column[number], reason[number]
 
     def _want(self, ranges: Column) -> None:
         """Open the pages of ``ranges``."""
@@ -272,4 +264,8 @@ class OpenRanges(RangePages):
             self._column = found.column.astype(np.uint32)
             self._written = _written(columns)
             self._write_over(0, count)
-        self._views = tuple(each.data for each in (self._frame, self._line, self._column, self._reason))
+
+    @property
+    def numbers(self) -> tuple[memoryview, ...]:
+        """Frame, line, column and reason of every range, for who asks for one number at a time."""
+        return self._frame.data, self._line.data, self._column.data, self._reason.data

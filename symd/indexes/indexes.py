@@ -14,7 +14,7 @@ from symd.containers.file_part import LARGE
 from symd.elf.constants import MAGIC
 from symd.errors import DataLoss, SymdError
 from symd.index import VERSION, Index
-from symd.index.first_answer import first_answer
+from symd.index.lookup import first_answer
 from symd.index.summary import unpack
 from symd.indexes.attempts import IndexAttempts
 from symd.indexes.module_locks import ModuleLocks

@@ -9,8 +9,6 @@ PlainAnswer = tuple[int, tuple[PlainFrame, ...]]
 """The number of a ``Reason``, and frames, innermost first."""
 EXACT, APPROXIMATE, NO_LINE = 1, 2, 3
 """Numbers of ``Reason``."""
-REASONS = range(1, 15)
-"""Those that stand in index files, as ``model.reasons.KNOWN``."""
 
 
 KERNEL_BODY = "__clang_ocl_kern_imp_"

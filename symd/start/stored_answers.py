@@ -6,8 +6,8 @@ import mmap
 import os
 import stat
 
+from symd.core.index_lookup import IndexLookup
 from symd.index.file_header import VERSION
-from symd.index.plain_index import answer_at
 from symd.model.plain_answers import NotPlain
 from symd.start.plain_text import MODULE_BYTES, answer_text, names_server, plain_questions
 
@@ -37,17 +37,22 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         name = digest.hex()
         with open(f"{folder}/index/{VERSION}/{name[:2]}/{name}.idx", "rb") as index:  # noqa: PTH123 - pathlib is slow to import
             mapped = memoryview(mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ))
-        return "".join(answer_text(query, _named_at(mapped, digest, address)) for query, _, address in queries)
-    except (OSError, NotPlain, ValueError):  # the last: of a file without bytes, or a name that no file can have
+        lookup = IndexLookup(mapped, VERSION, digest=digest)
+        return "".join(answer_text(query, _named_at(lookup, address)) for query, _, address in queries)
+    except (OSError, NotPlain, ValueError):  # the last: of a damaged index, or of a name that no file can have
         return None
 
 
-def _named_at(index: memoryview, digest: bytes, address: int) -> PlainAnswer:
-    """As ``answer_at``. Raises NotPlain where a frame has no name: a source may have it."""
-    reason, frames = answer_at(index, digest, address)
-    if not all(function or linkage_name for function, linkage_name, *_ in frames):
+def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
+    """The answer at an object address. Raises NotPlain unless exactly one text section holds it and it has frames, or where a frame has no name: a
+    source may have it."""
+    answer = lookup.answer(address)
+    if answer is None:
         raise NotPlain
-    return reason, frames
+    reason, _, _, _, _, _, _, frames, _ = answer
+    if not frames or not all(function or linkage_name for function, linkage_name, *_ in frames):
+        raise NotPlain
+    return reason, tuple([frame[:5] for frame in frames])
 
 
 def default_store(environment: Mapping[str, str]) -> str:

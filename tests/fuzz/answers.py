@@ -15,7 +15,6 @@ from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.file_index import FileIndex
-from symd.index.first_answer import first_answer
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject
 from symd.index.partial import PartialIndex
