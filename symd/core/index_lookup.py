@@ -71,7 +71,7 @@ _NAMES = (
     "string_ends", "string_data",
 )  # fmt: skip
 """The columns that are read."""
-_SHA256 = cython.declare(cython.int, 0)
+_MODULE_SHA256 = cython.declare(cython.int, 0)
 _SECTION_ADDRESS = cython.declare(cython.int, 1)
 _SECTION_SIZE = cython.declare(cython.int, 2)
 _SECTION_BASE = cython.declare(cython.int, 3)
@@ -79,7 +79,7 @@ _SECTION_OBJECT = cython.declare(cython.int, 4)
 _SECTION_NAME = cython.declare(cython.int, 5)
 _SECTION_NUMBER = cython.declare(cython.int, 6)
 _OBJECT_PATH = cython.declare(cython.int, 7)
-_COMPILER_INPUT = cython.declare(cython.int, 8)
+_OBJECT_COMPILER_INPUT = cython.declare(cython.int, 8)
 _START_SHIFT = cython.declare(cython.int, 9)
 _START_BITS = cython.declare(cython.int, 10)
 _START_RANK = cython.declare(cython.int, 11)
@@ -235,12 +235,11 @@ class IndexLookup:
             self._sound = bytearray(len(self._sums) // _CHECKSUM)
         self._columns = self._described(table)
         if digest is not None and (
-            self._count(_SHA256) != len(digest) or self._bytes(_SHA256, 0, len(digest)) != digest
+            self._count(_MODULE_SHA256) != len(digest) or self._bytes(_MODULE_SHA256, 0, len(digest)) != digest
         ):
             raise Damaged("is the index of another module")
         shift: cython.ulonglong = self._number(_START_SHIFT, 0)
-        words: cython.ulonglong = self._count(_START_BITS)
-        if shift > 63 or self._count(_START_RANK) != words or self._count(_START_BASE) != (words + 63) >> _GROUP:
+        if shift > 63:
             raise Damaged("has starts that contradict each other")
         self._shift = shift
 
@@ -328,7 +327,7 @@ class IndexLookup:
             if (
                 first <= wanted
                 and wanted - first < self._number(_SECTION_SIZE, number)
-                and not self._number(_COMPILER_INPUT, self._number(_SECTION_OBJECT, number))
+                and not self._number(_OBJECT_COMPILER_INPUT, self._number(_SECTION_OBJECT, number))
             ):
                 section, offset = number, wanted - first
                 held += 1
@@ -422,7 +421,7 @@ class IndexLookup:
         function: cython.ulonglong = self._number(_OWNER_NAME, owner)
         around: cython.ulonglong
         inlined: cython.bint
-        if not owner and (reason == _NO_DEBUG_INFO or reason == _MALFORMED):
+        if not owner and reason in (_NO_DEBUG_INFO, _MALFORMED):
             function = kernel
         frames: list[Any] = []
         while function or file or frames:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from symd.debuginfo.variables.visible import visible_at
-from symd.index import plain_index
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.model.names import Match, NameKind, NameQuery
@@ -158,8 +157,6 @@ def test_an_opencl_kernel_and_the_body_that_clang_inlines_into_it_are_one_frame(
             ]
             column = symbolize_column(index, np.array([address], np.uint64))[0]
             assert told == [(one.linkage_name or one.function, one.line) for one in column.frames]
-            plain = plain_index.answer_at(memoryview(index.buffer), index.columns.module_sha256.tobytes(), address)
-            assert told == [(one[1] or one[0], one[3]) for one in plain[1]]
             written = index.read(as_written=True).answer(ByAddress(ObjectAddress(address))).frames
             if 0 in {line for _, line in theirs}:
                 continue
@@ -313,8 +310,6 @@ def test_functions_are_declared_where_symbolizer_says_that_they_start(name):
         asked = ByAddress(ObjectAddress(address))
         assert written.answer(asked).frames == answer.frames
         told = index.answer(asked)
-        plain = plain_index.whole_answer_at(memoryview(index.buffer), index.columns.module_sha256.tobytes(), address)
-        assert [frame[6] for frame in plain[4]] == [frame.start_line for frame in told.frames]
         assert from_answer(to_answer(told)) == told
     assert len(lines) > 2
     for item in find_names(index, NameQuery("*", Match.GLOB, frozenset({NameKind.KERNEL}))):

@@ -10,12 +10,14 @@ import pytest
 
 from symd.engine import Engine
 from symd.errors import ModuleNotFound
-from symd.index import VERSION, checksums
+from symd.index import VERSION
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.store import Store
+from tests.builders.elf import AX, Section, Symbol, build_elf
 
-SHADE = (Path(__file__).parents[2] / "samples" / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
+SAMPLES = Path(__file__).parents[2] / "samples"
+SHADE = (SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co").read_bytes()
 DIGEST = hashlib.sha256(SHADE).hexdigest()
 ADDRESS = ByAddress(ObjectAddress(0x1978))
 
@@ -68,21 +70,25 @@ def test_a_flipped_byte_changes_no_first_answer_and_is_mended(tmp_path: Path, sa
     assert path.read_bytes() == whole
 
 
-def test_damage_where_the_first_answer_does_not_look_is_mended_when_the_index_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checksums, "PIECE", 64)  # of which one of the smallest modules has many
+def test_damage_where_the_first_answer_does_not_look_is_mended_when_the_index_is_opened(tmp_path: Path) -> None:
+    """Of an index of many pieces one with names of other functions."""
+    names = [f"function{number}" for number in range(2000)]
+    symbols = [Symbol(name, value=0x1000 + 8 * at, size=8, section="a") for at, name in enumerate(names)]
+    text = Section("a", flags=AX, address=0x1000, data=bytes(8 * len(names)))
+    query = ByAddress(ObjectAddress(0x1000))
     with Engine(Store(tmp_path)) as engine:
-        said = engine.symbolize_one(engine.add(SHADE).sha256, ADDRESS)
-    (path,) = tmp_path.glob(f"index/{VERSION}/*/{DIGEST}.idx")
+        digest = engine.add(build_elf(machine=224, osabi=64, type=3, sections=[text], symbols=symbols)).sha256
+        said = engine.symbolize_one(digest, query)
+    assert said.frames[0].function == names[0]
+    (path,) = tmp_path.glob(f"index/{VERSION}/*/{digest}.idx")
     whole = path.read_bytes()
     damaged = bytearray(whole)
-    damaged[-400] ^= 1  # the summary
+    damaged[whole.index(names[1500].encode())] ^= 1
     path.write_bytes(damaged)
     with Engine(Store(tmp_path)) as engine:
-        assert engine.symbolize_one(DIGEST, ADDRESS) == said
+        assert engine.symbolize_one(digest, query) == said
         assert path.read_bytes() == damaged
-        assert engine.symbolize_one(DIGEST, ADDRESS) == said
+        assert engine.symbolize_one(digest, query) == said
         assert path.read_bytes() == whole
 
 

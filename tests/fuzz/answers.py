@@ -9,12 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
+from types import ModuleType
 
 from symd import containers
 from symd.config import Limits
+from symd.core import index_lookup
 from symd.errors import DataLoss
 from symd.index import Index
+from symd.index.file_header import VERSION
 from symd.index.file_index import FileIndex
+from symd.index.lookup import first_answer
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject
 from symd.index.partial import PartialIndex
@@ -34,6 +38,7 @@ from symd.query.symbolize import symbolize
 from symd.query.variables import visible_in
 from symd.reading import values
 from tests.builders.index_file import with_fitting_checksums
+from tests.core.uncompiled import uncompiled
 from tests.fuzz import nested, seeds
 from tests.fuzz.mutations import Change
 from tests.fuzz.questions import ask_everything
@@ -184,21 +189,40 @@ _PLACES_OF_A_SECTION = 12
 
 
 def read_index_plainly(data: bytes) -> None:
-    """A damaged index read for the first answer from it: nothing but answers and refusals, and what is answered is what the whole
-    index answers, where that is none that says it is damaged."""
+    """A damaged index read for the first answer from it: nothing but answers and refusals, compiled and uncompiled the same, and what is answered is
+    what a column answers, where that is none that says it is damaged."""
     file, digest = memoryview(data), _digest_in(data).hex()
     try:
         whole = Index.checked(data)
     except DataLoss as error:
         for address in _ANYWHERE:
+            _read_twice(data, address)
             first_answer(file, digest, ByAddress(ObjectAddress(address)))
         raise Refused from error
     for address in [*_ANYWHERE, *_addresses(whole)]:
         query = ByAddress(ObjectAddress(address))
         found = first_answer(file, digest, query)
+        _read_twice(data, address)
         if found is not None:
             with suppress(DataLoss):
-                _same("plain reading of the index", query, found, _answer(whole, query))
+                _same("plain reading of the index", query, found, symbolize(whole, [query])[0])
+
+
+def _read_twice(data: bytes, address: int) -> None:
+    """Raises Disagreement where the compiled reading does not end as the uncompiled one."""
+    ends: list[object] = []
+    for core in (index_lookup, _uncompiled()):
+        try:
+            ends.append(core.IndexLookup(memoryview(data), VERSION).answer(address))
+        except core.Damaged as error:
+            ends.append(str(error))
+    if ends[0] != ends[1]:
+        raise Disagreement(f"{address:#x}: {ends[0]} compiled, {ends[1]} uncompiled")
+
+
+@cache
+def _uncompiled() -> ModuleType:
+    return uncompiled("index_lookup")
 
 
 def _addresses(whole: Index) -> Iterator[int]:

@@ -22,7 +22,7 @@ from symd.containers.khronos.modules_in_data import FoundModules, modules_in
 from symd.debuginfo import folded_sequences
 from symd.debuginfo.folded_sequences import NOTHING_FOLDED
 from symd.errors import StoreUnavailable, SymdError
-from symd.index.first_answer import first_answer
+from symd.index.lookup import first_answer
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer
 from symd.spirv.words import split

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
+from symd.core.index_lookup import COLUMN, HEADER
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.file_header import COLUMN, HEADER
 from symd.index.format import Column, compress, decode, decompress, encode
 from symd.index.module import build_index
 from symd.index.packing import PAGE_SHIFT, pack_table
@@ -184,8 +184,6 @@ def test_strings_of_one_letter_are_read_one_by_one() -> None:
     index = Index(build_index(image, Limits()))
     stored = decode(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_character()))
     assert stored.numbers("string_data").tolist() == [97, 97, 97]
-    single = Index(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_character()))
-    assert single.points._text(1) == "aaa"
 
 
 def _one_character() -> dict[str, Column]:

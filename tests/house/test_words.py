@@ -21,7 +21,7 @@ BETTER = {
     "spots": "locations",
     "BreakpointPlace": "BreakpointLocation",
     "Place": "TextSection, or Span of a text",
-    "Leaves": "PointLookup",
+    "Leaves": "IndexLookup",
     "epochs": "ContextLog",
     "Texts": "TextSections",
     "Scoped": "ScopeTable",

@@ -10,7 +10,6 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.cache import IndexCache
 from symd.index.module import build_index
-from symd.model.addresses import ByKernel, KernelOffset
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 
@@ -52,34 +51,6 @@ def test_a_summary_names_its_module_by_the_text_that_opened_the_index() -> None:
     data = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     assert Index.checked(build_index(data, Limits()), digest).summary.sha256 is digest
-
-
-def test_modules_of_the_same_names_share_them() -> None:
-    """What a question touches of one module is in the processor's caches when another is asked about."""
-    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
-    one, other = Index(data), Index(data)
-    kernel = next(iter(one.kernels))
-    mine, theirs = (index.answer(ByKernel(kernel, KernelOffset(0))) for index in (one, other))
-    assert mine is not None
-    assert theirs is not None
-    assert mine == theirs
-    assert mine.kernel is theirs.kernel
-    assert mine.section is theirs.section
-
-
-def test_the_page_asked_last_is_looked_at_first_and_says_what_it_learnt() -> None:
-    """An index remembers one page of answers; one that has become another says nothing old, and other pages are not mistaken for it."""
-    data = build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits())
-    index = Index(data)
-    for kernel, ((_, section, offset, size),) in index.kernels.items():
-        del section, offset
-        for asked in (range(0, size, 4), range(size - 4, -1, -4), range(0, size, 900)):
-            for at in asked:
-                query = ByKernel(kernel, KernelOffset(at))
-                assert index.answer(query) == Index(data).answer(query)
-        last = index._last_page
-        assert index.answer(ByKernel(kernel, KernelOffset(at))) is not None
-        assert index._last_page is last
 
 
 def test_a_description_counts_as_it_is_expanded() -> None:

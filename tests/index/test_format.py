@@ -109,8 +109,6 @@ def test_packed_ranges_say_what_they_were_given(given_ranges: list[tuple[int, in
     assert list(zip(*columns, strict=True)) == given_ranges
     assert len(found) == len(given_ranges)
     again = packed(given_ranges)
-    some = range(0, len(given_ranges), 511)
-    assert [again.one(number) for number in some] == [given_ranges[number] for number in some]
     assert again.line(every[-2:]).tolist() == [line for _, line, _, _ in given_ranges[-2:]]
 
 
@@ -118,13 +116,13 @@ def test_ranges_that_contradict_each_other_are_refused() -> None:
     ones, zeros = np.ones(9, np.uint32), np.zeros(1, int)
     found = ModuleRanges(ones, ones, ones, np.ones(9, np.uint8), zeros, zeros, frames(zeros), OWNERS)
     columns = pack_ranges(found) | {"frame_line": np.zeros(1, np.uint8)}
-    assert RangePages(columns_of(columns)).one(8) == (0, 1, 1, 1)
+    assert RangePages(columns_of(columns)).line(np.array([8])).tolist() == [1]
     for name, value in (("range_count", [10**6]), ("page_width", [1, 3, 1]), ("page_width", [1])):
         with pytest.raises(DataLoss):
             RangePages(columns_of(columns | {name: np.array(value, np.uint32)}))
     for name, value in (("range_count", [200]), ("page_width", [1, 2, 1])):
         with pytest.raises(DataLoss):
-            RangePages(columns_of(columns | {name: np.array(value, np.uint32)})).one(0)
+            RangePages(columns_of(columns | {name: np.array(value, np.uint32)})).line(zeros)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * len(RowTable._fields)), max_size=40))

@@ -14,6 +14,7 @@ from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.builder import build, build_unpacked
 from symd.index.module import decoded_objects, described
+from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 
@@ -44,7 +45,22 @@ def test_ranges_are_those_of_the_file(file: str, as_written: bool) -> None:
     assert len(own) == len(whole)
     for column in ("frame", "line", "column", "reason"):
         assert getattr(own, column)(every).tolist() == getattr(whole, column)(every).tolist(), column
-    assert list(map(own.one, every.tolist())) == list(map(whole.one, every.tolist()))
+    assert list(zip(*own.numbers, strict=True)) == list(
+        zip(*(getattr(own, name)(every).tolist() for name in ("frame", "line", "column", "reason")), strict=True)
+    )
+
+
+@pytest.mark.parametrize("as_written", [False, True])
+@pytest.mark.parametrize("file", FILES)
+def test_single_answers_are_those_of_the_file(file: str, as_written: bool) -> None:
+    whole, own = (index.read(as_written=as_written) for index in both(file))
+    answered = 0
+    for kernel, ((_, _, _, size), *_) in whole.kernels.items():
+        for offset in range(0, size, 8):
+            answer = own.answer(ByKernel(kernel, KernelOffset(offset)))
+            assert answer == whole.answer(ByKernel(kernel, KernelOffset(offset)))
+            answered += answer is not None
+    assert answered
 
 
 @pytest.mark.parametrize("file", FILES)

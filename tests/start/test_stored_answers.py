@@ -74,7 +74,7 @@ def test_a_plain_answer_imports_no_numpy(folder: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     answer, modules = done.stdout.rsplit("\n", 2)[0], done.stdout.splitlines()[-1].split()
     assert answer.splitlines() == run(FILE, "0x1978").splitlines()
-    assert "symd.index.plain_index" in modules
+    assert "symd.core.index_lookup" in modules
     assert not {"numpy", "click", "symd.cli", "symd.config"}.intersection(modules)
 
 
@@ -144,7 +144,7 @@ def test_a_link_to_a_store_is_looked_at_by_the_command_line(folder: str, tmp_pat
 
 def test_debug_data_elsewhere_is_looked_for(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     monkeypatch.setattr(
-        stored, "answer_at", lambda *_: (int(Reason.DEBUG_DATA_ELSEWHERE), ((None, None, "a.cl", 1, 1),))
+        stored, "_named_at", lambda *_: (int(Reason.DEBUG_DATA_ELSEWHERE), ((None, None, "a.cl", 1, 1),))
     )
     assert stored_answers(["--store", folder, str(FILE), "0x1978"], {}) is None
 
