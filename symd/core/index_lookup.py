@@ -246,7 +246,7 @@ class IndexLookup:
     @cython.cfunc
     def _described(self, table: bytes) -> object:
         """Four numbers of each column: the place in the file, the entries, those of them that are stored, the width of one."""
-        found = {}
+        found: dict[bytes, tuple[bytes, int, int, int]] = {}
         for name, kind, offset, entries, stored in COLUMN.iter_unpack(table):
             found.setdefault(name, (kind, offset, entries, stored))
         numbers = array("Q")
@@ -339,7 +339,8 @@ class IndexLookup:
 
     def at(self, position: int) -> tuple[Any, str | None, tuple[Any, ...]]:
         """(reason, kernel, frames) at a text position; positions before the first start belong to range 0."""
-        return self._at(position)
+        found: tuple[Any, str | None, tuple[Any, ...]] = self._at(position)
+        return found
 
     @cython.cfunc
     def _answer(self, section: cython.ulonglong, offset: cython.ulonglong) -> object:
@@ -463,7 +464,8 @@ class IndexLookup:
             return frames[number], lines[number], columns[number], reasons[number]
         written: cython.ulonglong = self._not_above(_WRITTEN_RANGE, number) if self._as_written else 0
         if written and self._number(_WRITTEN_RANGE, written - 1) == number:
-            return self._written(written - 1)
+            found: tuple[int, int, int, int] = self._written(written - 1)
+            return found
         page: _Page = self._page(number >> _PAGE_SHIFT)
         at: cython.Py_ssize_t = number & (_RANGES - 1)
         frame: cython.ulonglong = page.frames[at]

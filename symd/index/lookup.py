@@ -251,18 +251,21 @@ class Index:
         """The answer to one query that means exactly one byte of text, without making a column; None for every other."""
         if path is not None and not self.has_object(path):
             return None
+        found: Answer | None = None
         try:
-            if isinstance(query, ByAddress):
-                if path is None and self._has_few_sections:
-                    return self._lookup.answer(query.address)
-                place = self.address_map(path).one(query.address)
-            elif isinstance(query, ByKernel):
-                place = self._kernel_place(query.kernel, query.offset, path)
-            else:
-                return None
-            return None if place is None else self._lookup.answer_in(*place)
+            if path is None and self._has_few_sections and isinstance(query, ByAddress):
+                found = self._lookup.answer(query.address)
+            elif (place := self._place(query, path)) is not None:
+                found = self._lookup.answer_in(*place)
         except Damaged as error:
             raise _data_loss(error) from error
+        return found
+
+    def _place(self, query: Query, path: str | None) -> tuple[int, int] | None:
+        """(text section, offset in it) of the only byte of text that a query means."""
+        if isinstance(query, ByAddress):
+            return self.address_map(path).one(query.address)
+        return self._kernel_place(query.kernel, query.offset, path) if isinstance(query, ByKernel) else None
 
     def _kernel_place(self, name: str, offset: int, path: str | None) -> tuple[int, int] | None:
         """(text section, offset in it) of a byte of the kernel of that name; None unless it is exactly one."""
@@ -401,9 +404,10 @@ def first_answer(file: memoryview, digest: str, query: ByAddress) -> Answer | No
     """What the index answers that has these bytes, which is not opened for it: that takes several times as long. None where more than a look at one text
     section is needed, or the bytes are no index of the module with the SHA-256 ``digest`` that is sound where the answer is read."""
     try:
-        return _lookup(file, digest=bytes.fromhex(digest)).answer(query.address)
+        found: Answer | None = _lookup(file, digest=bytes.fromhex(digest)).answer(query.address)
     except Damaged:
         return None
+    return found
 
 
 def _lookup(file: memoryview, **how: Any) -> IndexLookup:
