@@ -25,9 +25,7 @@ class FactsText:
 
     def _value(self, name: str, value: Any) -> str:
         kind = type(value)
-        if kind is int:
-            return str(value)
-        if kind is str:
+        if kind is int or kind is str:
             return str(value)
         if kind is not list:
             return _other(value)

@@ -103,8 +103,8 @@ _COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, PASSE
 _ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
 _MOST_ATTRIBUTES = cython.declare(cython.int, 256)
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
-_FIRST_ROOM = cython.declare(cython.Py_ssize_t, 32)
-_NEAR = cython.declare(cython.int, 512)
+_FIRST_ROOM = cython.declare(cython.Py_ssize_t, 8)
+_NEAR = cython.declare(cython.int, 128)
 """Codes below this one are looked up in an array."""
 LAYOUT_BIAS = 32
 

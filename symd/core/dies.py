@@ -36,9 +36,8 @@ _HAS_CHILDREN = cython.declare(cython.uint, 16)
 _LOCATION_LIST = cython.declare(cython.uint, 32)
 _OTHER_LOCATION = cython.declare(cython.uint, 64)
 _HAS_LOW = cython.declare(cython.uint, 128)
-STATES_CODE, HAS_LIST, IS_DECLARATION, IS_EXTERNAL, HAS_CHILDREN, LOCATION_LIST, OTHER_LOCATION, HAS_LOW = (
-    1 << bit for bit in range(8)
-)
+STATES_CODE, HAS_LIST, IS_DECLARATION, IS_EXTERNAL = _STATES_CODE, _HAS_LIST, _IS_DECLARATION, _IS_EXTERNAL
+HAS_CHILDREN, LOCATION_LIST, OTHER_LOCATION, HAS_LOW = _HAS_CHILDREN, _LOCATION_LIST, _OTHER_LOCATION, _HAS_LOW
 """Bits of the flags of a row: it states DW_AT_low_pc and DW_AT_high_pc or a list of ranges; that list is read; DW_AT_declaration; DW_AT_external; it has
 children; where it is stands in a list, whose offset ``location`` has; it is said otherwise, and in no block; DW_AT_low_pc."""
 NO_REFERENCE = 0xFFFFFFFFFFFFFFFF
@@ -96,7 +95,9 @@ class DieRows(ByteReader):
     _string_offsets = cython.declare(cython.const[cython.uchar][::1])
     _lists = cython.declare(cython.const[cython.uchar][::1])
     _room = cython.declare(cython.Py_ssize_t)
-    _open = cython.declare(cython.longlong[::1])
+    _open = cython.declare(
+        cython.longlong[::1]
+    )  # of each DIE around: what is ``around`` it, shifted by a bit that says whether it is a row
     _places = cython.declare(cython.ulonglong[::1])
     _places_after = cython.declare(cython.ulonglong[::1])
     _names = cython.declare(cython.ulonglong[::1])
@@ -181,7 +182,7 @@ class DieRows(ByteReader):
                 depth -= 1
                 if depth >= 0:
                     inside = self._open[depth]
-                    if inside & 1:  # the DIE that ends here is a row itself, around which ``parent`` stands
+                    if inside & 1:  # the DIE that ends here is the row ``around``
                         self._places_after[around - 1] = self.at
                     around = inside >> 1
             else:
@@ -209,6 +210,8 @@ class DieRows(ByteReader):
 
     @cython.cfunc
     def _open_more(self) -> cython.int:
+        if self._check_rows is not None:  # each DIE that is open takes memory, too
+            self._check_rows(self.count + len(self._open))
         room = array("q", self._open)
         room.frombytes(bytes(8 * len(room)))
         self._open = room
@@ -347,24 +350,16 @@ class DieRows(ByteReader):
             elif column == abbreviations.SPECIFICATION:
                 self._specifications[row] = self._reference(unit, kind, value)
             elif column == abbreviations.LOW_PC:
-                if kind == abbreviations.ADDRX_KIND:
-                    value = self.ranges.address(value, unit)
-                    has_low = self.ranges.is_known
-                else:
-                    has_low = kind == abbreviations.ADDR_KIND
-                low = value
+                low = self._address(unit, kind, value)
+                has_low = self.ranges.is_known
             elif column == abbreviations.LOW_PC_OFFSET:
                 low = (low + value) & _U64
             elif column == abbreviations.HIGH_PC:
-                has_high = True
                 if kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
-                    is_size = True
-                elif kind == abbreviations.ADDRX_KIND:
-                    value = self.ranges.address(value, unit)
-                    has_high = self.ranges.is_known
+                    high, has_high, is_size = value, True, True
                 else:
-                    has_high = kind == abbreviations.ADDR_KIND
-                high = value
+                    high = self._address(unit, kind, value)
+                    has_high = self.ranges.is_known
             elif column == abbreviations.RANGES:
                 if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
                     list_offset, has_list = (value + unit.ranges_base) & _U64, True
@@ -379,7 +374,8 @@ class DieRows(ByteReader):
                 if value:
                     flags |= _IS_DECLARATION
             elif column == abbreviations.EXTERNAL:
-                flags |= _IS_EXTERNAL
+                if value:
+                    flags |= _IS_EXTERNAL
             elif column == abbreviations.LOCATION:
                 if kind == abbreviations.SEC_OFFSET_KIND:
                     flags |= _LOCATION_LIST
@@ -413,6 +409,14 @@ class DieRows(ByteReader):
         self._depths[row], self._tags[row], self._flags[row] = depth, table.tags[number], flags
         self.count = row + 1
         return 0
+
+    @cython.cfunc
+    def _address(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
+        """What a value of class address says; ``ranges.is_known`` tells whether it is an address that is there."""
+        if kind == abbreviations.ADDRX_KIND:
+            return self.ranges.address(value, unit)
+        self.ranges.is_known = kind == abbreviations.ADDR_KIND
+        return value
 
     @cython.cfunc
     def _string(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:

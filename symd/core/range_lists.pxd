@@ -46,7 +46,7 @@ cdef class RangeRows(ByteReader):
     cdef unsigned long long entry(self, const unsigned char[::1] data, int part, unsigned long long base,
                                   unsigned long long index, int width, UnitParameters unit)
     cdef object outside(self)
-    cdef Py_ssize_t _old(self, unsigned int which, UnitParameters unit)
-    cdef Py_ssize_t _new(self, unsigned int which, UnitParameters unit)
+    cdef bint _old(self, unsigned int which, UnitParameters unit)
+    cdef bint _new(self, unsigned int which, UnitParameters unit)
     cdef bint _fit(self, int size, int numbers)
     cdef int _take_room(self)

@@ -31,7 +31,6 @@ _BASE_ADDRESS = cython.declare(cython.int, 0x05)
 _START_END = cython.declare(cython.int, 0x06)
 _START_LENGTH = cython.declare(cython.int, 0x07)
 
-_DAMAGED = cython.declare(cython.Py_ssize_t, -2)
 _LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
 _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 
@@ -60,9 +59,9 @@ class UnitParameters:
     ) -> None:
         self.number, self.offset, self.dies, self.end = number, offset, dies, end
         self.version, self.address_size, self.offset_size = version, address_size, offset_size
-        self.low_pc = low_pc & _U64
-        self.str_offsets_base, self.addr_base = str_offsets_base, addr_base
-        self.rnglists_base, self.ranges_base = rnglists_base, ranges_base
+        self.low_pc, self.ranges_base = low_pc & _U64, ranges_base & _U64
+        self.str_offsets_base, self.addr_base = str_offsets_base & _U64, addr_base & _U64
+        self.rnglists_base = rnglists_base & _U64
         self.parts = parts
 
 
@@ -70,7 +69,8 @@ class UnitParameters:
 class RangeRows(ByteReader):
     """The ranges of DIEs, in the order in which they are read, as arrays of which the first ``count`` entries are rows: ``which`` u32 is whose, ``start``
     and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists were read; ``damaged`` lists do not end or hold an unknown
-    entry, and have no rows; ``missing`` indexes lead out of ``.debug_addr``. Where ``is_strict`` these are errors."""
+    entry, and have no rows; ``missing`` indexes lead out of ``.debug_addr``. Where ``is_strict`` these are errors. ``check_rows`` is told how many rows there will be at least whenever
+    more room is taken, and may raise."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class RangeRows(ByteReader):
         are many times as long as their section."""
         first: cython.Py_ssize_t = self.count
         missing: cython.Py_ssize_t = self.missing
-        entries: cython.Py_ssize_t
+        is_whole: cython.bint
         is_new: cython.bint = unit.version >= 5
         part: cython.Py_ssize_t = 2 * (RANGE_LISTS if is_new else RANGES)
         begin: cython.ulonglong = unit.parts[part]
@@ -129,7 +129,7 @@ class RangeRows(ByteReader):
             self.data, self.section = self._lists, ".debug_rnglists"
         else:
             self.data, self.section = self._ranges, ".debug_ranges"
-        entries = self._new(which, unit) if is_new else self._old(which, unit)
+        is_whole = self._new(which, unit) if is_new else self._old(which, unit)
         if is_new:
             self._lists_left -= self.at - start
         else:
@@ -138,53 +138,49 @@ class RangeRows(ByteReader):
             from symd.errors import LimitExceeded  # noqa: PLC0415 - as in ``ByteReader.fail``
 
             raise LimitExceeded("range lists overlap without end", where=self.section)
-        if entries == _DAMAGED:
+        if not is_whole:
             if self.is_strict:
                 raise self.outside()
             self.restore(first, self.damaged + 1, missing)
-            return 0
-        self.entries += entries
         return 0
 
     @cython.cfunc
-    def _old(self, which: cython.uint, unit: UnitParameters) -> cython.Py_ssize_t:
-        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Returns how many, or _DAMAGED where they do not end."""
+    def _old(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
+        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Returns whether they end."""
         width: cython.int = unit.address_size
         base: cython.ulonglong = unit.low_pc
         highest: cython.ulonglong = _U64 >> (64 - 8 * width)
         start: cython.ulonglong
         stop: cython.ulonglong
-        entries: cython.Py_ssize_t = 0
         while self.end - self.at >= 2 * width:
             start = self.uint(width)
             stop = self.uint(width)
             if start == 0 and stop == 0:
-                return entries
-            entries += 1
+                return True
+            self.entries += 1
             if start == highest:
                 base = stop
             else:
                 self.add(which, (base + start) & _U64, (base + stop) & _U64)
-        return _DAMAGED
+        return False
 
     @cython.cfunc
-    def _new(self, which: cython.uint, unit: UnitParameters) -> cython.Py_ssize_t:
-        """Entries of kinds up to DW_RLE_end_of_list. Returns how many, or _DAMAGED where they do not end, or one is unknown."""
+    def _new(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
+        """Entries of kinds up to DW_RLE_end_of_list. Returns whether they end, and all are known."""
         base: cython.ulonglong = unit.low_pc
         start: cython.ulonglong
         stop: cython.ulonglong
         kind: cython.int
-        entries: cython.Py_ssize_t = 0
         is_known: cython.bint
         is_whole: cython.bint
         width: cython.int = unit.address_size
         while self.at < self.end:
             kind = self.uint(1)
             if kind == _END_OF_LIST:
-                return entries
+                return True
             if kind > _START_LENGTH:
-                return _DAMAGED
-            entries += 1
+                return False
+            self.entries += 1
             if kind in (_OFFSET_PAIR, _STARTX_ENDX, _STARTX_LENGTH):
                 is_whole = self._fit(0, 2)
             elif kind == _BASE_ADDRESSX:
@@ -192,7 +188,7 @@ class RangeRows(ByteReader):
             else:
                 is_whole = self._fit(2 * width if kind == _START_END else width, kind == _START_LENGTH)
             if not is_whole:
-                return _DAMAGED
+                return False
             is_known = True
             if kind == _OFFSET_PAIR:
                 start = (base + self.uleb()) & _U64
@@ -219,7 +215,7 @@ class RangeRows(ByteReader):
                 base = start
             else:
                 self.add(which, start, stop)
-        return _DAMAGED
+        return False
 
     @cython.cfunc
     def _fit(self, size: cython.int, numbers: cython.int) -> cython.bint:

@@ -22,8 +22,8 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
-from symd.dwarf.bulk_read import Positions
 from symd.dwarf.line_header import TEXT_COLUMN
+from symd.dwarf.stretches import Positions
 from symd.elf import debug_link
 from symd.errors import SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor

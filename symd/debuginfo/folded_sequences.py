@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from symd.debuginfo.function_lines import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
-from symd.dwarf.bulk_read import spread
+from symd.dwarf.stretches import spread
 from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans
 

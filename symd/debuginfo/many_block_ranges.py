@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd.core.dies import LOCATION_LIST, OTHER_LOCATION
 from symd.dwarf import DebugSections, Unit
-from symd.dwarf.bulk_read import Positions
 from symd.dwarf.constants import Tag
-from symd.dwarf.dies import LOCATION_LIST, OTHER_LOCATION, DieColumns
+from symd.dwarf.dies import NEW_LISTS, DieColumns
 from symd.dwarf.small_objects import JoinedObjects
+from symd.dwarf.stretches import Positions
 from symd.errors import Malformed
 from symd.model.columns import I64, U8, U64
 
@@ -24,8 +25,6 @@ _KINDS: dict[int, int] = {
     Tag.DW_TAG_variable: _VARIABLE,
     Tag.DW_TAG_formal_parameter: _VARIABLE,
 }
-_NEW_LISTS = 5
-"""The version of DWARF from which on location lists have another form."""
 _ENTRY = struct.Struct("<QQ")
 """An entry of ``.debug_loc`` begins so; the size of its expression follows."""
 _MASK = (1 << 64) - 1
@@ -105,7 +104,7 @@ def _live(
     for variable in variables[dies.has(LOCATION_LIST)[variables]].tolist():
         place = int(dies.unit[variable])
         own = joined.units[place]
-        if own.version >= _NEW_LISTS:
+        if own.version >= NEW_LISTS:
             raise Malformed("a location is unusual", where=joined.sections.info.name)
         for start, end in _entries(sections[int(joined.object_of_unit[place])], own, int(dies.location[variable])):
             left -= 1

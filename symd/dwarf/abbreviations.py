@@ -21,6 +21,8 @@ _REMEMBERED_BYTES = 128
 """Bytes of a declaration up to which it is kept: different tables have most of them in common."""
 _BYTE_STEPS = 2
 """What a byte of a table takes."""
+_TABLE_STEPS = 64
+"""What a table takes besides, however short it is."""
 _END = b"\0\0"
 """No name and no form: after the last attribute."""
 
@@ -86,6 +88,7 @@ class AbbreviationTables:
 
     def table(self, offset: int, widths: Widths) -> Table:
         """The table at ``offset``. Raises Malformed where it does not end."""
+        offset = min(offset, len(self._section.data))
         key = offset, widths
         if key not in self._tables:
             self._tables[key] = Table(self._section, self._parse(offset, widths), widths)
@@ -93,11 +96,17 @@ class AbbreviationTables:
 
     def _parse(self, offset: int, widths: Widths) -> AbbreviationTable:
         section, data = self._section.name, self._section.data
-        end = len(data) if self.budget is None else offset + self.budget.steps_left // _BYTE_STEPS + 1
-        offset = min(offset, len(data))
-        found = AbbreviationTable(data, section, offset, min(end, len(data)), *widths)
+        end = len(data)
+        if self.budget is not None:
+            self.budget.spend(_TABLE_STEPS, section)
+            end = min(end, offset + self.budget.steps_left // _BYTE_STEPS + 1)
+        found = AbbreviationTable(data, section, offset, end, *widths)
         try:
             found.read()
+        except Malformed:
+            if self.budget is not None and end < len(data):  # it may end behind what may be read
+                self.budget.spend(self.budget.steps_left + 1, section)
+            raise
         finally:
             passed = found.at - offset
             self._parsed += passed

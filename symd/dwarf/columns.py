@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.dwarf.bulk_read import Positions, Scalar, spread
+from symd.dwarf.stretches import Positions, Scalar, spread
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowCalls
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.dwarf.bulk_read import Positions
+from symd.dwarf.stretches import Positions
 from symd.model.columns import U32
 from symd.model.debug_info import NO_FUNCTION
 

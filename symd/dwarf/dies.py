@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.core import dies as core
 from symd.core.dies import DieRows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
@@ -18,17 +17,9 @@ from symd.dwarf.units import Unit
 from symd.errors import Malformed
 from symd.model.columns import I64, U32, U64
 
-STATES_CODE, HAS_LIST, IS_DECLARATION, IS_EXTERNAL = (
-    core.STATES_CODE,
-    core.HAS_LIST,
-    core.IS_DECLARATION,
-    core.IS_EXTERNAL,
-)
-HAS_CHILDREN, LOCATION_LIST, OTHER_LOCATION, HAS_LOW = (
-    core.HAS_CHILDREN, core.LOCATION_LIST, core.OTHER_LOCATION, core.HAS_LOW,
-)  # fmt: skip
-"""Bits of ``DieColumns.flags``, as ``symd.core.dies`` has them."""
 NO_ROW = -1
+NEW_LISTS = 5
+"""The version of DWARF from which on range lists stand in ``.debug_rnglists``, and location lists in ``.debug_loclists``."""
 PARTS = ("info", "strings", "line_strings", "string_offsets", "addresses", "ranges", "range_lists")
 """The sections that units name places in, in the order of ``symd.core.range_lists``."""
 
@@ -71,7 +62,7 @@ class DieColumns(NamedTuple):
     left_out: Sequence[tuple[int, Malformed]]
 
     def has(self, flag: int) -> NDArray[np.bool_]:
-        """Which of them have a bit of ``flags``."""
+        """Which of them have a bit of ``flags``, such as ``symd.core.dies.HAS_LIST``."""
         found: NDArray[np.bool_] = (self.flags & np.uint32(flag)) != 0
         return found
 
@@ -99,16 +90,14 @@ def read_dies(
         if budget is not None:
             budget.check(number - counted, info.name)
 
-    reckoned = 0
+    ranges_before = 0
 
-    def spend(entries: int) -> None:
-        nonlocal reckoned
-        if budget is not None and entries > reckoned:
-            budget.spend(entries - reckoned, info.name)
-            reckoned = entries
+    def check_ranges(number: int) -> None:
+        if budget is not None:
+            budget.check(number - ranges_before, info.name)
 
     lists = sections.range_lists.data
-    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, bool(parts), spend)
+    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, bool(parts), check_ranges)
     rows = DieRows(
         info.data,
         sections.string_offsets.data,
@@ -122,6 +111,7 @@ def read_dies(
     for place, unit in enumerate(units):
         if unit.table is None:
             continue
+        entries, ranges_before = ranges.entries, ranges.count
         try:
             rows.read(_parameters(unit, place, parts[place] if parts else whole), unit.table.steps, only_first)
         except Malformed as error:
@@ -130,13 +120,17 @@ def read_dies(
             left_out.append((place, error))
         if budget is not None:
             budget.count(rows.count - counted, info.name)
-            spend(ranges.entries)
+            budget.spend(ranges.entries - entries, info.name)
         counted = rows.count
     rows.trim()
     return _columns(sections, rows, left_out)
 
 
 def _parameters(unit: Unit, place: int, parts: array[int]) -> UnitParameters:
+    if unit.contributions:
+        ranges_base = unit.ranges_base
+    else:  # DW_AT_GNU_ranges_base of a skeleton is for its split unit
+        ranges_base = parts[2 * PARTS.index("range_lists" if unit.version >= NEW_LISTS else "ranges")]
     return UnitParameters(
         place,
         unit.offset,
@@ -149,7 +143,7 @@ def _parameters(unit: Unit, place: int, parts: array[int]) -> UnitParameters:
         unit.str_offsets_base,
         unit.addr_base,
         unit.rnglists_base,
-        unit.ranges_base,
+        ranges_base,
         parts,
     )
 

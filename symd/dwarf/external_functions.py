@@ -3,8 +3,9 @@ it is."""
 
 from __future__ import annotations
 
+from symd.core.dies import HAS_LOW, IS_EXTERNAL
 from symd.dwarf.constants import Tag
-from symd.dwarf.dies import HAS_LOW, IS_EXTERNAL, read_dies
+from symd.dwarf.dies import read_dies
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.strings import NO_STRING, Names, StringReader
 from symd.dwarf.units import Units

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.core.line_program import NAMED
-from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns
 from symd.dwarf.line_header import LineHeader
+from symd.dwarf.stretches import Positions
 from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import Doubt, RowCalls, RowFlag

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.dwarf.bulk_read import Positions
+from symd.core.dies import IS_DECLARATION, STATES_CODE
 from symd.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, look_up_files
 from symd.dwarf.constants import Tag
 from symd.dwarf.declarations import Declarations, declared_functions
-from symd.dwarf.dies import IS_DECLARATION, NO_ROW, STATES_CODE, DieColumns, read_dies
+from symd.dwarf.dies import NO_ROW, DieColumns, read_dies
 from symd.dwarf.forms import UNKNOWN_FORM
 from symd.dwarf.sections import DebugSections
+from symd.dwarf.stretches import Positions
 from symd.dwarf.strings import Names, StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings

@@ -15,9 +15,10 @@ import numpy as np
 
 from symd.budget import DebugBudget
 from symd.config import Limits
+from symd.core.dies import HAS_LIST
 from symd.dwarf.abbreviations import AbbreviationTables
 from symd.dwarf.columns import LineColumns, ScopeColumns
-from symd.dwarf.dies import HAS_LIST, PARTS, DieColumns, read_dies
+from symd.dwarf.dies import NEW_LISTS, PARTS, DieColumns, read_dies
 from symd.dwarf.line_header import TEXT_COLUMN, LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
 from symd.dwarf.paths import FilePaths
@@ -38,8 +39,6 @@ _RANGE_BYTES = 1 << 16
 _ADDRESS = 8
 _LIST_END = bytes(2 * _ADDRESS)
 """The end of a list in ``.debug_ranges``, of 64-bit addresses."""
-_NEW_LISTS = 5
-"""The version of DWARF from which on range lists stand in ``.debug_rnglists``."""
 _ROLES = (
     "info",
     "lines",
@@ -147,7 +146,6 @@ def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits,
         maps.update(own)
     line_columns = assemble(strings, joined.headers, rows, maps, (), warnings)
     dies = joined.dies(range(len(joined.units)), SCOPES)
-    _check_lists(joined, dies)
     names = _NamesByObject(joined)
     scopes = scopes_of(joined.sections, line_columns, joined.units, dies, strings, names, warnings)
     if warnings:
@@ -161,17 +159,6 @@ def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits,
         [files for _, files in numbered],
         names.by_object(),
     )
-
-
-def _check_lists(joined: JoinedObjects, dies: DieColumns) -> None:
-    """Raises Malformed where the range lists of an object may overlap, or are unusual: an object by itself has a limit of its own."""
-    listed = np.flatnonzero(dies.has(HAS_LIST))
-    units = dies.unit[listed]
-    new = np.array([unit.version >= _NEW_LISTS for unit in joined.units], np.bool_)[units]
-    for role, those in (("ranges", units[~new]), ("range_lists", units[new])):
-        size = joined.parts[role].size.astype(np.int64)
-        if (np.bincount(joined.object_of_unit[those], minlength=len(size)) * size > _RANGE_BYTES).any():
-            raise Malformed("range lists may overlap", where=role)
 
 
 def _numbers(each: Sequence[Sequence[object]]) -> I64:
@@ -227,12 +214,24 @@ class JoinedObjects:
             with_children=with_children,
             parts=[self._edges[self.object_of_unit[place]] for place in places],
         )
-        return found._replace(unit=np.array(places, np.uint32)[found.unit])
+        found = found._replace(unit=np.array(places, np.uint32)[found.unit])
+        self._check_lists(found)
+        return found
+
+    def _check_lists(self, dies: DieColumns) -> None:
+        """Raises Malformed where the range lists of an object may overlap, or are unusual: an object by itself has a limit of its own."""
+        listed = np.flatnonzero(dies.has(HAS_LIST))
+        units = dies.unit[listed]
+        new = np.array([unit.version >= NEW_LISTS for unit in self.units], np.bool_)[units]
+        for role, those in (("ranges", units[~new]), ("range_lists", units[new])):
+            size = self.parts[role].size.astype(np.int64)
+            if (np.bincount(self.object_of_unit[those], minlength=len(size)) * size > _RANGE_BYTES).any():
+                raise Malformed("range lists may overlap", where=role)
 
     def _move(self, each: SmallObject, number: int) -> None:
-        info, lines, offsets, addresses, ranges, lists = (
+        info, lines, offsets, addresses, lists = (
             int(self.parts[role].first[number])
-            for role in ("info", "lines", "string_offsets", "addresses", "ranges", "range_lists")
+            for role in ("info", "lines", "string_offsets", "addresses", "range_lists")
         )
         for unit in each.units:
             unit.offset, unit.end, unit.dies = unit.offset + info, unit.end + info, unit.dies + info
@@ -240,7 +239,6 @@ class JoinedObjects:
             unit.str_offsets_base += offsets
             unit.addr_base += addresses
             unit.rnglists_base += lists
-            unit.ranges_base = lists if unit.version >= _NEW_LISTS else ranges
         for header in each.headers:
             header.offset, header.end = header.offset + lines, header.end + lines
             header.program, header.tables = header.program + lines, header.tables + lines

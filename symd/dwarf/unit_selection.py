@@ -55,7 +55,8 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
 
 def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> RangeRows:
     """The code ranges that the first DIE of each unit states, by the place of the unit."""
-    return read_dies(sections, units, (), only_first=True).ranges
+    found = read_dies(sections, units, (), only_first=True)
+    return found.ranges._replace(which=found.unit[found.ranges.which].astype(np.int64))
 
 
 def _holders(spans: RangeRows, addresses: U64) -> set[int] | None:

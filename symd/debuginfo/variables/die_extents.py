@@ -1,5 +1,4 @@
-"""Where the DIEs with children begin and end: enough to step over a subtree and to find what is around a DIE, without
-reading any attribute."""
+"""Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is around a DIE or an address."""
 
 from __future__ import annotations
 
@@ -13,12 +12,15 @@ from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Units
 from symd.model.columns import I64, U32
 
-_FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+_SCOPES = (
+    Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine, Tag.DW_TAG_lexical_block, Tag.DW_TAG_try_block, Tag.DW_TAG_catch_block,
+    Tag.DW_TAG_with_stmt,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class DieExtents:
-    """The DIEs that have children, and every function and inlined call: equally long columns in the order of
+    """The DIEs that have children, and every function, inlined call and block: equally long columns in the order of
     ``.debug_info``.
 
     ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children); ``unit`` is its unit's number, ``parent``
@@ -47,7 +49,7 @@ class DieExtents:
 def read(sections: DebugSections, units: Units) -> DieExtents:
     """The extents of all units; one whose tree cannot be followed is left out with a note."""
     sections.spend(sum(unit.end - unit.dies for unit in units.units), sections.info.name)
-    dies = read_dies(sections, units.units, _FUNCTIONS, with_children=True)
+    dies = read_dies(sections, units.units, _SCOPES, with_children=True)
     notes = [
         f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}" for place, error in dies.left_out
     ]

@@ -1,0 +1,93 @@
+"""Small units whose places are easily taken for another's: by which unit, by which object, by which DIE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from symd.budget import DebugBudget
+from symd.config import DEFAULT_LIMITS
+from symd.debuginfo import block_ranges, many_block_ranges
+from symd.dwarf import DebugSections, read_units, unit_ranges, units_for_addresses
+from symd.dwarf.abbreviations import AbbreviationTables
+from symd.dwarf.external_functions import external_functions
+from symd.dwarf.forms import Widths
+from symd.dwarf.sections import DebugSection
+from symd.dwarf.small_objects import SmallObjects
+from symd.errors import LimitExceeded
+
+ROOT = b"\x01\x11\x01\x11\x01\x12\x06\0\0"
+FUNCTION = b"\x02\x2e\0\x03\x08\x11\x01\x12\x06\0\0"
+
+
+def code(low: int, size: int) -> bytes:
+    return low.to_bytes(8, "little") + size.to_bytes(4, "little")
+
+
+def unit(dies: bytes, version: int = 4) -> bytes:
+    header = b"\x05\0\x01\x08" + bytes(4) if version == 5 else b"\x04\0" + bytes(4) + b"\x08"
+    return (len(header) + len(dies)).to_bytes(4, "little") + header + dies
+
+
+def sections(info: bytes, abbreviations: bytes, **others: bytes) -> DebugSections:
+    named = {f".debug_{name}": data for name, data in others.items()}
+    return DebugSections.of({".debug_info": info, ".debug_abbrev": abbreviations + b"\0", **named})
+
+
+def test_a_unit_without_a_die_does_not_move_the_code_of_those_after_it():
+    units = [b"\x01" + code(low, 256) + b"\x02f\0" + code(low, 256) + b"\0" for low in (0x1000, 0x2000)]
+    data = sections(unit(b"\0") + unit(units[0]) + unit(units[1]), ROOT + FUNCTION)
+    read = read_units(data)
+    assert unit_ranges(data, read.units).which.tolist() == [1, 2]
+    chosen = units_for_addresses(data, read, np.array([0x1010], np.uint64))
+    assert chosen is not None
+    assert [each.low_pc for each in chosen.units.units] == [0, 0x1000]
+
+
+def test_the_base_that_a_skeleton_says_is_not_for_its_own_list():
+    """GCC's -gsplit-dwarf with DWARF 4: DW_AT_GNU_ranges_base counts in the split unit alone."""
+    lists = b"".join(
+        low.to_bytes(8, "little") + (low + 16).to_bytes(8, "little") + bytes(16) for low in (0x1000, 0x2000)
+    )
+    data = sections(unit(b"\x01" + (0).to_bytes(4, "little")), b"\x01\x11\0\x55\x17\0\0", ranges=lists)
+    (skeleton,) = read_units(data).units
+    assert unit_ranges(data, (replace(skeleton, ranges_base=32),)).start.tolist() == [0x1000]
+
+
+def test_bases_that_no_section_has_are_taken_alike_together_and_alone():
+    base = b"\x01" + ((1 << 64) - 1).to_bytes(8, "little") + b"\x02f\0" + code(0x10, 16) + b"\0"
+    data = sections(unit(base, 5), b"\x01\x11\x01\x73\x07\0\0" + FUNCTION, addr=bytes(16))
+    together = SmallObjects(DEFAULT_LIMITS)
+    assert all(together.take(data) for _ in range(4))
+    assert together.read(DebugBudget(DEFAULT_LIMITS, 1 << 20)).scopes.range_start.tolist() == [0x10] * 4
+
+
+def test_a_block_without_children_has_its_own_code():
+    functions = b"\x02" + code(0x10, 64) + b"\x03" + code(0x100, 8) + b"\0" + b"\x02" + code(0x1000, 16) + b"\0"
+    tags = b"\x01\x11\x01\0\0\x02\x2e\x01\x11\x01\x12\x06\0\0\x03\x0b\0\x11\x01\x12\x06\0\0"
+    data = sections(unit(b"\x01" + functions + b"\0"), tags)
+    alone = block_ranges.outside_of_functions(data, read_units(data), {0})
+    assert [(each.start, each.end) for each in alone] == [(0x100, 0x108)]
+    together = SmallObjects(DEFAULT_LIMITS)
+    assert all(together.take(data) for _ in range(4))
+    joined = together.read(DebugBudget(DEFAULT_LIMITS, 1 << 20)).joined
+    found = many_block_ranges.outside_of_functions(joined, [data] * 4, [0])
+    assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == [(0x100, 0x108)]
+
+
+@pytest.mark.parametrize("is_external", [0, 1])
+def test_a_function_is_external_where_the_flag_says_so(is_external):
+    function = b"\x02f\0" + bytes([is_external]) + code(0x10, 16)
+    data = sections(unit(b"\x01" + function + b"\0"), b"\x01\x11\x01\0\0\x02\x2e\0\x03\x08\x3f\x0c\x11\x01\x12\x06\0\0")
+    assert external_functions(data, read_units(data)) == [("f",) if is_external else ()]
+
+
+def test_a_table_that_goes_on_behind_what_may_be_read_is_refused_for_that():
+    table = b"\x01\x2e\0\x03\x08\0\0" + b"\x82" + b"\x80" * (1 << 16) + b"\0"
+    budget = DebugBudget(DEFAULT_LIMITS._replace(work_ratio=1), 1)
+    budget.spend(budget.steps_left - 200, "")
+    tables = AbbreviationTables(DebugSection(".debug_abbrev", {".debug_abbrev": table}), budget)
+    with pytest.raises(LimitExceeded, match="work_ratio"):
+        tables.table(0, Widths(8, 4, 4))
