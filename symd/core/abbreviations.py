@@ -137,8 +137,8 @@ class AbbreviationTable(ByteReader):
         self._look()
         self._room(_FIRST_ROOM, 4 * _FIRST_ROOM)
 
-    def read(self) -> None:
-        """Read it, up to its end or that of the section; to be called once. Raises Malformed."""
+    def read(self, most: int = 0) -> None:
+        """Read it, up to its end or that of the section, or ``most`` declarations where this is not 0; to be called once. Raises Malformed."""
         code: cython.ulonglong
         near: cython.ulonglong = _NEAR
         name: cython.ulonglong
@@ -177,6 +177,8 @@ class AbbreviationTable(ByteReader):
                 self._near[code] = self.count
             else:
                 self._numbers[code] = self.count
+            if self.count == most:
+                break
         self.first_size[self.count] = self._sizes
         self.first_take[self.count] = self._takes
 
