@@ -13,15 +13,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 INTO = ROOT / "build" / "sanitized"
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g"
-TESTS = ("tests/core", "tests/dwarf")
-TARGETS = ("debuginfo", "ways")
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={ROOT}")
+TESTS = (str(ROOT / "tests" / "core"), str(ROOT / "tests" / "dwarf"))
+TARGETS = ("dwarf.lines", "dwarf.units", "dwarf.scopes", "dwarf.small_objects", "dwarf.range_lists", "nv_info", "ways")
 SECONDS = "60"
 
 
 def main(arguments: list[str]) -> int:
     seconds = arguments[0] if arguments else SECONDS
     print("the tests of the core with Python's debug allocator", flush=True)
-    codes = [_run(("-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS), PYTHONMALLOC="debug")]
+    codes = [_run((*PYTEST, *TESTS), ROOT, PYTHONMALLOC="debug")]
     _build()
     runtime = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
@@ -32,16 +33,21 @@ def main(arguments: list[str]) -> int:
         "PYTHONPATH": f"{INTO}:{ROOT}",
         "PYTHONMALLOC": "malloc",
     }
-    shown = "import symd.core.dies as core; print('sanitized:', core.__file__)"
-    codes.append(_run(("-c", shown), **sanitized))
-    codes.append(_run(("-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS), **sanitized))
-    fuzz = ("-m", "tests.fuzz", "--plain", "--seconds", seconds, "--children", "1", "--only", *TARGETS)
-    codes.append(_run(fuzz, **sanitized))
+    print("with AddressSanitizer: the same, and mutated files", flush=True)
+    shown = f"import symd.core.dies as core; assert core.__file__.startswith({str(INTO)!r}), core.__file__"
+    codes.append(_run(("-c", shown), INTO, **sanitized))
+    codes.append(_run((*PYTEST, *TESTS), INTO, **sanitized))
+    found = f"--out={ROOT / 'build' / 'fuzz'}"
+    fuzz = ("-m", "tests.fuzz", "--plain", "--seconds", seconds, "--children", "1", found, "--only", *TARGETS)
+    codes.append(_run(fuzz, INTO, **sanitized))
     return max(codes)
 
 
-def _run(words: tuple[str, ...], **environment: str) -> int:
-    return subprocess.run([sys.executable, *words], cwd=ROOT, env={**os.environ, **environment}, check=False).returncode
+def _run(words: tuple[str, ...], folder: Path, **environment: str) -> int:
+    """Modules are looked for in ``folder`` first."""
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env={**os.environ, **environment}, check=False
+    ).returncode
 
 
 def _build() -> None:

@@ -127,11 +127,16 @@ def covers(
 
 
 def pieces(
-    start: memoryview[int], stop: memoryview[int], order: memoryview[int] | None, points: memoryview[int]
-) -> tuple[array[int], array[int], array[int], int]:
-    """(where pieces begin, u64; the number of the row of each, i32; the first piece of each area, i64; how many pieces there are, beyond which the first two
-    say nothing). Rows hold [start, stop), u64, and of several that hold a position the last counts; ``order`` (i64) has their numbers in the order of their
-    starts, None where that is theirs. Areas begin at ``points`` (u64), among which are all ends of rows that are not starts of others."""
+    start: memoryview[int],
+    stop: memoryview[int],
+    order: memoryview[int] | None,
+    points: memoryview[int],
+    into: tuple[memoryview[int], memoryview[int], memoryview[int]],
+) -> int:
+    """Write ``into`` three buffers where pieces begin (u64), the number of the row of each (i32), and the first piece of each area (i64); how many pieces
+    there are: at most as many as rows and points together, for which there must be room. Rows hold [start, stop), u64, and of several that hold a
+    position the last counts; ``order`` (i64) has their numbers in the order of their starts, None where that is theirs. Areas begin at ``points`` (u64),
+    among which are all ends of rows that are not starts of others."""
     begins = cython.declare(cython.const[cython.ulonglong][::1])
     ends = cython.declare(cython.const[cython.ulonglong][::1])
     the_order = cython.declare(cython.const[cython.longlong][::1])
@@ -140,13 +145,10 @@ def pieces(
     is_ordered: cython.bint = order is None
     if order is not None:
         the_order = order
-    most: cython.Py_ssize_t = len(begins) + len(the_points)
-    position, row = array("Q", bytes(8 * most)), array("i", bytes(4 * most))
-    first = array("q", bytes(8 * len(points)))
     positions = cython.declare(cython.ulonglong[::1])
     rows = cython.declare(cython.int[::1])
     firsts = cython.declare(cython.longlong[::1])
-    positions, rows, firsts = position, row, first
+    positions, rows, firsts = into
     holding: _Holding = _Holding(stop)
     count: cython.Py_ssize_t = 0
     begun: cython.Py_ssize_t = 0
@@ -184,7 +186,7 @@ def pieces(
         positions[count] = here
         rows[count] = cython.cast(cython.int, top)
         count += 1
-    return position, row, first, count
+    return int(count)
 
 
 @cython.cfunc
@@ -386,11 +388,12 @@ def fill(
     begin: memoryview[int],
     of_areas: tuple[memoryview[int], ...],
     groups: int,
-    of_rows: tuple[memoryview[int], ...],
-) -> tuple[array[int], array[int], array[int], bytearray]:
-    """The line, column and file (u32) and the reason (u8) of each piece. ``row`` (i32) is that of each piece, and becomes the one that answers. ``of_areas`` are of each area the
-    group (u32, below ``groups``), of which an earlier row may stand for one without a line, the reason where a row has no line, the one where there is
-    no row, and whether its debug data is elsewhere (u8); ``of_rows`` the line, column and file (u32) of each row."""
+    line_of_row: memoryview[int],
+    into: tuple[memoryview[int], memoryview[int]],
+) -> None:
+    """Write ``into`` two buffers the line (u32) and the reason (u8) of each piece. ``row`` (i32) is that of each piece, and becomes the one that answers. ``of_areas`` are of each
+    area the group (u32, below ``groups``), of which an earlier row may stand for one without a line, the reason where a row has no line, the one where there
+    is no row, and whether its debug data is elsewhere (u8). ``line_of_row`` (u32) is 0 where a row has none."""
     rows = cython.declare(cython.int[::1])
     first = cython.declare(cython.const[cython.longlong][::1])
     group = cython.declare(cython.const[cython.uint][::1])
@@ -398,19 +401,12 @@ def fill(
     missing = cython.declare(cython.const[cython.uchar][::1])
     elsewhere = cython.declare(cython.const[cython.uchar][::1])
     row_line = cython.declare(cython.const[cython.uint][::1])
-    row_column = cython.declare(cython.const[cython.uint][::1])
-    row_file = cython.declare(cython.const[cython.uint][::1])
-    rows, first = row, begin
+    rows, first, row_line = row, begin, line_of_row
     group, bare, missing, elsewhere = of_areas
-    row_line, row_column, row_file = of_rows
     count: cython.Py_ssize_t = len(rows)
-    line, column, file = (array("I", bytes(4 * count)) for _ in range(3))
-    reason = bytearray(count)
     lines = cython.declare(cython.uint[::1])
-    columns = cython.declare(cython.uint[::1])
-    files = cython.declare(cython.uint[::1])
     reasons = cython.declare(cython.uchar[::1])
-    lines, columns, files, reasons = line, column, file, reason
+    lines, reasons = into
     lined = array("i", b"\xff" * (4 * groups))
     last_with_line = cython.declare(cython.int[::1])
     last_with_line = lined
@@ -435,8 +431,6 @@ def fill(
                 why = bare[area] if number >= 0 else missing[area]
                 if why == _GAP:
                     number = -1
-            if number >= 0:
-                lines[at], columns[at], files[at] = row_line[number], row_column[number], row_file[number]
+            lines[at] = row_line[number] if number >= 0 else 0
             rows[at] = cython.cast(cython.int, number)
             reasons[at] = _DEBUG_DATA_ELSEWHERE if elsewhere[area] else why
-    return line, column, file, reason

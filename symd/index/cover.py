@@ -44,21 +44,20 @@ def smallest_cover(starts: Column, ends: Column, points: U64) -> NDArray[np.int3
     return np.frombuffer(found, np.int32)
 
 
-def pieces(starts: Column, ends: Column, points: U64) -> tuple[U64, NDArray[np.int32], I64]:
+def pieces(starts: Column, ends: Column, points: U64) -> tuple[Column, NDArray[np.int32], I64]:
     """(the positions at which a row [start, end) or one of ``points`` begins, for each the last row that holds it or -1, where ``points`` are among
     them). Every end is a start or a point."""
     order = np.argsort(starts, kind="stable") if np.any(starts[:-1] > starts[1:]) else None
-    position, row, begin, count = sweep.pieces(
+    most = len(starts) + len(points)
+    position, row, begin = np.empty(most, np.uint64), np.empty(most, np.int32), np.empty(len(points), np.int64)
+    count = sweep.pieces(
         view(starts, np.uint64),
         view(ends, np.uint64),
         None if order is None else view(order, np.int64),
         view(points, np.uint64),
+        (position.data, row.data, begin.data),
     )
-    return (
-        np.frombuffer(position, np.uint64)[:count],
-        np.frombuffer(row, np.int32)[:count],
-        np.frombuffer(begin, np.int64),
-    )
+    return position[:count].astype(starts.dtype), row[:count], begin
 
 
 def innermost(scope: Column, starts: Column, ends: Column, parent: Column, points: U64) -> NDArray[np.int32]:

@@ -308,7 +308,8 @@ class _Reading:
         """Itself. ``row`` is the number of each piece's row, -1 where there is none; it is used up."""
         rows, areas = module.rows, self.areas
         groups = grouped(areas.group)
-        filled = sweep.fill(
+        self.line, self.reason = np.empty(len(row), np.uint32), np.empty(len(row), np.uint8)
+        sweep.fill(
             view(row, np.int32),
             view(areas.begin, np.int64),
             (
@@ -318,10 +319,10 @@ class _Reading:
                 view(areas.elsewhere, np.uint8),
             ),
             len(groups.first),
-            (view(rows.line, np.uint32), view(rows.column, np.uint32), view(rows.file, np.uint32)),
+            view(rows.line, np.uint32),
+            (self.line.data, self.reason.data),
         )
-        self.line, self.column, self.file = (np.frombuffer(each, np.uint32) for each in filled[:3])
-        self.reason = np.frombuffer(filled[3], np.uint8)
+        self.column, self.file = _of_rows(rows.column, row), _of_rows(rows.file, row)
         return self
 
 
@@ -349,6 +350,15 @@ class _WrittenPieces(NamedTuple):
         areas, area = written.areas, written.area[piece]
         keys = areas.owner[area], areas.kernel[area], written.file[piece]
         return cls(piece, keys, written.line[piece], written.column[piece], written.reason[piece])
+
+
+def _of_rows(table: Column, row: NDArray[np.int32]) -> Column:
+    """``table[row]``, 0 where the row is -1."""
+    if not len(table):
+        return np.zeros(len(row), table.dtype)
+    found = table.take(row)
+    found[row < 0] = 0
+    return found
 
 
 def lowest_lines(line: U32, run: I64) -> U32:

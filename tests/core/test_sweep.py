@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 from types import ModuleType
@@ -160,7 +161,7 @@ def test_an_earlier_row_of_the_group_stands_for_one_without_a_line(
     count = len(row)
     begin = sorted({0, *data.draw(st.sets(st.integers(0, count - 1), max_size=PER_AREA - 1))})
     group, bare, missing, elsewhere = (each[: len(begin)] for each in drawn(data, 2, 6, 6, 1))
-    line, column, file = (each[:PER_ROW] for each in drawn(data, 2, 9, 9))
+    (line,) = (each[:PER_ROW] for each in drawn(data, 2))
     area = [sum(first <= at for first in begin) - 1 for at in range(count)]
     expected = []
     for at, number in enumerate(row):
@@ -174,10 +175,11 @@ def test_an_earlier_row_of_the_group_stands_for_one_without_a_line(
             why = bare[its] if number >= 0 else missing[its]
             answer = (-1 if why == Reason.GAP else number), why
         answering_row, why = answer
-        of_row = [each[answering_row] for each in (line, column, file)] if answering_row >= 0 else (0, 0, 0)
-        expected.append((answering_row, *of_row, Reason.DEBUG_DATA_ELSEWHERE if elsewhere[its] else why))
+        its_line = line[answering_row] if answering_row >= 0 else 0
+        expected.append((answering_row, its_line, Reason.DEBUG_DATA_ELSEWHERE if elsewhere[its] else why))
     answering = np.array(row, np.int32)
-    found = core.fill(
+    found = array("I", bytes(4 * count)), bytearray(count)
+    core.fill(
         memoryview(answering),
         view(np.array(begin), np.int64),
         (
@@ -185,7 +187,8 @@ def test_an_earlier_row_of_the_group_stands_for_one_without_a_line(
             *(view(np.array(each), np.uint8) for each in (bare, missing, elsewhere)),
         ),
         3,
-        tuple(view(np.array(each), np.uint32) for each in (line, column, file)),
+        view(np.array(line), np.uint32),
+        tuple(memoryview(each) for each in found),
     )
     assert [*zip(answering.tolist(), *found, strict=True)] == expected
 
