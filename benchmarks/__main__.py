@@ -18,6 +18,7 @@ from benchmarks import (
     answers,
     capture,
     cold,
+    commands,
     grpc_path,
     known_modules,
     neighbour,
@@ -61,6 +62,7 @@ def main(arguments: list[str]) -> int:
             whole_indexes(container, chosen.short),
             answers.rows(linked, Path(folder), rounds),
             pipes.rows(linked, rounds),
+            commands.rows(linked, rounds, 50 if chosen.short else 2000),
             (answers.first_of_many(container, Path(folder), rounds) for _ in range(1)),
             (answers.among_many(SMALL.read_bytes(), Path(folder), 200 if chosen.short else 2000, rounds) for _ in "1"),
             (

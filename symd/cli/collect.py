@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections import deque
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -34,6 +36,8 @@ _WAIT_SECONDS = 1.0
 """How long nothing may arrive before folders that were not there are looked for again."""
 _LONGEST_WAIT = 30.0
 """The longest between two tries to reach a daemon that has gone."""
+_AT_ONCE = 4
+"""So many modules are told to a daemon at a time."""
 _TRIES = 5
 """So often a module is told to a daemon that is there and fails with it."""
 
@@ -145,19 +149,46 @@ class _Collector:
         self._take(self._watch.arriving(_WAIT_SECONDS))
 
     def _take(self, findings: Iterable[Finding]) -> None:
-        for finding in findings:
-            if isinstance(finding, LeftOut):
-                self._report.left_out(finding.path, finding.error)
-            else:
-                self._keep(finding)
-
-    def _keep(self, found: FolderModule) -> None:
+        """A daemon is told of several modules at a time; all are reported in the order in which they were found."""
+        if not isinstance(self._sink, _PatientSink):
+            for finding in findings:
+                self._keep(finding, self._sink)
+            return
+        threads = ThreadPoolExecutor(_AT_ONCE)
         try:
-            self._report.keep(self._sink, _event(found))
+            waiting: deque[tuple[Finding, Sink]] = deque()
+            for finding in findings:
+                if len(waiting) == _AT_ONCE:
+                    self._keep(*waiting.popleft())
+                waiting.append((finding, self._sink.begun(threads, finding)))
+            while waiting:
+                self._keep(*waiting.popleft())
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)  # what is under way ends with the connection
+
+    def _keep(self, found: Finding, sink: Sink) -> None:
+        if isinstance(found, LeftOut):
+            self._report.left_out(found.path, found.error)
+            return
+        try:
+            self._report.keep(sink, _event(found))
         except (DeadlineExceeded, Unavailable) as error:
             if not isinstance(self._sink, _PatientSink) or not self._sink.watching:
                 raise
             self._report.left_out(found.path, error)  # others may do
+
+
+class _Begun:
+    """A module that another thread has begun to tell a sink of, as the sink of that module."""
+
+    def __init__(self, threads: ThreadPoolExecutor, sink: Sink, event: CaptureEvent) -> None:
+        self._sink = sink
+        self._first: Future[None] | None = threads.submit(sink.take, event)
+
+    def take(self, event: CaptureEvent) -> None:
+        """Wait until it is told, and raise what that raised; another time tell it again."""
+        first, self._first = self._first, None
+        return self._sink.take(event) if first is None else first.result()
 
 
 class _PatientSink:
@@ -166,6 +197,12 @@ class _PatientSink:
 
     def __init__(self, sink: Sink, report: ModuleReport, *, watching: bool) -> None:
         self._sink, self._report, self.watching = sink, report, watching
+
+    def begun(self, threads: ThreadPoolExecutor, found: Finding) -> _PatientSink:
+        """The same for one module, which it is told of from now on."""
+        if isinstance(found, LeftOut):
+            return self
+        return _PatientSink(_Begun(threads, self._sink, _event(found)), self._report, watching=self.watching)
 
     def take(self, event: CaptureEvent) -> None:
         wait, tries = 1.0, 0

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -19,6 +19,9 @@ from symd.cli.options import server_option_that
 from symd.cli.output import complain, write_json, write_line
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described
 from symd.model.captures import CaptureEvent, ModuleFound, ModuleLoaded
+
+if TYPE_CHECKING:
+    from symd.client import Client
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 _SHOWN_KERNELS = 5
@@ -45,19 +48,20 @@ def open_destination(server: str | None, out: Path | None, stack: ExitStack) -> 
         return stack.enter_context(FolderSink(out))
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import, and not needed for a folder
 
-    return _StrictDaemonSink(DaemonSink(stack.enter_context(Client(server))))
+    return _StrictDaemonSink(stack.enter_context(Client(server)))
 
 
 class _StrictDaemonSink:
-    """Says at once what a daemon refuses, because somebody waits for it."""
+    """Says at once what a daemon refuses, because somebody waits for it. Several threads may tell it of modules that were found."""
 
-    def __init__(self, sink: DaemonSink) -> None:
-        self._sink = sink
+    def __init__(self, client: Client) -> None:
+        self._client, self._of_loads = client, DaemonSink(client)
 
     def take(self, event: CaptureEvent) -> None:
-        self._sink.take(event)
-        for error in self._sink.refused.values():
-            self._sink.refused.clear()
+        sink = DaemonSink(self._client) if isinstance(event, ModuleFound) else self._of_loads
+        sink.take(event)
+        for error in sink.refused.values():
+            sink.refused.clear()
             raise error
 
 

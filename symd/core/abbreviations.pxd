@@ -29,12 +29,12 @@ cdef class AbbreviationTable(ByteReader):
     cdef dict _numbers
     cdef int[::1] _near
 
-    cdef int find(self, unsigned long long code)
-    cdef int layout(self, unsigned long long form)
-    cdef int kind(self, unsigned long long form)
-    cdef int _attribute(self, unsigned long long name, unsigned long long form, unsigned int seen)
-    cdef int _size(self, int layout)
-    cdef int _take(self, int column, int kind, int layout, unsigned long long constant)
-    cdef int _room(self, Py_ssize_t declarations, Py_ssize_t attributes)
-    cdef int _look(self)
-    cdef int _look_away(self)
+    cdef int find(self, unsigned long long code) except? -1
+    cdef int layout(self, unsigned long long form) except? -1
+    cdef int kind(self, unsigned long long form) except? -1
+    cdef int _attribute(self, unsigned long long name, unsigned long long form, unsigned int seen) except? -1
+    cdef int _size(self, int layout) except? -1
+    cdef int _take(self, int column, int kind, int layout, unsigned long long constant) except? -1
+    cdef int _room(self, Py_ssize_t declarations, Py_ssize_t attributes) except? -1
+    cdef int _look(self) except? -1
+    cdef int _look_away(self) except? -1

@@ -137,8 +137,8 @@ class AbbreviationTable(ByteReader):
         self._look()
         self._room(_FIRST_ROOM, 4 * _FIRST_ROOM)
 
-    def read(self) -> None:
-        """Read it, up to its end or that of the section; to be called once. Raises Malformed."""
+    def read(self, most: int = 0) -> None:
+        """Read it, up to its end or that of the section, or ``most`` declarations where this is not 0; to be called once. Raises Malformed."""
         code: cython.ulonglong
         near: cython.ulonglong = _NEAR
         name: cython.ulonglong
@@ -177,6 +177,8 @@ class AbbreviationTable(ByteReader):
                 self._near[code] = self.count
             else:
                 self._numbers[code] = self.count
+            if self.count == most:
+                break
         self.first_size[self.count] = self._sizes
         self.first_take[self.count] = self._takes
 
@@ -190,6 +192,7 @@ class AbbreviationTable(ByteReader):
         return [self.places[number] for number in range(self.count)]
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def find(self, code: cython.ulonglong) -> cython.int:
         """The number of the declaration of a code, or -1."""
         if code < cython.cast(cython.ulonglong, _NEAR):
@@ -198,6 +201,7 @@ class AbbreviationTable(ByteReader):
         return found - 1
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def layout(self, form: cython.ulonglong) -> cython.int:
         """The layout of values of a form."""
         found: cython.int
@@ -212,6 +216,7 @@ class AbbreviationTable(ByteReader):
         return self.ref_addr if found == _REF_ADDR else found
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def kind(self, form: cython.ulonglong) -> cython.int:
         """The kind of values of a form."""
         found: cython.int
@@ -222,6 +227,7 @@ class AbbreviationTable(ByteReader):
         return found
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _attribute(self, name: cython.ulonglong, form: cython.ulonglong, seen: cython.uint) -> cython.int:
         """Take an attribute in; returns the columns that were ``seen``, each a bit, with its own."""
         column: cython.int = PASSED
@@ -243,6 +249,7 @@ class AbbreviationTable(ByteReader):
         return seen | (1 << column if column else 0)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _size(self, layout: cython.int) -> cython.int:
         """One more step of passing the values of a DIE."""
         last: cython.Py_ssize_t = self._sizes - 1
@@ -258,6 +265,7 @@ class AbbreviationTable(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _take(self, column: cython.int, kind: cython.int, layout: cython.int, constant: cython.ulonglong) -> cython.int:
         """One more step of reading them."""
         step: cython.uint
@@ -280,6 +288,7 @@ class AbbreviationTable(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _room(self, declarations: cython.Py_ssize_t, attributes: cython.Py_ssize_t) -> cython.int:
         """Take room for so many more."""
         columns: list[array[int]] = self._columns
@@ -291,6 +300,7 @@ class AbbreviationTable(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _look(self) -> cython.int:
         columns: list[array[int]] = self._columns
         self.tags, self.have_children, self.first_size, self.first_take, self.places = columns[:5]
@@ -298,6 +308,7 @@ class AbbreviationTable(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _look_away(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
         self.tags = self.first_size = self.first_take = self.takes = _NO_NARROW

@@ -12,6 +12,7 @@ _WITH_BYTES = cython.declare(cython.int, 4)
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=True)
 def _length(view: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.Py_ssize_t:  # type: ignore[valid-type] # likewise
     """Bytes of the record at byte ``at``; 0 where it cannot be read."""
     left: cython.Py_ssize_t = len(view) - at
@@ -88,6 +89,7 @@ def numbers_by_symbol(data: bytes, wanted: bytes) -> dict[int, dict[int, int]]:
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=True)
 def _word(view: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.ulonglong:  # type: ignore[valid-type] # likewise
     high: cython.ulonglong = view[at + 3]
     return view[at] + 256 * view[at + 1] + 65536 * view[at + 2] + 16777216 * high

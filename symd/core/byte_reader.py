@@ -15,6 +15,7 @@ class ByteReader:
     """Reads ``data[at:end]``, the bytes of the section called ``section``, forward. Running past ``end`` raises Malformed with the section and the offset."""
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def uint(self, size: cython.Py_ssize_t) -> cython.ulonglong:
         """The next ``size`` bytes, at most 8."""
         start: cython.Py_ssize_t = self.at
@@ -30,6 +31,7 @@ class ByteReader:
         return value
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def uleb(self) -> cython.ulonglong:
         """An unsigned LEB128 (DWARF 5, 7.6)."""
         value: cython.ulonglong = 0
@@ -48,6 +50,7 @@ class ByteReader:
         raise self.fail("a LEB128 number has no end")
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def sleb(self) -> cython.ulonglong:
         """A signed LEB128 (DWARF 5, 7.6)."""
         start: cython.Py_ssize_t = self.at
@@ -58,6 +61,7 @@ class ByteReader:
         return value
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def skip(self, count: cython.ulonglong) -> cython.int:
         """Pass ``count`` bytes."""
         left: cython.Py_ssize_t = max(self.end - self.at, 0)

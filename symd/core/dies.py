@@ -163,6 +163,7 @@ class DieRows(ByteReader):
             raise
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _walk(
         self, unit: range_lists.UnitParameters, table: abbreviations.AbbreviationTable, only_first: cython.bint
     ) -> cython.int:
@@ -209,6 +210,7 @@ class DieRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _open_more(self) -> cython.int:
         if self._check_rows is not None:  # each DIE that is open takes memory, too
             self._check_rows(self.count + len(self._open))
@@ -218,6 +220,7 @@ class DieRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _pass(self, table: abbreviations.AbbreviationTable, number: cython.int) -> cython.int:
         """Pass the values of a DIE."""
         step: cython.Py_ssize_t
@@ -231,6 +234,7 @@ class DieRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _pass_value(self, table: abbreviations.AbbreviationTable, layout: cython.int) -> cython.int:
         """Pass a value of any layout."""
         if layout == abbreviations.INDIRECT:
@@ -254,6 +258,7 @@ class DieRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _form(self, table: abbreviations.AbbreviationTable) -> cython.ulonglong:
         """A form that stands in place of a value (DW_FORM_indirect), which may name another one."""
         form: cython.ulonglong = self.uleb()
@@ -262,6 +267,7 @@ class DieRows(ByteReader):
         return form
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _pass_text(self) -> cython.int:
         at: cython.Py_ssize_t
         for at in range(self.at, self.end):
@@ -271,6 +277,7 @@ class DieRows(ByteReader):
         raise self.fail("a string has no end")
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _value(
         self, table: abbreviations.AbbreviationTable, layout: cython.int, constant: cython.ulonglong
     ) -> cython.ulonglong:
@@ -290,6 +297,7 @@ class DieRows(ByteReader):
         return place
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _add(
         self,
         unit: range_lists.UnitParameters,
@@ -411,6 +419,7 @@ class DieRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _address(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
         """What a value of class address says; ``ranges.is_known`` tells whether it is an address that is there."""
         if kind == abbreviations.ADDRX_KIND:
@@ -419,6 +428,7 @@ class DieRows(ByteReader):
         return value
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _string(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
         """The key of a string."""
         part: cython.int = range_lists.STRINGS
@@ -439,6 +449,7 @@ class DieRows(ByteReader):
         return min(_KEY_OFFSET, self._moved(unit, part, value)) | section << _SECTION_BITS
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _reference(
         self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong
     ) -> cython.ulonglong:
@@ -450,6 +461,7 @@ class DieRows(ByteReader):
         return self._moved(unit, range_lists.INFO, value)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _moved(self, unit: range_lists.UnitParameters, part: cython.int, offset: cython.ulonglong) -> cython.ulonglong:
         """An offset in the unit's part of a section -> the place in the section."""
         begin: cython.ulonglong = unit.parts[2 * part]
@@ -467,6 +479,7 @@ class DieRows(ByteReader):
         self.ranges.trim()
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _take_room(self) -> cython.int:
         """Take room for half as many rows more."""
         if self._check_rows is not None:
@@ -491,6 +504,7 @@ class DieRows(ByteReader):
         )  # fmt: skip
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _look(self) -> cython.int:
         """Look into the arrays."""
         self._places, self._places_after, self._names = self.place, self.place_after, self.name
@@ -502,6 +516,7 @@ class DieRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _look_away(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
         self._places = self._places_after = self._names = self._linkage_names = self._origins = _NO_WIDE

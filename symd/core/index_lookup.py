@@ -121,6 +121,7 @@ def columns_end(size: int, first: int) -> int:
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=True)
 def _ones(bits: cython.ulonglong) -> cython.int:
     """The bits that are set."""
     bits = bits - (bits >> 1 & _BIT_PAIRS)
@@ -130,6 +131,7 @@ def _ones(bits: cython.ulonglong) -> cython.int:
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=True)
 def _number_at(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, width: cython.int) -> cython.ulonglong:  # type: ignore[valid-type] # a view, to Cython
     """The little-endian number of ``width`` bytes."""
     found: cython.ulonglong = data[at]
@@ -267,10 +269,12 @@ class IndexLookup:
         return numbers
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _count(self, column: cython.int) -> cython.ulonglong:
         return self._columns[4 * column + 1]
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _number(self, column: cython.int, at: cython.ulonglong) -> cython.ulonglong:
         """An entry of a column."""
         if at >= self._columns[4 * column + 1]:
@@ -297,6 +301,7 @@ class IndexLookup:
         return self._file[begin:end]
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _compare(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
         """Compare the pieces of these bytes with their checksums, where that was not done."""
         if start < self._first:
@@ -379,6 +384,7 @@ class IndexLookup:
         return answer
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _range_at(self, position: cython.ulonglong) -> cython.ulonglong:
         """The number of the range around a text position."""
         words: cython.ulonglong = self._count(_START_BITS)
@@ -395,6 +401,7 @@ class IndexLookup:
         return before - 1 if before else 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _not_above(self, column: cython.int, number: cython.ulonglong) -> cython.ulonglong:
         """How many entries of a sorted column are at most this number."""
         low: cython.ulonglong = 0
@@ -441,6 +448,7 @@ class IndexLookup:
         return self._reasons[reason], self._text(kernel), tuple(frames)
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _told(self, owner: cython.ulonglong) -> cython.ulonglong:
         """An owner, or its parent where that is told in its place."""
         if not self._as_written and self._number(_OWNER_INLINED, owner) == _BODY:
@@ -530,6 +538,7 @@ class IndexLookup:
         return page
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _number_frames(
         self, page: _Page, number: cython.ulonglong, held: cython.Py_ssize_t, width: cython.int
     ) -> cython.int:

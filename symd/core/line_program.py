@@ -179,6 +179,7 @@ class LineRows(ByteReader):
             begin = stop
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _run(self, number: int, parameters: ProgramParameters, files: list[tuple[bytes, int]]) -> cython.int:
         opcode_base: cython.int = parameters.opcode_base
         line_base: cython.longlong = parameters.line_base
@@ -300,6 +301,7 @@ class LineRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _emit(
         self,
         address: cython.ulonglong,
@@ -334,6 +336,7 @@ class LineRows(ByteReader):
         self._look()
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _take_room(self, most: cython.Py_ssize_t) -> cython.int:
         """Take room for half as many rows more, and for no more than ``most``."""
         if self._check_rows is not None:
@@ -356,6 +359,7 @@ class LineRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _look(self) -> cython.int:
         """Look into the arrays."""
         self._addresses, self._files, self._lines = self.address, self.file, self.line
@@ -364,6 +368,7 @@ class LineRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _look_away(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
         self._addresses = self._contexts = self._names = _NO_WIDE
@@ -372,6 +377,7 @@ class LineRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _begin_calls(self) -> cython.int:
         """Make the columns of calls, zero for the rows so far."""
         context, name = array("Q", bytes(8 * self._room)), array("Q", bytes(8 * self._room))
@@ -381,6 +387,7 @@ class LineRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _end_calls(self) -> cython.int:
         """No row that was kept has a call."""
         self.context, self.name = array("Q"), array("Q")

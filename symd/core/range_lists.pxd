@@ -39,14 +39,14 @@ cdef class RangeRows(ByteReader):
     cdef unsigned long long[::1] _start
     cdef unsigned long long[::1] _stop
 
-    cdef int add(self, unsigned int which, unsigned long long start, unsigned long long stop)
-    cdef int read(self, unsigned int which, unsigned long long offset, UnitParameters unit)
-    cdef int restore(self, Py_ssize_t count, Py_ssize_t damaged, Py_ssize_t missing)
-    cdef unsigned long long address(self, unsigned long long index, UnitParameters unit)
+    cdef int add(self, unsigned int which, unsigned long long start, unsigned long long stop) except? -1
+    cdef int read(self, unsigned int which, unsigned long long offset, UnitParameters unit) except? -1
+    cdef int restore(self, Py_ssize_t count, Py_ssize_t damaged, Py_ssize_t missing) except? -1
+    cdef unsigned long long address(self, unsigned long long index, UnitParameters unit) except? -1
     cdef unsigned long long entry(self, const unsigned char[::1] data, int part, unsigned long long base,
-                                  unsigned long long index, int width, UnitParameters unit)
+                                  unsigned long long index, int width, UnitParameters unit) except? -1
     cdef object outside(self)
-    cdef bint _old(self, unsigned int which, UnitParameters unit)
-    cdef bint _new(self, unsigned int which, UnitParameters unit)
-    cdef bint _fit(self, int size, int numbers)
-    cdef int _take_room(self)
+    cdef bint _old(self, unsigned int which, UnitParameters unit) except? -1
+    cdef bint _new(self, unsigned int which, UnitParameters unit) except? -1
+    cdef bint _fit(self, int size, int numbers) except? -1
+    cdef int _take_room(self) except? -1

@@ -90,6 +90,7 @@ class RangeRows(ByteReader):
         self._which, self._start, self._stop = self.which, self.start, self.stop
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def add(self, which: cython.uint, start: cython.ulonglong, stop: cython.ulonglong) -> cython.int:
         """One more row, unless it is empty."""
         if start >= stop:
@@ -102,12 +103,14 @@ class RangeRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def restore(self, count: cython.Py_ssize_t, damaged: cython.Py_ssize_t, missing: cython.Py_ssize_t) -> cython.int:
         """Forget what was read since there were so many."""
         self.count, self.damaged, self.missing = count, damaged, missing
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def read(self, which: cython.uint, offset: cython.ulonglong, unit: UnitParameters) -> cython.int:
         """Add the rows of the list at ``offset`` of the section of the unit's version. Raises LimitExceeded for lists that overlap so much that together they
         are many times as long as their section."""
@@ -145,6 +148,7 @@ class RangeRows(ByteReader):
         return 0
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _old(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
         """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Returns whether they end."""
         width: cython.int = unit.address_size
@@ -165,6 +169,7 @@ class RangeRows(ByteReader):
         return False
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _new(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
         """Entries of kinds up to DW_RLE_end_of_list. Returns whether they end, and all are known."""
         base: cython.ulonglong = unit.low_pc
@@ -218,6 +223,7 @@ class RangeRows(ByteReader):
         return False
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _fit(self, size: cython.int, numbers: cython.int) -> cython.bint:
         """Whether so many bytes and, behind these, so many LEB128 numbers are left."""
         at: cython.Py_ssize_t = self.at + size
@@ -227,6 +233,7 @@ class RangeRows(ByteReader):
         return numbers == 0 and at <= self.end
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def address(self, index: cython.ulonglong, unit: UnitParameters) -> cython.ulonglong:
         """An address by its index in the unit's part of ``.debug_addr``; ``is_known`` says whether it is there."""
         found: cython.ulonglong = self.entry(self._addresses, ADDRESSES, unit.addr_base, index, unit.address_size, unit)
@@ -235,6 +242,7 @@ class RangeRows(ByteReader):
         return found
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def entry(
         self,
         data: cython.const[cython.uchar][::1],  # type: ignore[valid-type]
@@ -277,6 +285,7 @@ class RangeRows(ByteReader):
         self._which, self._start, self._stop = self.which, self.start, self.stop
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
     def _take_room(self) -> cython.int:
         """Take room for half as many rows more."""
         if self._check_rows is not None:

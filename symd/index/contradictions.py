@@ -25,12 +25,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core import sweep
+from symd.index.cover import view
 from symd.index.distinct import Groups, combined, grouped
 from symd.index.format import Column
 from symd.index.lost_copies import lost_copies
@@ -43,8 +44,6 @@ from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 _MAX_COPIES = 8
 """Of so many copies of a function, or declarations before a line, no more are looked at: none is the only one."""
 _NOBODY = -1
-_TOGETHER = 1 << 16
-"""Pieces of text that are looked at together."""
 
 
 class Text(NamedTuple):
@@ -294,41 +293,16 @@ def _summed(begin: I64, stop: I64, value: I64, count: int) -> I64:
 def _suspects(module: ModuleTables, text: Text, claims: _Claims) -> I64:
     """[first, stop) of the pieces of each row in which something may not fit."""
     lines = _LinesOfAreas.of(module, text)
-    cuts = _cuts(text.row)
-    found = [_suspects_among(module, text, claims, lines, slice(*cut)) for cut in pairwise(cuts)]
-    return np.concatenate(found)
-
-
-def _cuts(row: NDArray[np.int32]) -> list[int]:
-    """Pieces at which rows begin, not many pieces apart, and the number of all: what is made of the pieces between two fits
-    the caches."""
-    cuts = [0]
-    for near in range(_TOGETHER, len(row), _TOGETHER):
-        begins = row[near : near + _TOGETHER] != row[near - 1 : near - 1 + len(row[near : near + _TOGETHER])]
-        if begins.any():
-            cuts.append(near + int(begins.argmax()))
-    return [*cuts, len(row)]
-
-
-def _suspects_among(module: ModuleTables, text: Text, claims: _Claims, lines: _LinesOfAreas, pieces: slice) -> I64:
-    """The same of ``pieces``, the first of which begins a row."""
-    row, area = text.row[pieces], text.area[pieces]
-    begins = np.append(True, row[1:] != row[:-1])
-    runs = np.flatnonzero(begins)
-    row_of_run, home = row.take(runs), area.take(runs)
-    line = module.rows.line.take(row_of_run)
-    line[row_of_run < 0] = 0
-    suspect = lines.unfit(home, line, module.rows.file, row_of_run) | (claims.torn.take(home) & (line > 0))
-    later = np.flatnonzero(~begins & (row >= 0))
-    run = np.searchsorted(runs, later, side="right") - 1
-    here = area.take(later)
-    scope = text.scope.take(here)
-    odd = (scope != text.scope.take(home.take(run))) & ((scope >= 0) | text.in_kernel.take(here))
-    suspect[run[(odd | claims.torn.take(here)) & (line.take(run) > 0)]] = True
-    suspect &= text.machine_code.take(home)
-    stops = np.append(runs[1:], len(row))
-    found: I64 = np.stack([runs[suspect], stops[suspect]], axis=1) + pieces.start
-    return found
+    of_areas = (
+        view(text.scope, np.int32),
+        view(text.in_kernel, np.uint8),
+        view(text.machine_code, np.uint8),
+        view(claims.torn, np.uint8),
+        *(view(column, np.uint32) for column in lines),
+    )
+    rows = view(module.rows.line, np.uint32), view(module.rows.file, np.uint32)
+    found = sweep.suspect_rows(view(text.row, np.int32), view(text.area, np.int32), *rows, of_areas)
+    return np.frombuffer(found, np.int64).reshape(-1, 2)
 
 
 class _LinesOfAreas(NamedTuple):
@@ -348,14 +322,6 @@ class _LinesOfAreas(NamedTuple):
         known = function != NO_FUNCTION
         function[~known] = 0
         return cls(functions.first[function], np.where(known, functions.end[function], 0), functions.file[function])
-
-    def unfit(self, area: Column, line: Column, file: Column, row: Column) -> NDArray[np.bool_]:
-        """Whether rows of these lines begin in areas whose functions cannot have them; ``file`` has each row's."""
-        end = self.end.take(area)
-        unfit: NDArray[np.bool_] = (line < self.first.take(area)) | (line >= end)
-        unfit |= file.take(row) != self.file.take(area)
-        unfit &= (end > 0) & (line > 0)
-        return unfit
 
 
 class _SuspectPieces:

@@ -1,147 +1,97 @@
-"""Which range holds each point, for many points at once: the one geometric question behind rows, scopes and functions."""
+"""Which range holds each point of a text, for NumPy's columns: the one geometric question behind rows, scopes and functions. ``core.sweep`` answers it.
+
+Points are distinct text positions (u64) in order: the boundaries at which something changes. The starts and ends of ranges are among them."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from symd.core import sweep
 from symd.index.distinct import runs
 from symd.index.format import Column
-from symd.index.starts import alignment
-from symd.model.columns import I64
-from symd.model.debug_info import NO_PARENT
-
-_MAX_LEVELS = 64
-_SLOTS_A_BOUNDARY = 16
-"""Where there are so many slots to a boundary, boundaries are sorted instead of ticked off."""
+from symd.model.columns import I64, U64
 
 
-class Points:
-    """Distinct positions in order, and quick to find: the boundaries at which something changes."""
-
-    def __init__(self, *positions: Column) -> None:
-        top = max((int(column.max(initial=0)) for column in positions), default=0)
-        self._shift = min((alignment(column) for column in positions if column.any()), default=0)
-        self._size = (top >> self._shift) + 1
-        self._slots: Column | None = None
-        self._table: Column | None = None
-        if self._size > _SLOTS_A_BOUNDARY * sum(map(len, positions)) + 1024:
-            ordered = np.sort(np.concatenate(positions))
-            self.values: Column = ordered[runs(ordered)]
-            return
-        self._slots = np.flatnonzero(self._flags(*positions))
-        self.values = self._slots.astype(positions[0].dtype) << self._shift
-
-    def _flags(self, *positions: Column) -> NDArray[np.bool_]:
-        flags = np.zeros(self._size, np.bool_)
-        for column in positions:
-            flags[column >> self._shift] = True
-        return flags
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def number(self, positions: Column) -> I64:
-        """The numbers of ``positions``, each of which must be one of the points."""
-        if self._slots is None:
-            return np.searchsorted(self.values, positions)
-        if self._table is None:
-            self._table = np.empty(self._size, np.int32)
-            self._table[self._slots] = np.arange(len(self._slots), dtype=np.int32)
-        return np.asarray(self._table[positions >> self._shift], np.int64)
-
-    def among(self, positions: Column) -> NDArray[np.bool_]:
-        """For each point whether it is one of ``positions``, which are points."""
-        if self._slots is None:
-            flags = np.zeros(len(self.values), np.bool_)
-            flags[np.searchsorted(self.values, positions)] = True
-            return flags
-        return self._flags(positions)[self._slots]
+def view(column: NDArray[Any], dtype: DTypeLike) -> memoryview[Any]:
+    """A column as the core takes it: of one type, and its entries side by side."""
+    if column.dtype == np.bool_ and dtype is np.uint8:
+        column = column.view(np.uint8)
+    return np.ascontiguousarray(column, dtype).data
 
 
-def last_cover(starts: Column, ends: Column, points: Points) -> NDArray[np.int32]:
-    """For each of ``points`` the number of the last range ``[start, end)`` that holds it, or -1. The points must
-    include every start and end of a range that is not empty.
-
-    Of disjoint ranges the last that began holds a point, if it has not ended; overlapping ones are painted in their
-    order, so that the last wins.
-    """
-    live = np.flatnonzero(starts < ends).astype(np.int32)
-    if not len(live):
-        return np.full(len(points), -1, np.int32)
-    first, last = starts[live], ends[live]
-    if np.any(last[:-1] > first[1:]):
-        order = np.argsort(first, kind="stable")
-        first, last = first[order], last[order]
-        if np.any(last[:-1] > first[1:]):
-            return _painted(live, points.number(starts[live]), points.number(ends[live]), len(points))
-        live = live[order]
-    begun = np.cumsum(points.among(first), dtype=np.int32)
-    begun -= 1
-    found = live[begun]
-    found[(begun < 0) | (points.values >= last[begun])] = -1
-    return found
+def points_of(*positions: Column) -> U64:
+    """Distinct positions in order."""
+    ordered = np.concatenate(positions, dtype=np.uint64, casting="same_kind")
+    ordered.sort()
+    return ordered[runs(ordered)]
 
 
-def spread(starts: Column, ends: Column, own: Points) -> tuple[Column, NDArray[np.int32], I64]:
-    """(the points that are starts or of ``own``, for each the last range ``[start, end)`` that holds it or -1, where
-    those of ``own`` are among them). Every end must be one of these points; none lies before its start.
-
-    Where ranges are disjoint and in order, as most line tables are, they are the points themselves, and only those of
-    ``own`` that are missing are put between them.
-    """
-    if not len(starts) or np.any(ends[:-1] > starts[1:]):
-        points = Points(starts, own.values)
-        return points.values, last_cover(starts, ends, points), np.flatnonzero(points.among(own.values))
-    last = np.append(starts[1:] != starts[:-1], True)
-    found = np.where(starts < ends, np.arange(len(starts), dtype=np.int32), np.int32(-1))[last]
-    values = starts[last]
-    at = np.searchsorted(values, own.values)
-    new = values[np.minimum(at, len(values) - 1)] != own.values
-    between, missing = at[new], own.values[new]
-    if not len(missing):
-        return values, found, at
-    before = np.where(between > 0, found[between - 1], -1)
-    before[missing >= ends[before]] = -1
-    return np.insert(values, between, missing), np.insert(found, between, before), at + np.cumsum(new) - new
+def smallest_cover(starts: Column, ends: Column, points: U64) -> NDArray[np.int32]:
+    """For each of ``points`` the number of the smallest range [start, end) around it, or -1; of equals the first."""
+    rank = np.empty(len(starts), np.uint32)
+    rank[np.argsort(ends - starts, kind="stable")[::-1]] = np.arange(len(starts), dtype=np.uint32)
+    order = np.argsort(starts, kind="stable")
+    found = sweep.covers(
+        view(points, np.uint64),
+        view(order, np.int64),
+        view(starts, np.uint64),
+        view(ends, np.uint64),
+        view(rank, np.uint32),
+    )
+    return np.frombuffer(found, np.int32)
 
 
-def _painted(values: NDArray[np.int32], begin: I64, stop: I64, size: int) -> NDArray[np.int32]:
-    result = np.full(size, -1, np.int32)
-    for value, first, last in zip(values.tolist(), begin.tolist(), stop.tolist(), strict=True):
-        result[first:last] = value
-    return result
+def pieces(starts: Column, ends: Column, points: U64) -> tuple[Column, NDArray[np.int32], I64]:
+    """(the positions at which a row [start, end) or one of ``points`` begins, for each the last row that holds it or -1, where ``points`` are among
+    them). Every end is a start or a point."""
+    order = np.argsort(starts, kind="stable") if np.any(starts[:-1] > starts[1:]) else None
+    most = len(starts) + len(points)
+    position, row, begin = np.empty(most, np.uint64), np.empty(most, np.int32), np.empty(len(points), np.int64)
+    count = sweep.pieces(
+        view(starts, np.uint64),
+        view(ends, np.uint64),
+        None if order is None else view(order, np.int64),
+        view(points, np.uint64),
+        (position.data, row.data, begin.data),
+    )
+    return position[:count].astype(starts.dtype), row[:count], begin
 
 
-def smallest_cover(starts: Column, ends: Column, points: Points) -> NDArray[np.int32]:
-    """The smallest range around each point; of equals the first."""
-    order = np.argsort(ends - starts, kind="stable")[::-1]
-    found = last_cover(starts[order], ends[order], points)
-    return np.append(order, -1).astype(np.int32)[found]
+def innermost(scope: Column, starts: Column, ends: Column, parent: Column, points: U64) -> NDArray[np.int32]:
+    """For each of ``points`` the innermost scope, or -1. Ranges are given as (scope, start, end) columns.
 
-
-def innermost(scope: Column, starts: Column, ends: Column, parent: Column, points: Points) -> NDArray[np.int32]:
-    """For each of ``points`` the innermost scope, or -1. Ranges are given as (scope, start, end) columns; the points
-    must include every start and end.
-
-    Where ranges nest as their scopes do, each level of nesting is marked in one step. Where a compiler wrote ranges
-    that overlap otherwise they contradict each other, and ``debuginfo.overlaps`` has the rule.
+    Where a compiler wrote ranges that overlap otherwise than their scopes nest they contradict each other, and ``debuginfo.overlaps`` has the rule.
     """
     live = np.flatnonzero(starts < ends)
     if np.any(scope[live[:-1]] > scope[live[1:]]):
         live = live[np.argsort(scope[live], kind="stable")]
-    scope, begin, stop = scope[live].astype(np.int32), points.number(starts[live]), points.number(ends[live])
-    result, wrong = _levels(scope, begin, stop, parent, len(points))
-    if np.any(wrong):
-        again = _together(begin, stop, wrong)
-        at = _within(begin[again], stop[again])
-        result[at] = _contradicting(scope[again], begin[again], stop[again], len(points))[at]
+    begin, stop = (
+        np.frombuffer(sweep.point_numbers(view(points, np.uint64), view(each[live], np.uint64)), np.int32)
+        for each in (starts, ends)
+    )
+    order, scope = np.argsort(begin, kind="stable"), np.ascontiguousarray(scope[live], np.uint32)
+    found, wrong, has_wrong = sweep.innermost(
+        len(points),
+        view(order, np.int64),
+        view(begin, np.int32),
+        view(stop, np.int32),
+        view(scope, np.uint32),
+        view(parent, np.uint32),
+    )
+    result = np.frombuffer(found, np.int32)
+    if has_wrong:
+        again = _together(begin, stop, order, np.frombuffer(wrong, np.bool_))
+        _decide(result, scope[again], begin[again], stop[again])
     return result
 
 
-def _together(begin: I64, stop: I64, wrong: NDArray[np.bool_]) -> I64:
+def _together(
+    begin: NDArray[np.int32], stop: NDArray[np.int32], order: I64, wrong: NDArray[np.bool_]
+) -> NDArray[np.intp]:
     """The ranges that overlap a wrong one, or one that does."""
-    order = np.argsort(begin, kind="stable")
     reach = np.maximum.accumulate(stop[order])
     heap = np.cumsum(np.append(False, begin[order][1:] >= reach[:-1]))
     taken = np.zeros(int(heap[-1]) + 1, np.bool_)
@@ -149,56 +99,12 @@ def _together(begin: I64, stop: I64, wrong: NDArray[np.bool_]) -> I64:
     return np.sort(order[taken[heap]])
 
 
-def _contradicting(scope: NDArray[np.int32], begin: I64, stop: I64, size: int) -> NDArray[np.int32]:
-    """Ranges of points in the order of the tree, decided by the rule for those that contradict each other."""
+def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Column) -> None:
+    """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that contradict each other."""
     from symd.debuginfo.overlaps import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
 
-    result = np.full(size, -1, np.int32)
-    for start, end, owner in disjoint_pieces(zip(begin.tolist(), stop.tolist(), scope.tolist(), strict=True)):
-        result[start:end] = owner
-    return result
-
-
-def _levels(
-    scope: NDArray[np.int32], begin: I64, stop: I64, parent: Column, size: int
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """(level by level, the scopes of each written over those of the last; the ranges that do not nest as scopes do)."""
-    result, wrong = np.full(size, -1, np.int32), np.zeros(len(scope), np.bool_)
-    depth = _depths(parent)
-    if depth is None:
-        return result, np.ones(len(scope), np.bool_)
-    range_depth = depth[scope]
-    for level in range(int(range_depth.max(initial=0)) + 1):
-        chosen = np.flatnonzero(range_depth == level)
-        first = begin[chosen]
-        if np.any(first[:-1] > first[1:]):
-            chosen = chosen[np.argsort(first, kind="stable")]
-            first = begin[chosen]
-        last, owner = stop[chosen], scope[chosen]
-        wrong[chosen[:-1]] = last[:-1] > first[1:]
-        if level:
-            around = parent[owner]
-            wrong[chosen] |= (result[first] != around) | (result[last - 1] != around)
-        result[_within(first, last)] = np.repeat(owner, last - first)
-    return result, wrong
-
-
-def _within(begin: I64, stop: I64) -> I64:
-    """The numbers from each of ``begin`` to its ``stop``, one span after the other."""
-    size = stop - begin
-    return np.asarray(np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size - begin, size), np.int64)
-
-
-def _depths(parent: Column) -> Column | None:
-    """Nesting depth of each scope (0: no parent); None when it is deeper than a level each is worth."""
-    depth = np.zeros(len(parent), np.uint8)
-    inner = np.flatnonzero(parent != NO_PARENT)
-    at = parent[inner]
-    for _ in range(_MAX_LEVELS):
-        if not len(inner):
-            return depth
-        depth[inner] += 1
-        at = parent[at]
-        left = at != NO_PARENT
-        inner, at = inner[left], at[left]
-    return None
+    spans = list(zip(begin.tolist(), stop.tolist(), strict=True))
+    for first, last in spans:
+        result[first:last] = -1
+    for first, last, owner in disjoint_pieces((*span, each) for span, each in zip(spans, scope.tolist(), strict=True)):
+        result[first:last] = owner

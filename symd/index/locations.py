@@ -8,14 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core import sweep
 from symd.index.contradictions import Contradictions, Text, contradictions
-from symd.index.cover import Points, innermost, smallest_cover, spread
+from symd.index.cover import innermost, pieces, points_of, smallest_cover, view
 from symd.index.distinct import Groups, combined, grouped, runs
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, RowTables, TextSections
 from symd.index.row_ends import within_functions
 from symd.model.answers import Reason
-from symd.model.columns import I64, U32
+from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, RowFlag
 
 NO_LINE = 0xFFFFFFFF
@@ -119,8 +120,7 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     texts = module.texts
     base, end = texts.base[texts.decoded], (texts.base + texts.size)[texts.decoded].astype(texts.base.dtype)
     covers = (module.ranges, module.symbols, module.kernels, module.strays)
-    origin = np.zeros(1, base.dtype)
-    own = Points(
+    own = points_of(
         *(each.start for each in covers),
         *(each.stop for each in covers),
         *module.elsewhere,
@@ -129,15 +129,13 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
         module.written.stop,
         base,
         end,
-        origin,
+        np.zeros(1, base.dtype),
     )
-    start, row, begin = spread(*within_functions(*_row_spans(module.rows, texts), module), own)
+    start, row, begin = pieces(*within_functions(*_row_spans(module.rows, texts), module), own)
     last = end.max(initial=0)
-    pieces = slice(int(np.searchsorted(start, last)))
-    areas, names = _areas(module, own, begin[: int(np.searchsorted(own.values, last))], base)
-    position = own.values[: len(areas.begin)]
-    del own  # its tables are as large as the text
-    start, row = start[pieces], row[pieces]
+    areas, names = _areas(module, own, begin[: int(np.searchsorted(own, last))], base)
+    count = int(np.searchsorted(start, last))
+    position, start, row = own[: len(areas.begin)], start[:count], row[:count]
     as_written, span = _as_written(areas, module, position)
     written = _Reading(as_written, _area_of_piece(areas, len(row)))
     symbol = np.maximum(areas.symbol.astype(np.int64) - 1 - len(module.scopes.parent), -1)
@@ -178,7 +176,7 @@ def _row_spans(rows: RowTables, texts: TextSections) -> tuple[Column, Column]:
     return start, stop
 
 
-def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tuple[_Areas, U32]:
+def _areas(module: ModuleTables, own: U64, begin: I64, bases: Column) -> tuple[_Areas, U32]:
     """(the areas that begin with these pieces at the first of ``own``, the names of scopes)."""
     count = len(begin)
     texts, symbols, kernels = module.texts, module.symbols, module.kernels
@@ -186,7 +184,7 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
     scope = innermost(ranges.scope, ranges.start, ranges.stop, parent, own)[:count]
     function = smallest_cover(symbols.start, symbols.stop, own)[:count]
     kernel = _or_none(kernels.name, smallest_cover(kernels.start, kernels.stop, own)[:count])
-    section = np.searchsorted(texts.base, own.values[:count], side="right") - 1
+    section = np.searchsorted(texts.base.astype(np.uint64), own[:count], side="right") - 1
     code_object = _or_none(texts.object, section)
     no_debug_reason = _or_none(module.no_debug_reason, code_object)
     names = _scope_names(module, scope, function)
@@ -201,7 +199,7 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
         scope=scope,
         owner=np.where(scope >= 0, scope + 1, symbol),
         kernel=kernel,
-        section=own.among(bases)[:count],
+        section=np.isin(own[:count], bases),
         group=combined(scope, function, code_object),
         bare=bare,
         missing=np.where(no_debug_reason, no_debug_reason, bare),
@@ -309,35 +307,23 @@ class _Reading:
     def filled(self, module: ModuleTables, row: NDArray[np.int32]) -> _Reading:
         """Itself. ``row`` is the number of each piece's row, -1 where there is none; it is used up."""
         rows, areas = module.rows, self.areas
-        self.line = _of_rows(rows.line, row)
-        self.reason = np.full(len(row), Reason.EXACT, np.uint8)
-        none = np.flatnonzero(self.line == 0)
-        self.reason[self._approximated(row, none, areas)] = Reason.APPROXIMATE
-        none = none[self.line[none] == 0]
-        area = self.area[none]
-        reason = np.where(row[none] < 0, areas.missing[area], areas.bare[area])
-        self.reason[none] = reason
-        row[none[reason == Reason.GAP]] = -1
-        if areas.elsewhere.any():
-            self.reason[areas.elsewhere[self.area]] = Reason.DEBUG_DATA_ELSEWHERE
+        groups = grouped(areas.group)
+        self.line, self.reason = np.empty(len(row), np.uint32), np.empty(len(row), np.uint8)
+        sweep.fill(
+            view(row, np.int32),
+            view(areas.begin, np.int64),
+            (
+                view(groups.number, np.uint32),
+                view(areas.bare, np.uint8),
+                view(areas.missing, np.uint8),
+                view(areas.elsewhere, np.uint8),
+            ),
+            len(groups.first),
+            view(rows.line, np.uint32),
+            (self.line.data, self.reason.data),
+        )
         self.column, self.file = _of_rows(rows.column, row), _of_rows(rows.file, row)
         return self
-
-    def _approximated(self, row: NDArray[np.int32], none: I64, areas: _Areas) -> I64:
-        """Of the pieces without a line, ``none``, those whose row says line 0 are given the nearest earlier row of
-        their group that has a line; those that got one."""
-        unknown = row[none] >= 0
-        if not np.any(unknown):
-            return none[:0]
-        lined = _lined_before(none)
-        source, area = lined[unknown], self.area[none[unknown]]
-        far = source < areas.begin[area]
-        if np.any(far):
-            source = np.where(far, _earlier(none, lined, areas, len(row))[area], source)
-        found = source >= 0
-        pieces, source = none[unknown][found], source[found]
-        row[pieces], self.line[pieces] = row[source], self.line[source]
-        return pieces
 
 
 class _WrittenPieces(NamedTuple):
@@ -366,34 +352,12 @@ class _WrittenPieces(NamedTuple):
         return cls(piece, keys, written.line[piece], written.column[piece], written.reason[piece])
 
 
-def _lined_before(none: I64) -> I64:
-    """For each of the pieces that have no line, ``none``, the last one before it that has; -1 where there is none."""
-    alone = np.diff(none, prepend=-2) != 1
-    return np.maximum.accumulate(np.where(alone, none - 1, -1))
-
-
 def _of_rows(table: Column, row: NDArray[np.int32]) -> Column:
     """``table[row]``, 0 where the row is -1."""
     if not len(table):
         return np.zeros(len(row), table.dtype)
     found = table.take(row)
     found[row < 0] = 0
-    return found
-
-
-def _earlier(none: I64, lined: I64, areas: _Areas, size: int) -> I64:
-    """For each area the last piece that has a line in the areas of its group before it, or -1. ``lined`` is the last
-    one before each of the pieces without a line, ``none``; ``size`` counts all pieces."""
-    last = np.append(areas.begin[1:], size) - 1
-    at = np.minimum(np.searchsorted(none, last), len(none) - 1)
-    last = np.where(none[at] == last, lined[at], last)
-    groups = grouped(areas.group)
-    here = np.where(last >= areas.begin, last, -1)[groups.order]
-    at = np.maximum.accumulate(np.where(here >= 0, np.arange(len(here)), -1))
-    before = np.append(-1, at[:-1])
-    floor = np.repeat(groups.first, np.diff(groups.first, append=len(here)))
-    found = np.empty(len(here), np.int64)
-    found[groups.order] = np.where(before >= floor, here[before], -1)
     return found
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from symd.model.plain_answers import PlainAnswer, PlainFrame
     from symd.plain.image import Read
     from symd.plain.line_program import Row
-    from symd.plain.range_lists import Spans
+    from symd.plain.units import Spans
 
 
 def answer_at(read: Read, size: int, address: int, kernel: str = "") -> PlainAnswer:
@@ -72,7 +72,7 @@ class _AddressReading:
                 if any(each[:2] == found[-1][:2] for each in found[:-1]):
                     raise NotPlain  # ``index.unnamed_calls`` may doubt the name
                 return tuple(found)
-            at, line, column = scope.call_site()
+            at, line, column = scope.call_site
             register, scope = -1 if at is None else at, scope.around
 
     def _check_fit(self, row: Row, address: int) -> None:
@@ -104,7 +104,7 @@ class _AddressReading:
         """The lines of a file from which the function that stands at ``whole`` calls what was inlined into it."""
         found = []
         for call in self._function.every():
-            register, line, _ = call.call_site()
+            register, line, _ = call.call_site
             if call.around is not None and self._lines.path(register) == file:
                 caller = self._scopes.definition(call.around)
                 if caller is not None and caller[0] == whole:

@@ -8,26 +8,15 @@ from symd.model.plain_answers import NotPlain
 DW_TAG_inlined_subroutine = 0x1D
 DW_TAG_subprogram = 0x2E
 
-DW_AT_name = 0x03
 DW_AT_stmt_list = 0x10
 DW_AT_low_pc = 0x11
-DW_AT_high_pc = 0x12
 DW_AT_comp_dir = 0x1B
 DW_AT_abstract_origin = 0x31
-DW_AT_decl_file = 0x3A
-DW_AT_decl_line = 0x3B
-DW_AT_declaration = 0x3C
 DW_AT_specification = 0x47
-DW_AT_ranges = 0x55
-DW_AT_call_column = 0x57
-DW_AT_call_file = 0x58
-DW_AT_call_line = 0x59
-DW_AT_linkage_name = 0x6E
 DW_AT_str_offsets_base = 0x72
 DW_AT_addr_base = 0x73
 DW_AT_rnglists_base = 0x74
 DW_AT_dwo_name = 0x76
-DW_AT_MIPS_linkage_name = 0x2007
 DW_AT_GNU_dwo_name = 0x2130
 DW_AT_GNU_dwo_id = 0x2131
 DW_AT_GNU_ranges_base = 0x2132
@@ -76,14 +65,6 @@ DW_UT_compile = 0x01
 DW_LNCT_path = 0x01
 DW_LNCT_directory_index = 0x02
 
-DW_RLE_end_of_list = 0x00
-DW_RLE_base_addressx = 0x01
-DW_RLE_startx_endx = 0x02
-DW_RLE_startx_length = 0x03
-DW_RLE_offset_pair = 0x04
-DW_RLE_base_address = 0x05
-DW_RLE_start_end = 0x06
-DW_RLE_start_length = 0x07
 
 LEB, STRING, BLOCK1, BLOCK = -1, -2, -3, -6
 """Layouts of values whose size is not fixed, as ``forms.ValueLayout``; a fixed size is a number from 0."""
@@ -106,9 +87,6 @@ LAYOUTS = {
 STRX = frozenset({DW_FORM_strx, DW_FORM_strx1, DW_FORM_strx2, DW_FORM_strx3, DW_FORM_strx4})
 ADDRX = frozenset({DW_FORM_addrx, DW_FORM_addrx1, DW_FORM_addrx2, DW_FORM_addrx3, DW_FORM_addrx4})
 UNIT_REFERENCES = frozenset({DW_FORM_ref1, DW_FORM_ref2, DW_FORM_ref4, DW_FORM_ref8, DW_FORM_ref_udata})
-CONSTANTS = frozenset(
-    {DW_FORM_data1, DW_FORM_data2, DW_FORM_data4, DW_FORM_data8, DW_FORM_sdata, DW_FORM_udata, DW_FORM_implicit_const}
-)
 OFFSETS = frozenset({DW_FORM_sec_offset, DW_FORM_data4, DW_FORM_data8})
 _LONGEST_LEB = 9
 """Bytes; those of ten may have more than 64 bits."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+
+from symd.core.abbreviations import AbbreviationTable
+from symd.core.dies import DieRows
+from symd.core.range_lists import RangeRows, UnitParameters
 from symd.model.plain_answers import NotPlain
-from symd.plain.abbreviations import Abbreviation, Values, read_one, read_table, read_values
 from symd.plain.numbers import (
     ADDRESS_SIZE,
     ADDRX,
-    CONSTANTS,
     OFFSET_SIZE,
     OFFSETS,
     STRX,
@@ -20,42 +23,62 @@ from symd.plain.numbers import (
     DW_AT_GNU_dwo_id,
     DW_AT_GNU_dwo_name,
     DW_AT_GNU_ranges_base,
-    DW_AT_high_pc,
     DW_AT_low_pc,
-    DW_AT_ranges,
     DW_AT_rnglists_base,
     DW_AT_specification,
     DW_AT_stmt_list,
     DW_AT_str_offsets_base,
     DW_FORM_addr,
+    DW_FORM_implicit_const,
     DW_FORM_line_strp,
-    DW_FORM_rnglistx,
     DW_FORM_string,
     DW_FORM_strp,
+    DW_TAG_inlined_subroutine,
+    DW_TAG_subprogram,
     DW_UT_compile,
+    sleb,
     text,
     uleb,
     unsigned,
+    value,
 )
-from symd.plain.range_lists import Spans, read_new, read_old
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from typing import Literal
+    from collections.abc import Callable, Iterator
 
     from symd.plain.image import Image
 
+Spans = tuple[tuple[int, int], ...]
+"""Addresses [start, end), none empty."""
 _ELSEWHERE = (DW_AT_dwo_name, DW_AT_GNU_dwo_name, DW_AT_GNU_dwo_id, DW_AT_GNU_addr_base, DW_AT_GNU_ranges_base)
 _MOST_UNITS = 512
 """Units, ranges that they state together, and line tables."""
-_MOST_ENTRIES = 1 << 16
-"""Entries of the range lists of one unit together."""
+_MOST_RANGES = 1 << 16
+"""Ranges of one unit's DIEs together, and of all units."""
+_MOST_ATTRIBUTES = 512
 LARGEST = 1 << 20
 """Bytes of a unit's DIEs, and of its line table: larger ones take the reader of everything less time."""
 _SET_ADDRESS = bytes((0, ADDRESS_SIZE + 1, 2))
 """DW_LNE_set_address, with the byte that begins extended opcodes and the length."""
 _HEADER_OF_CONTRIBUTION = 8
 """Bytes in front of what a unit's ``*_base`` attributes name, where it has none, in DWARF 5; of range lists there are four more."""
+_SCOPES = frozenset({DW_TAG_subprogram, DW_TAG_inlined_subroutine})
+_PARTS = (
+    ".debug_info",
+    ".debug_str",
+    ".debug_line_str",
+    ".debug_str_offsets",
+    ".debug_addr",
+    ".debug_ranges",
+    ".debug_rnglists",
+)
+"""The sections that units name places in, in the order of ``symd.core.range_lists``."""
+_ABBREVIATIONS = ".debug_abbrev"
+Attribute = tuple[int, int, int]
+"""(name, form, the value of an implicit_const)."""
+Values = dict[int, tuple[int, "int | bytes"]]
+"""By name the form and the value of each attribute of a DIE."""
 
 
 class Sections:
@@ -69,6 +92,10 @@ class Sections:
         if name not in self._known:
             self._known[name] = self.image.section(name)
         return self._known[name]
+
+    def size(self, name: str) -> int:
+        """The bytes of one of them, which is not read for it."""
+        return self.image.section_size(name)
 
 
 class CompileUnit:
@@ -85,20 +112,17 @@ class CompileUnit:
         at, size_at = (offset + 8, offset + 7) if self.version >= 5 else (offset + 6, offset + 10)
         if info[size_at] != ADDRESS_SIZE or (self.version >= 5 and info[offset + 6] != DW_UT_compile):
             raise NotPlain
-        self.abbreviations = unsigned(info, at, OFFSET_SIZE)
+        self._abbreviations = unsigned(info, at, OFFSET_SIZE)
         self.dies = at + 4 if self.version >= 5 else at + 5
         code, at = uleb(info, self.dies)
-        self.values, _ = read_values(info, at, read_one(sections[".debug_abbrev"], self.abbreviations, code))
+        self.first = self.table(1)
+        self.values = self._values(at, self.first.place(code))
         if any(name in self.values for name in _ELSEWHERE):
             raise NotPlain
         header = _HEADER_OF_CONTRIBUTION if self.version >= 5 else 0
         self._strings = self._base(DW_AT_str_offsets_base, header)
         self._addresses = self._base(DW_AT_addr_base, header)
-        self._entries_left = _MOST_ENTRIES
-        self._address_table: memoryview[int] | None = None
-        self._list_table: memoryview[int] | None = None
         self._lists = self._base(DW_AT_rnglists_base, header + 4 if header else 0)
-        self.low_pc = self.address(*self.values[DW_AT_low_pc]) if DW_AT_low_pc in self.values else 0
         form, table = self.values.get(DW_AT_stmt_list, (0, 0))
         if form not in OFFSETS:
             raise NotPlain
@@ -108,25 +132,63 @@ class CompileUnit:
         _, found = self.values.get(name, (0, otherwise))
         return _number(found)
 
-    def table(self) -> dict[int, Abbreviation]:
-        """Its abbreviations."""
-        return read_table(self.sections[".debug_abbrev"], self.abbreviations)
-
-    def _entries(self, section: str, base: int, item: Literal["I", "Q"]) -> memoryview[int]:
-        """A table of offsets or addresses in another section."""
-        data = memoryview(self.sections[section])[base:]
-        size = OFFSET_SIZE if item == "I" else ADDRESS_SIZE
-        return data[: len(data) // size * size].cast(item)
-
-    def address(self, form: int, value: int | bytes) -> int:
-        """What a value of class address says."""
-        if form in ADDRX:
-            if self._address_table is None:
-                self._address_table = self._entries(".debug_addr", self._addresses, "Q")
-            return self._address_table[_number(value)]
-        if form != DW_FORM_addr:
+    def table(self, most: int) -> AbbreviationTable:
+        """Its abbreviations, ``most`` of them at least where there are so many."""
+        section = self.sections[_ABBREVIATIONS]
+        if self._abbreviations > len(section):
             raise NotPlain
-        return _number(value)
+        found = AbbreviationTable(
+            section, _ABBREVIATIONS, self._abbreviations, len(section), ADDRESS_SIZE, OFFSET_SIZE, OFFSET_SIZE
+        )
+        _plainly(found.read, most)
+        return found
+
+    def _values(self, at: int, place: int) -> Values:
+        """The attributes of a DIE whose values begin at ``at``, and whose declaration has its tag at ``place``. Of several of one name the first counts."""
+        if place < 0:
+            raise NotPlain
+        found: Values = {}
+        for name, form, constant in _attributes(self.sections[_ABBREVIATIONS], place):
+            this, at = value(self.sections[".debug_info"], at, form, constant)
+            found.setdefault(name, (form, this))
+        return found
+
+    def parameters(self, number: int) -> UnitParameters:
+        """What the core is told of it."""
+        form, low = self.values.get(DW_AT_low_pc, (DW_FORM_addr, 0))
+        low = _number(low)
+        if form in ADDRX:
+            low = unsigned(self.sections[".debug_addr"], self._addresses + ADDRESS_SIZE * low, ADDRESS_SIZE)
+        elif form != DW_FORM_addr:
+            raise NotPlain
+        edges = array("Q", [edge for name in _PARTS for edge in (0, self.sections.size(name))])
+        return UnitParameters(
+            number,
+            self.offset,
+            self.dies,
+            self.end,
+            self.version,
+            ADDRESS_SIZE,
+            OFFSET_SIZE,
+            low,
+            self._strings,
+            self._addresses,
+            self._lists,
+            0,
+            edges,
+        )
+
+    def scopes(self) -> DieRows:
+        """Its functions and inlined calls."""
+        found = _rows(self.sections, (self,))
+        _plainly(found.read, self.parameters(0), self.table(0))
+        _check_ranges(found)
+        return found
+
+    def text_of(self, key: int) -> bytes:
+        """The string that a key of the core says the place of."""
+        section = (".debug_info", ".debug_str", ".debug_line_str")[(key >> 60) - 1]
+        return text(self.sections[section], key & ((1 << 60) - 1))
 
     def string(self, form: int, value: int | bytes) -> bytes:
         """What a value of class string says."""
@@ -141,41 +203,6 @@ class CompileUnit:
             raise NotPlain
         return text(self.sections[".debug_str"], at)
 
-    def list_offset(self, form: int, value: int | bytes) -> int:
-        """Where a range list is in the section of its version."""
-        at = _number(value)
-        if form == DW_FORM_rnglistx:
-            if self._list_table is None:
-                self._list_table = self._entries(".debug_rnglists", self._lists, "I")
-            return self._list_table[at] + self._lists
-        if form not in OFFSETS:
-            raise NotPlain
-        return at
-
-    def spans_at(self, offset: int) -> Spans:
-        """The addresses of a range list."""
-        if self.version < 5:
-            found = read_old(self.sections[".debug_ranges"], offset, self.low_pc)
-        else:
-            found = read_new(self.sections[".debug_rnglists"], offset, self)
-        self._entries_left -= len(found) + 1
-        if self._entries_left < 0:
-            raise NotPlain
-        return found
-
-    def span(self, start: int, form: int, high: int | bytes) -> Spans:
-        """From an address to what DW_AT_high_pc says."""
-        end = start + _number(high) if form in CONSTANTS else self.address(form, high)
-        if end >= 1 << 64:
-            raise NotPlain
-        return ((start, end),) if start < end else ()
-
-    def spans(self, values: Values) -> Spans:
-        """The addresses that a DIE states: from its first to the one after its last, or a list of such."""
-        if DW_AT_low_pc in values and DW_AT_high_pc in values:
-            return self.span(self.address(*values[DW_AT_low_pc]), *values[DW_AT_high_pc])
-        return self.spans_at(self.list_offset(*values[DW_AT_ranges])) if DW_AT_ranges in values else ()
-
     @property
     def directory(self) -> bytes:
         """Where it was compiled."""
@@ -185,9 +212,72 @@ class CompileUnit:
         """Whether a name may stand in another unit than the function."""
         return any(
             name in (DW_AT_abstract_origin, DW_AT_specification) and form not in UNIT_REFERENCES
-            for abbreviation in self.table().values()
-            for name, form, _ in abbreviation.attributes
+            for place in self.table(0).all_places()
+            for name, form, _ in _attributes(self.sections[_ABBREVIATIONS], place)
         )
+
+
+def _attributes(section: bytes, place: int) -> Iterator[Attribute]:
+    """The attributes of the declaration whose tag stands at ``place`` of ``.debug_abbrev``."""
+    _, at = uleb(section, place)
+    at += 1
+    for _ in range(_MOST_ATTRIBUTES):
+        name, at = uleb(section, at)
+        form, at = uleb(section, at)
+        constant = 0
+        if form == DW_FORM_implicit_const:
+            constant, at = sleb(section, at)
+        if not (name or form):
+            return
+        yield name, form, constant
+    raise NotPlain
+
+
+def _rows(sections: Sections, units: tuple[CompileUnit, ...]) -> DieRows:
+    """A reader of functions and inlined calls of units."""
+    old = any(unit.version < 5 for unit in units)
+    new = any(unit.version >= 5 for unit in units)
+    lists = sections[".debug_rnglists"] if new else b""
+    ranges = RangeRows(
+        sections[".debug_ranges"] if old else b"",
+        lists,
+        sections[".debug_addr"],
+        is_strict=False,
+        check_rows=_check_rows,
+    )
+    return DieRows(sections[".debug_info"], sections[".debug_str_offsets"], lists, ranges, _SCOPES, with_children=False)
+
+
+def _check_rows(count: int) -> None:
+    if count > _MOST_RANGES:
+        raise NotPlain
+
+
+def _check_ranges(rows: DieRows) -> None:
+    """Nothing was left out."""
+    rows.trim()
+    if rows.ranges.damaged or rows.ranges.missing or rows.missing_lists or rows.missing_offsets:
+        raise NotPlain
+
+
+def _plainly(read: Callable[..., None], *arguments: object) -> None:
+    """Have the core read something; what it refuses is not plain."""
+    try:
+        read(*arguments)
+    except Exception as error:
+        raise NotPlain from error
+
+
+def _spans(units: tuple[CompileUnit, ...]) -> list[Spans]:
+    """The addresses that the first DIE of each unit states."""
+    rows = _rows(units[0].sections, units)
+    for number, unit in enumerate(units):
+        _plainly(rows.read, unit.parameters(number), unit.first, True)
+    _check_ranges(rows)
+    found: list[list[tuple[int, int]]] = [[] for _ in units]
+    for which, start, stop in zip(rows.ranges.which, rows.ranges.start, rows.ranges.stop, strict=True):
+        found[which].append((start, stop))
+    return [tuple(each) for each in found]
 
 
 def _number(value: int | bytes) -> int:
@@ -205,7 +295,7 @@ def unit_of(sections: Sections, address: int) -> tuple[CompileUnit, Spans]:
         at = units[-1].end
         if len(units) > _MOST_UNITS:
             raise NotPlain
-    spans = [unit.spans(unit.values) for unit in units]
+    spans = _spans(tuple(units)) if units else []
     holders = [number for number, each in enumerate(spans) if any(start <= address < end for start, end in each)]
     if len(holders) != 1 or not all(spans) or sum(map(len, spans)) > _MOST_UNITS:
         raise NotPlain

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -149,6 +150,27 @@ class Failing:
     def take(self, event: object) -> None:
         if self.errors:
             raise self.errors.pop()
+
+
+class Together:
+    """A destination that says nothing of a module until it is told of another; ``threading`` raises where none comes."""
+
+    def __init__(self) -> None:
+        self._others = threading.Barrier(2, timeout=60)
+
+    def take(self, _: object) -> None:
+        self._others.wait()
+
+
+def test_a_daemon_is_told_of_several_modules_at_a_time_and_they_are_reported_in_order(
+    run: Run, tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        old(tmp_path / f"{number}.dbg", sample.read_bytes() + bytes([number]))
+    monkeypatch.setattr(collect, "open_destination", lambda *_: Together())
+    outcome = run("collect", "--once", str(tmp_path))
+    assert outcome.code == 0
+    assert [Path(line.split()[-1]).name for line in outcome.out.splitlines()] == [f"{n}.dbg" for n in range(4)]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import symd
 from tests.fuzz.trial import GROWN, State, StateFile, keep, place
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = Path(symd.__file__).parents[1]
+"""Where symd is: a build of it may be tried that lies elsewhere."""
 SECONDS_EACH = 60.0
 """Time on the clock that one input may take while the watchdog runs; a machine that is shared needs most of it for others."""
 LONGEST_GAP = 3.0
@@ -24,7 +27,7 @@ _KEPT_MEMORY = str(64 << 20)
 _ENVIRONMENT = {
     "PYTHONFAULTHANDLER": "1",
     "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": f"{PACKAGE}{os.pathsep}{ROOT}",
     "MALLOC_TRIM_THRESHOLD_": _KEPT_MEMORY,
     "MALLOC_MMAP_THRESHOLD_": _KEPT_MEMORY,
 }
@@ -97,7 +100,7 @@ class Child:
         command = list(self._command)
         command[4] = f"{command[4]}.{self._starts}"
         with self._log().open("w") as log:
-            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            return subprocess.Popen(command, cwd=PACKAGE, env=environment, stdout=log, stderr=log)
 
     def _log(self) -> Path:
         return self._path.with_suffix(".log")

@@ -19,9 +19,9 @@ MODULES = sorted(FOLDER.glob("[!_]*.py"))
 DIRECTIVE = re.compile(r"^# cython: (.*)$", re.MULTILINE)
 ALLOWED = {"language_level": "3", "boundscheck": "True", "wraparound": "False"}
 UNSAFE = re.compile(
-    r"@cython\.(?!cclass\b|cfunc\b)\w+|from cython|cython\.compiled|nogil|pointer|cython\.p_|libc|cython\.address|cimport"
+    r"@cython\.(?!cclass\b|cfunc\b|exceptval\(-\d, check=True\))\w+|from cython|cython\.compiled|nogil|pointer|cython\.p_|libc|cython\.address|cimport"
 )
-"""Decorators that change directives or swallow errors, two implementations in one file, and pointers."""
+"""Decorators that change directives or swallow errors (a number that only hints at one does not), two implementations in one file, and pointers."""
 
 
 INHERITED = re.compile(

@@ -16,7 +16,6 @@ from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.cover import Points
 from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import Strings, compress, decode, decompress, encode, encode_strings, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
@@ -152,13 +151,6 @@ def test_groups_hold_the_entries_that_are_equal_in_their_order(pairs: list[tuple
     assert found == list(expected.values())
     assert [pairs[at] for at in groups.sample.tolist()] == list(expected)
     assert groups.number.tolist() == [list(expected).index(pair) for pair in pairs]
-
-
-@given(st.lists(st.one_of(st.integers(0, 100), st.integers(0, 2**62)), min_size=1, max_size=30))
-def test_points_know_their_numbers(positions: list[int]) -> None:
-    points = Points(np.array(positions, np.uint64))
-    assert points.values.tolist() == sorted(set(positions))
-    assert points.number(points.values).tolist() == list(range(len(points)))
 
 
 def test_compressed_bytes_come_back_and_damaged_ones_are_refused() -> None:

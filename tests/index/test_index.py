@@ -9,10 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.debuginfo.overlaps import disjoint_pieces
 from symd.index import Index, build
 from symd.index.builder import DecodedObject
-from symd.index.cover import Points, innermost, last_cover, spread
 from symd.index.format import decode, encode, narrow
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
@@ -180,59 +178,6 @@ def test_every_address_has_the_naive_answer(program: Program) -> None:
             frames = []
         assert mine == (reason, frames), hex(address)
         assert answer.kernel == "k"
-
-
-spans = st.lists(st.tuples(offsets, offsets), max_size=12)
-
-
-@given(spans)
-def test_the_last_range_covers(found: list[tuple[int, int]]) -> None:
-    starts = np.array([a for a, _ in found], np.uint64)
-    ends = np.array([b for _, b in found], np.uint64)
-    points = Points(starts, ends, np.array([0], np.uint64))
-    expected = [max((n for n, (a, b) in enumerate(found) if a <= p < b), default=-1) for p in points.values.tolist()]
-    assert last_cover(starts, ends, points).tolist() == expected
-
-
-@given(spans, st.booleans(), st.sets(offsets))
-def test_ranges_are_spread_over_their_points(found: list[tuple[int, int]], in_order: bool, others: set[int]) -> None:
-    """In order they are disjoint: each ends where the next one begins, or before."""
-    found = [(a, max(a, b)) for a, b in found]
-    if in_order:
-        begins = [*sorted(start for start, _ in found), SIZE]
-        found = [(a, min(max(a, b), after)) for (a, after), (_, b) in zip(pairwise(begins), found, strict=True)]
-    starts, ends = np.array([a for a, _ in found], np.uint64), np.array([b for _, b in found], np.uint64)
-    own = Points(np.array([0, *others], np.uint64), ends)
-    values, covering, at = spread(starts, ends, own)
-    assert values.tolist() == sorted({0, *others, *starts.tolist(), *ends.tolist()})
-    assert values[at].tolist() == own.values.tolist()
-    expected = [max((n for n, (a, b) in enumerate(found) if a <= p < b), default=-1) for p in values.tolist()]
-    assert covering.tolist() == expected
-
-
-@given(st.lists(st.tuples(st.integers(-1, 5), offsets, offsets), min_size=1, max_size=12))
-def test_scopes_that_contradict_each_other_are_decided_apart_as_all_together(found: list[tuple[int, int, int]]) -> None:
-    """``found``: (parent, start, end) of a scope each; what does not overlap does not matter to each other."""
-    parents = [min(parent, number - 1) for number, (parent, _, _) in enumerate(found)]
-    parent = np.array([number if number >= 0 else NO_PARENT for number in parents], np.uint32)
-    starts, ends = (np.array([entry[at] for entry in found], np.uint64) for at in (1, 2))
-    scope = np.arange(len(found), dtype=np.int32)
-    points = Points(starts, ends)
-    expected = np.full(len(points), -1)
-    whole = ((start, end, number) for number, (_, start, end) in enumerate(found) if start < end)
-    for start, end, owner in disjoint_pieces(whole):
-        expected[(points.values >= start) & (points.values < end)] = owner
-    assert innermost(scope, starts, ends, parent, points).tolist() == expected.tolist()
-
-
-def test_scopes_nested_deeper_than_any_level_limit_are_still_found() -> None:
-    depth = 200
-    parent = np.array([NO_PARENT, *range(depth - 1)], np.uint32)
-    starts = np.arange(depth, dtype=np.uint64)
-    ends = np.full(depth, 1000, np.uint64)
-    points = Points(starts, ends)
-    found = innermost(np.arange(depth, dtype=np.uint32), starts, ends, parent, points)
-    assert found.tolist() == [*range(depth), -1]
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=20))

@@ -8,6 +8,8 @@ and 26.27, which differ from it: e_type 1, e_machine 205, kernel relocations in 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from functools import cached_property, partial
 from typing import Any
 
 from symd import elf
@@ -15,6 +17,7 @@ from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
 from symd.containers.intel.targets import FUNCTIONS_ONLY, configured_product, core_name, product_name
+from symd.containers.lazy import LazyMapping, LazySequence
 from symd.elf.constants import (
     EM_AMDGPU,
     EM_CUDA,
@@ -63,7 +66,7 @@ def read(element: Element, budget: Budget) -> Contents:
     image = elf.parse(element.data, budget, "zebin")
     notes: list[str] = []
     facts = _module_facts(image)
-    described = _described(image, notes)
+    described = _Described(image)
     entries = _entries(image)
     texts = [section for section in image.sections if section.executable and section.name.startswith(".text.")]
     functions = _functions(image, notes)
@@ -85,7 +88,7 @@ def read(element: Element, budget: Budget) -> Contents:
         linked=False,
         debug=debug_scheme(image.sections),
         facts=facts,
-        warnings=tuple(notes),
+        warnings=LazySequence(lambda: (*described.warnings, *notes)) if described.section is not None else tuple(notes),
     )
     embedded = tuple(
         Element("spirv", section.data) for section in image.sections if section.type == SHT_ZEBIN_SPIRV and section.data
@@ -102,14 +105,12 @@ def _ends(functions: list[Function]) -> dict[int, int]:
     return ends
 
 
-def _kernel(text: Section, end: int, described: dict[str, dict[str, Any]], entries: dict[int, int]) -> Kernel:
+def _kernel(text: Section, end: int, described: _Described, entries: dict[int, int]) -> Kernel:
     """A kernel's text is its section, with the functions after it, up to ``end``; what no FUNC symbol covers is padding.
     The first section of a name takes what is ``described``."""
     name = text.name.removeprefix(".text.")
-    facts = described.pop(name, {})
-    if text.index in entries:
-        facts = {**facts, "entry": entries[text.index]}
-    return Kernel(name, text.index, 0, min(end, text.size), facts)
+    own = {"entry": entries[text.index]} if text.index in entries else {}
+    return Kernel(name, text.index, 0, min(end, text.size), described.facts(name, own))
 
 
 def _entries(image: elf.Elf) -> dict[int, int]:
@@ -146,17 +147,37 @@ def _functions(image: elf.Elf, notes: list[str]) -> list[Function]:
     return result
 
 
-def _described(image: elf.Elf, notes: list[str]) -> dict[str, dict[str, Any]]:
-    section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
-    if section is None:
-        return {}
-    from symd.containers.intel import ze_info  # noqa: PLC0415 - a fresh process opens one kind of object
+class _Described:
+    """What .ze_info says of kernels, which is YAML, and read when somebody first looks."""
 
-    try:
-        return ze_info.kernels(section.data)
-    except SymdError as error:
-        notes.append(f"kernels are not described: {error}")
-        return {}
+    def __init__(self, image: elf.Elf) -> None:
+        self.section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
+        self._told: set[str] = set()
+
+    def facts(self, name: str, own: dict[str, Any]) -> Mapping[str, Any]:
+        """The facts of a kernel, and its ``own``. Who asks for a name again has these alone."""
+        if self.section is None or name in self._told:
+            return own
+        self._told.add(name)
+        return LazyMapping(partial(self._of, name, own))
+
+    def _of(self, name: str, own: dict[str, Any]) -> dict[str, Any]:
+        return {**self._read[0].get(name, {}), **own}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why it could not be read."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+        from symd.containers.intel import ze_info  # noqa: PLC0415 - a fresh process opens one kind of object
+
+        assert self.section is not None  # noqa: S101 - who asks has one
+        try:
+            return ze_info.kernels(self.section.data), ()
+        except SymdError as error:
+            return {}, (f"kernels are not described: {error}",)
 
 
 def _module_facts(image: elf.Elf) -> dict[str, Any]:

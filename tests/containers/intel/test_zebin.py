@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
 from io import BytesIO
 from pathlib import Path
 
@@ -216,3 +218,14 @@ def test_a_kernel_begins_behind_its_payload_prologue_where_its_entry_symbol_says
         assert kernel.facts.get("entry") == entries.get(kernel.section_index)
     options = file.get_section_by_name(".misc.buildOptions")
     assert found.facts.get("build_options") == (options and options.data().rstrip(b"\0").decode())
+
+
+@pytest.mark.parametrize(("words", "reads"), [(["symbolize", "vadd+0x100"], False), (["info"], True)])
+def test_one_address_reads_no_yaml(words: list[str], *, reads: bool) -> None:
+    """What .ze_info says of kernels is for those who look at it."""
+    verb, *queries = words
+    file = str(KERNELS / "bin/vadd/dg2-opt.zebin")
+    command = [sys.executable, "-X", "importtime", "-m", "symd", verb, file, *queries]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "vadd" in done.stdout
+    assert ("yaml" in done.stderr) is reads
