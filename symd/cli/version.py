@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from symd import __version__
 
-_COMMIT = Path(__file__).parents[1] / "shipped" / "commit"
+_COMMIT = f"{__file__.rpartition('/cli/')[0]}/shipped/commit"
 
 
 def built_commit() -> str:
     """The commit of which this was built, with "-dirty" where files were changed; "" where nobody knows, as in a checkout."""
     try:
-        return _COMMIT.read_text(encoding="ascii").strip()
+        with open(_COMMIT, encoding="ascii") as file:  # noqa: PTH123 - pathlib is slow to import
+            return file.read().strip()
     except (OSError, ValueError):
         return ""
 

@@ -34,6 +34,11 @@ def _begin() -> NoReturn:
             from symd.cli.ending import end  # noqa: PLC0415 - as is what it ends
 
             end(code, at_once=True)
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
+        from symd.cli.version import version_text  # noqa: PLC0415 - hardly anybody asks for it
+
+        _write(f"symd {version_text()}\n")
+        sys.exit(0)
     from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
 
     command_line()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from symd.cli.version import version_text
 from symd.start.file_answers import file_answers
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -85,3 +86,11 @@ def test_a_file_that_ends_too_early_is_left_to_the_command_line(tmp_path: Path) 
         file = tmp_path / f"{size}.co"
         file.write_bytes(data[:size])
         assert file_answers([str(file), "0x1978"], {}) is None
+
+
+def test_the_version_is_said_without_the_command_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "symd", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"symd {version_text()}\n"
+    assert not {"click", "pathlib"} & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
