@@ -56,8 +56,8 @@ LARGE = (
     ),
     Library(
         "JAX's ROCm plug-in",
-        "jax-rocm7-plugin==0.8.2",
-        "jax_rocm7_plugin/xla_rocm_plugin.so",
+        "jax-rocm7-pjrt==0.12.0",
+        "jax_plugins/xla_rocm7/xla_rocm_plugin.so",
         OFFLOADING,
         1.5,
         1.0,
@@ -70,6 +70,8 @@ with symd.open(sys.argv[1]) as module:
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """Python keeps what it compiles, as it does for users."""
+_LEAST_LISTED = 100
+"""Lines of a peer that lists the kernels of a library."""
 _OWN_MB = 200
 """Processes of more MB are told how large they are."""
 
@@ -99,6 +101,10 @@ def _of_library(library: Library, rounds: int) -> Iterator[Row]:
     if not file.exists() or not shutil.which(library.peer[0]):
         missing = library.peer[0] if file.exists() else f"{library.wheel} in {LIBRARIES.relative_to(ROOT)}"
         print(f"{library.name}: skipped, {missing} is not at hand", flush=True)
+        return
+    listed = subprocess.run([*library.peer, file], capture_output=True, check=False).stdout
+    if listed.count(b"\n") < _LEAST_LISTED:
+        print(f"{library.name}: skipped, this {library.peer[0]} does not see what is in it", flush=True)
         return
     size = file.stat().st_size >> 20
     title = f"symd info {library.name} ({library.wheel}, {size} MB) vs {' '.join(library.peer)}"
