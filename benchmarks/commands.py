@@ -33,7 +33,7 @@ OF_FORMATS = {
 SMALL_CUBIN = SAMPLES / "cuda/bin/tonemap.sm_80.ptxas-12.0.cubin"
 """A module of some kilobytes; copies of it are told apart by the bytes behind its end."""
 CUOBJDUMP = ("cuobjdump", "-res-usage")
-OFFLOADING = ("llvm-objdump", "--offloading")
+OFFLOADING = ("llvm-objdump-22", "--offloading")
 
 
 class Library(NamedTuple):
