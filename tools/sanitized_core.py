@@ -14,8 +14,18 @@ ROOT = Path(__file__).resolve().parents[1]
 INTO = ROOT / "build" / "sanitized"
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g"
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={ROOT}")
-TESTS = (str(ROOT / "tests" / "core"), str(ROOT / "tests" / "dwarf"))
-TARGETS = ("dwarf.lines", "dwarf.units", "dwarf.scopes", "dwarf.small_objects", "dwarf.range_lists", "nv_info", "ways")
+TESTS = tuple(str(ROOT / "tests" / name) for name in ("core", "dwarf", "index/test_index_lookup.py"))
+TARGETS = (
+    "dwarf.lines",
+    "dwarf.units",
+    "dwarf.scopes",
+    "dwarf.small_objects",
+    "dwarf.range_lists",
+    "nv_info",
+    "ways",
+    "index",
+    "index.flipped",
+)
 SECONDS = "60"
 
 
