@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""One address in the file of an index, which is used where it is mapped: text section, range, frames. Of a file that nobody compared with its checksums
-those pieces are, before a number of them is believed, that the answer is read from.
+"""One address in the file of an index, which is used where it is mapped: text section, range, frames. Where the whole file was not compared with its
+checksums, the pieces that an answer is read from are compared first.
 
 Source of the layout: docs/index-format.md. Numbers are of 64 bits, and arithmetic is modulo 2**64, compiled or not."""
 
@@ -34,7 +34,10 @@ KEPT_PAGES = 8 << 20
 KEPT_ANSWERS = 256
 """Of so many ranges the answers are kept."""
 ANSWER_TEXT = 1000
-"""Characters of the texts of an answer that is kept."""
+"""Characters of the texts of an answer that is kept; a frame counts as FRAME_TEXT of them besides."""
+FRAME_TEXT = 16
+MOST_FRAMES = 1 << 16
+"""Frames of an answer: inlined calls are nested far less deeply."""
 MOST_SECTIONS = 1 << 16
 """Text sections that are gone through for one address."""
 LAST_REASON = 14
@@ -50,6 +53,7 @@ _MOST_SECTIONS = cython.declare(cython.ulonglong, MOST_SECTIONS)
 _KEPT_PAGES = cython.declare(cython.Py_ssize_t, KEPT_PAGES)
 _KEPT_ANSWERS = cython.declare(cython.Py_ssize_t, KEPT_ANSWERS)
 _ANSWER_TEXT = cython.declare(cython.Py_ssize_t, ANSWER_TEXT)
+_FRAME_TEXT = cython.declare(cython.Py_ssize_t, FRAME_TEXT)
 _PIECE = cython.declare(cython.Py_ssize_t, PIECE)
 _CHECKSUM = cython.declare(cython.Py_ssize_t, CHECKSUM)
 _PAGE_SHIFT = cython.declare(cython.int, 12)  # a page has 1 << 12 ranges
@@ -194,9 +198,9 @@ class IndexLookup:
     _ranges = cython.declare(object)
     _pages = cython.declare(dict)
     _page_bytes = cython.declare(cython.Py_ssize_t)
-    _kept = cython.declare(dict)
-    _last = cython.declare(_Section)
-    _make = cython.declare(object)
+    _kept_answers = cython.declare(dict)
+    _last_section = cython.declare(_Section)
+    _new_tuple = cython.declare(object)
 
     def __init__(
         self,
@@ -227,8 +231,8 @@ class IndexLookup:
         self._file, self._data = file, file
         self._is_sound, self._as_written = is_sound, as_written
         self._answer_type, self._frame_type, self._reasons, self._ranges = answer_type, frame_type, reasons, ranges
-        self._pages, self._page_bytes, self._kept = {}, 0, {}
-        self._last, self._make = None, tuple.__new__
+        self._pages, self._page_bytes, self._kept_answers = {}, 0, {}
+        self._last_section, self._new_tuple = None, tuple.__new__
         table = bytes(file[HEADER.size : self._first])
         if not is_sound:
             self._sums = bytes(file[self._stop :])
@@ -340,22 +344,25 @@ class IndexLookup:
 
     def answer_in(self, section: int, offset: int) -> Any:
         """The answer at a byte of a text section, by their numbers."""
+        _check_number(section)
+        _check_number(offset)
         return self._answer(section, offset)
 
     def at(self, position: int) -> tuple[Any, str | None, tuple[Any, ...]]:
         """(reason, kernel, frames) at a text position; positions before the first start belong to range 0."""
+        _check_number(position)
         found: tuple[Any, str | None, tuple[Any, ...]] = self._at(position)
         return found
 
     @cython.cfunc
     def _answer(self, section: cython.ulonglong, offset: cython.ulonglong) -> object:
-        place: _Section | None = self._last
+        place: _Section | None = self._last_section
         if place is None or place.number != section:
-            place = self._last = self._section(section)
+            place = self._last_section = self._section(section)
         reason, kernel, frames = self._at((place.position + offset) & _U64)
         address: cython.ulonglong = (place.address + offset) & _U64
         fields = (reason, place.path, kernel, place.name, place.index, offset, address, frames, ())
-        return self._make(self._answer_type, fields)
+        return self._new_tuple(self._answer_type, fields)
 
     @cython.cfunc
     def _section(self, number: cython.ulonglong) -> _Section:
@@ -372,15 +379,19 @@ class IndexLookup:
     @cython.cfunc
     def _at(self, position: cython.ulonglong) -> tuple[Any, str | None, tuple[Any, ...]]:
         number: object = self._range_at(position)
-        answer: tuple[Any, str | None, tuple[Any, ...]] | None = self._kept.get(number)
+        answer: tuple[Any, str | None, tuple[Any, ...]] | None = self._kept_answers.get(number)
         if answer is None:
             answer = self._frames(number)
             _, kernel, frames = answer
-            length = len(kernel or "") + sum([len(text or "") for frame in frames for text in frame[:3]])
+            length = (
+                len(kernel or "")
+                + _FRAME_TEXT * len(frames)
+                + sum([len(text or "") for frame in frames for text in frame[:3]])
+            )
             if length <= _ANSWER_TEXT:
-                if len(self._kept) >= _KEPT_ANSWERS:
-                    self._kept.clear()
-                self._kept[number] = answer
+                if len(self._kept_answers) >= _KEPT_ANSWERS:
+                    self._kept_answers.clear()
+                self._kept_answers[number] = answer
         return answer
 
     @cython.cfunc
@@ -396,8 +407,12 @@ class IndexLookup:
             word: cython.ulonglong = slot >> 6
             bit: cython.int = slot & 63
             mask: cython.ulonglong = _U64 >> (63 - bit)
-            before = self._number(_START_BASE, word >> _GROUP) + self._number(_START_RANK, word)
-            before += _ones(self._number(_START_BITS, word) & mask)
+            count: cython.ulonglong = self._number(_RANGE_COUNT, 0)
+            base: cython.ulonglong = self._number(_START_BASE, word >> _GROUP)
+            rank: cython.ulonglong = self._number(_START_RANK, word)
+            if base > count or rank > count - base:
+                raise Damaged("has starts and ranges that contradict each other")
+            before = base + rank + _ones(self._number(_START_BITS, word) & mask)
         return before - 1 if before else 0
 
     @cython.cfunc
@@ -436,12 +451,12 @@ class IndexLookup:
             inlined = self._number(_OWNER_INLINED, owner) != 0
             texts = self._text(function), self._text(self._number(_OWNER_LINKAGE_NAME, owner)), self._text(file)
             start_line = self._number(_OWNER_START_LINE, owner)
-            frames.append(self._make(self._frame_type, (*texts, line, column, inlined, start_line)))
+            frames.append(self._new_tuple(self._frame_type, (*texts, line, column, inlined, start_line)))
             around = self._told(self._number(_OWNER_PARENT, owner)) if inlined else 0
             if not around:
                 break
-            if around >= owner:
-                raise Damaged("has an owner around itself")
+            if around >= owner or len(frames) >= MOST_FRAMES:
+                raise Damaged("has an owner around itself, or too many around one")
             file, line = self._number(_OWNER_FILE, owner), self._number(_OWNER_LINE, owner)
             column = self._number(_OWNER_COLUMN, owner)
             owner, function = around, self._number(_OWNER_NAME, around)
@@ -509,7 +524,7 @@ class IndexLookup:
     @cython.cfunc
     def _open(self, number: cython.ulonglong) -> _Page:
         count: cython.ulonglong = self._number(_RANGE_COUNT, 0)
-        pages: cython.ulonglong = (count + _RANGES - 1) >> _PAGE_SHIFT
+        pages: cython.ulonglong = (count >> _PAGE_SHIFT) + (1 if count & (_RANGES - 1) else 0)
         if self._count(_PAGE_END) != pages or self._count(_PAGE_FRAME) != pages or self._count(_PAGE_WIDTH) != 3:
             raise Damaged("has ranges that contradict each other")
         steps: cython.ulonglong = self._number(_PAGE_WIDTH, 0)
@@ -575,6 +590,11 @@ def _decompressed(packed: bytes | memoryview) -> bytes:
         return ZstdDecompressor().decompress(packed)
     except (ZstdError, MemoryError) as error:
         raise Damaged(f"has a compressed column that does not open: {error}") from error
+
+
+def _check_number(number: int) -> None:
+    if number < 0 or number >> 64:
+        raise Damaged("has no text at a position that was asked for")
 
 
 def _missing(column: int) -> Damaged:

@@ -22,7 +22,7 @@ _DEBUG_DATA_ELSEWHERE = cython.declare(cython.uchar, DEBUG_DATA_ELSEWHERE)
 NO_PARENT = 0xFFFFFFFF
 _NO_PARENT = cython.declare(cython.uint, NO_PARENT)
 DEEPEST = 64
-"""Scopes of so many levels are told from those inside them by their levels; where more are nested, all count as wrong."""
+"""Scopes inside so many others count as ranges that do not nest: they are decided one by one."""
 _DEEPEST = cython.declare(cython.int, DEEPEST)
 
 
@@ -46,7 +46,7 @@ class _Holding:
         """One more range, which begins at ``position``."""
         at: cython.Py_ssize_t
         above: cython.Py_ssize_t
-        self.top(position)  # ranges that follow each other are never below one another
+        self.top(position)  # drops those that have ended, which a new one on top of them would keep
         at = self._count
         if at == cython.cast(cython.Py_ssize_t, len(self._number)):
             numbers, ranks = array("I", self._number), array("I", self._rank)
@@ -235,7 +235,7 @@ def point_numbers(points: memoryview[int], positions: memoryview[int]) -> array[
 
 
 def levels(parent: memoryview[int]) -> array[int]:
-    """For each scope (u32: the number of its parent, or NO_PARENT) how many are around it (u8), or DEEPEST where there are more."""
+    """For each scope (u32: the number of its parent, or NO_PARENT) how many are around it (u8), at most DEEPEST."""
     parents = cython.declare(cython.const[cython.uint][::1])
     parents = parent
     found = array("B", bytes(len(parent)))
@@ -267,7 +267,7 @@ def innermost(
     """(for each of ``count`` points the number, i32, of the innermost scope that holds it; for each range whether it does not nest as its scope does; whether
     any does not). A range of ``scope`` (u32) holds the points (i32) from ``begin`` up to its ``stop``, and at least one; ``parent`` (u32) is that of each
     scope, or NO_PARENT. ``order`` (i64) has the numbers of the ranges in the order of their beginnings. What is found in a range that does not nest, and in
-    those that overlap it, is void."""
+    those that overlap it, is for the caller to find otherwise."""
     the_order = cython.declare(cython.const[cython.longlong][::1])
     begins = cython.declare(cython.const[cython.int][::1])
     stops = cython.declare(cython.const[cython.int][::1])
@@ -391,7 +391,7 @@ def fill(
     line_of_row: memoryview[int],
     into: tuple[memoryview[int], memoryview[int]],
 ) -> None:
-    """Write ``into`` two buffers the line (u32) and the reason (u8) of each piece. ``row`` (i32) is that of each piece, and becomes the one that answers. ``of_areas`` are of each
+    """Write ``into`` two buffers the line (u32) and the reason (u8) of each piece; the first area begins at piece 0. ``row`` (i32) is that of each piece, and becomes the one that answers. ``of_areas`` are of each
     area the group (u32, below ``groups``), of which an earlier row may stand for one without a line, the reason where a row has no line, the one where there
     is no row, and whether its debug data is elsewhere (u8). ``line_of_row`` (u32) is 0 where a row has none."""
     rows = cython.declare(cython.int[::1])

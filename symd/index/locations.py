@@ -310,7 +310,7 @@ class _Reading:
         groups = grouped(areas.group)
         self.line, self.reason = np.empty(len(row), np.uint32), np.empty(len(row), np.uint8)
         sweep.fill(
-            view(row, np.int32),
+            row.data,  # it is changed
             view(areas.begin, np.int64),
             (
                 view(groups.number, np.uint32),

@@ -34,14 +34,18 @@ def core(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
         yield request.param
 
 
+FAR = 1 << 40
+"""Where text begins, beyond what 32 bits say."""
+
+
 def columns(found: list[tuple[int, int]]) -> tuple[Any, Any]:
     return tuple(np.array([each[at] for each in found], np.uint64) for at in range(2))
 
 
-def test_its_numbers_are_those_of_the_model() -> None:
+def test_its_numbers_are_those_of_the_model(core: ModuleType) -> None:
     for name in ("EXACT", "APPROXIMATE", "GAP", "DEBUG_DATA_ELSEWHERE"):
-        assert getattr(sweep, name) == Reason[name]
-    assert sweep.NO_PARENT == NO_PARENT
+        assert getattr(core, name) == Reason[name]
+    assert core.NO_PARENT == NO_PARENT
 
 
 @given(st.lists(st.one_of(st.integers(0, 100), st.integers(0, 2**62)), min_size=1, max_size=30))
@@ -66,12 +70,12 @@ def test_of_equal_and_nested_ranges_the_smallest_covers(found: list[tuple[int, i
     assert smallest_cover(starts, ends, points).tolist() == [smallest(each) for each in points.tolist()]
 
 
-@given(spans, st.booleans(), st.sets(offsets))
-def test_the_last_row_has_a_piece(found: list[tuple[int, int]], in_order: bool, others: set[int]) -> None:
+@given(spans, st.booleans(), st.sets(offsets), st.sampled_from([0, FAR]))
+def test_the_last_row_has_a_piece(found: list[tuple[int, int]], in_order: bool, others: set[int], far: int) -> None:
     """In order they are disjoint: each ends where the next one begins, or before."""
-    found = [(a, max(a, b)) for a, b in found]
+    found, others = [(a + far, max(a, b) + far) for a, b in found], {each + far for each in others}
     if in_order:
-        begins = [*sorted(start for start, _ in found), SIZE]
+        begins = [*sorted(start for start, _ in found), SIZE + far]
         found = [(a, min(max(a, b), after)) for (a, after), (_, b) in zip(pairwise(begins), found, strict=True)]
     starts, ends = columns(found)
     own = points_of(np.array([0, *others], np.uint64), ends)
@@ -137,8 +141,8 @@ def test_scopes_nested_deeper_than_any_level_limit_are_still_found() -> None:
     assert found.tolist() == [*range(depth), -1]
 
 
-def test_scopes_around_each_other_end() -> None:
-    assert list(sweep.levels(view(np.array([1, 0, NO_PARENT, 2], np.uint32), np.uint32))) == [sweep.DEEPEST] * 2 + [
+def test_scopes_around_each_other_end(core: ModuleType) -> None:
+    assert list(core.levels(view(np.array([1, 0, NO_PARENT, 2], np.uint32), np.uint32))) == [core.DEEPEST] * 2 + [
         0,
         1,
     ]

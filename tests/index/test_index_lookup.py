@@ -265,18 +265,18 @@ def test_a_bounded_number_of_answers_is_kept() -> None:
     found = opened(UNCOMPILED, of_lines(list(range(0, 4_000, 4))))
     for at in range(0, 4_000, 2):
         assert found.at(at)[2][0].line == at // 4
-        assert len(found._kept) <= KEPT_ANSWERS
+        assert len(found._kept_answers) <= KEPT_ANSWERS
     assert found.at(8) is found.at(11)
 
 
-@pytest.mark.parametrize(("length", "is_kept"), [(999, True), (1000, False)])
+@pytest.mark.parametrize(("length", "is_kept"), [(983, True), (984, False)])
 def test_an_answer_of_long_texts_is_not_kept(length: int, is_kept: bool) -> None:
     """Whoever made the module says how long a name is, and every range in the code of a function has it."""
     text = {"string_ends": np.array([0, 1, length + 1], np.uint16), "string_data": np.full(length + 1, 97, np.uint8)}
     file = encode(dict(decode(of_lines([0, 4]))) | text | {"owner_name": np.array([2], np.uint8)})
     found = opened(UNCOMPILED, file)
     assert found.at(4)[2] == (Frame("a" * length, None, "a", 1, 0, False),)
-    assert list(found._kept) == ([1] if is_kept else [])
+    assert list(found._kept_answers) == ([1] if is_kept else [])
 
 
 def test_numbers_of_the_layout_are_the_same() -> None:
@@ -417,3 +417,24 @@ def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
     program = "import sys; before = {*sys.modules}; import symd.core.index_lookup; print(*{*sys.modules} - before)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "typing", "dataclasses", "re", "click", "symd.errors"}.intersection(done.stdout.split())
+
+
+@BOTH
+@pytest.mark.parametrize("position", [-1, 1 << 64, (1 << 64) - 1])
+def test_a_position_that_no_text_has_is_no_crash(core: ModuleType, position: int) -> None:
+    found = opened(core, of_lines([0, 4]))
+    if position == (1 << 64) - 1:
+        assert found.at(position)[2][0].line == 1
+        return
+    with pytest.raises(core.Damaged):
+        found.at(position)
+    with pytest.raises(core.Damaged):
+        found.answer_in(0, position)
+
+
+@BOTH
+def test_more_starts_than_ranges_are_no_answer(core: ModuleType) -> None:
+    """Sums of 64 bits go round where they are compiled, and grow where they are not."""
+    file = encode(dict(decode(of_lines(list(range(0, 400, 4))))) | {"start_base": np.array([2**64 - 1], np.uint64)})
+    with pytest.raises(core.Damaged):
+        opened(core, file).at(200)
