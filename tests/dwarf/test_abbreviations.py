@@ -7,6 +7,8 @@ from contextlib import nullcontext
 
 import pytest
 
+from symd.budget import DebugBudget
+from symd.config import Limits
 from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, _read
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
@@ -76,3 +78,13 @@ def test_tables_are_those_that_stand_there():
         assert {code: table.get(code) for code in expected} == expected
         assert table.get(99) is None
     assert whole > 500
+
+
+def test_a_table_takes_steps_however_short_it_is():
+    """Each place of a section may be said to be a table of its own."""
+    budget = DebugBudget(Limits(), 0)
+    count, steps = 1_000, budget.steps_left
+    tables = AbbreviationTables(DebugSection(".debug_abbrev", {".debug_abbrev": bytes(count)}), budget)
+    for offset in range(count):
+        assert not list(tables.table(offset, WIDTHS[0]).every())
+    assert steps - budget.steps_left > 50 * count
