@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -72,8 +73,6 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 """Python keeps what it compiles, as it does for users."""
 _LEAST_LISTED = 100
 """Lines of a peer that lists the kernels of a library."""
-_OWN_MB = 200
-"""Processes of more MB are told how large they are."""
 
 
 class Usage(NamedTuple):
@@ -175,8 +174,9 @@ def _compared(
 
 
 def _peak(peaks: Sequence[float]) -> str:
-    """A small process is told to be as large as this one, which it was copied from."""
-    return f", {max(peaks):,.0f} MB" if max(peaks) > _OWN_MB else ""
+    """A process is told to be as large as this one, which it was copied from, where it was smaller."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return f", {max(peaks):,.0f} MB" if max(peaks) > 1.02 * own else ""
 
 
 def _usage(command: Sequence[object]) -> Usage:
