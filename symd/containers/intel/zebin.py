@@ -88,7 +88,7 @@ def read(element: Element, budget: Budget) -> Contents:
         linked=False,
         debug=debug_scheme(image.sections),
         facts=facts,
-        warnings=LazySequence(lambda: (*described.warnings, *notes)) if described.section is not None else tuple(notes),
+        warnings=LazySequence(lambda: (*described.warnings, *notes)),
     )
     embedded = tuple(
         Element("spirv", section.data) for section in image.sections if section.type == SHT_ZEBIN_SPIRV and section.data
@@ -151,12 +151,12 @@ class _Described:
     """What .ze_info says of kernels, which is YAML, and read when somebody first looks."""
 
     def __init__(self, image: elf.Elf) -> None:
-        self.section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
+        self._section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
         self._told: set[str] = set()
 
     def facts(self, name: str, own: dict[str, Any]) -> Mapping[str, Any]:
         """The facts of a kernel, and its ``own``. Who asks for a name again has these alone."""
-        if self.section is None or name in self._told:
+        if self._section is None or name in self._told:
             return own
         self._told.add(name)
         return LazyMapping(partial(self._of, name, own))
@@ -171,11 +171,12 @@ class _Described:
 
     @cached_property
     def _read(self) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+        if self._section is None:
+            return {}, ()
         from symd.containers.intel import ze_info  # noqa: PLC0415 - a fresh process opens one kind of object
 
-        assert self.section is not None  # noqa: S101 - who asks has one
         try:
-            return ze_info.kernels(self.section.data), ()
+            return ze_info.kernels(self._section.data), ()
         except SymdError as error:
             return {}, (f"kernels are not described: {error}",)
 
