@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
@@ -190,14 +189,5 @@ def _usage(command: Sequence[object]) -> Usage:
     return Usage((spent.ru_utime + spent.ru_stime) * 1e3, spent.ru_maxrss / 1024)
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("object", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args(arguments)
-    for row in rows(chosen.object, chosen.rounds):
-        print(report.line(row), flush=True)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.main(__doc__, rows)

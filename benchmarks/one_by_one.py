@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,14 +48,5 @@ def _looked_at(answers: Answers) -> int:
     return count
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("object", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args(arguments)
-    for row in rows(chosen.object, chosen.rounds):
-        print(report.line(row), flush=True)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.main(__doc__, rows)

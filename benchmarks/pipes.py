@@ -4,22 +4,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import installed, peers
+from benchmarks import installed, peers, report
 from benchmarks.answers import Text
 from benchmarks.grpc_path import Row, timed
-from benchmarks.report import line
 from symd import containers
 from symd.config import Limits
 
@@ -151,14 +148,5 @@ def _ask(program: subprocess.Popen[bytes], addresses: Sequence[int]) -> None:
             raise ValueError(f"{program.args} ended")
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("object", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args(arguments)
-    for row in rows(chosen.object, chosen.rounds):
-        print(line(row), flush=True)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    report.main(__doc__, rows)

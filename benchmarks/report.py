@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import peers
@@ -26,6 +27,16 @@ def goal(row: Row) -> str:
 
 def line(row: Row) -> str:
     return f"{row.what}: {row.ratio:.2f} ({goal(row)}): {verdict(row)}; {row.detail}"
+
+
+def main(about: str | None, rows: Callable[[Path, int], Iterable[Row]]) -> None:
+    """The command line of a module that measures one OBJECT: its ``rows``, which are told how many rounds to take, are printed as they come."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("object", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    chosen = parser.parse_args()
+    for row in rows(chosen.object, chosen.rounds):
+        print(line(row), flush=True)
 
 
 def write(
