@@ -19,7 +19,6 @@ TARGETS = (
     "dwarf.lines",
     "dwarf.units",
     "dwarf.scopes",
-    "dwarf.small_objects",
     "dwarf.range_lists",
     "nv_info",
     "ways",

@@ -7,6 +7,8 @@ from array import array
 
 import cython
 
+from symd.core.strings import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, SECTION_BITS
+
 if cython.compiled:
     from cython.cimports.symd.core import abbreviations
 else:
@@ -43,78 +45,38 @@ children; where it is stands in a list, whose offset ``location`` has; it is sai
 NO_REFERENCE = 0xFFFFFFFFFFFFFFFF
 NO_FILE = 0xFFFFFFFF
 
-# Where names stand, in the uppermost bits of their keys.
-_SECTION_BITS = cython.declare(cython.int, 60)
-_KEY_OFFSET = cython.declare(cython.ulonglong, 0x0FFFFFFFFFFFFFFF)
-_IN_INFO = cython.declare(cython.ulonglong, 1)
-_IN_STRINGS = cython.declare(cython.ulonglong, 2)
-_IN_LINE_STRINGS = cython.declare(cython.ulonglong, 3)
+# The sections in which names stand, in the uppermost bits of their keys.
+_SECTION_BITS = cython.declare(cython.int, SECTION_BITS)
+_KEY_OFFSET = cython.declare(cython.ulonglong, (1 << SECTION_BITS) - 1)
+_IN_INFO = cython.declare(cython.ulonglong, IN_INFO)
+_IN_STRINGS = cython.declare(cython.ulonglong, IN_STRINGS)
+_IN_LINE_STRINGS = cython.declare(cython.ulonglong, IN_LINE_STRINGS)
 
 _TAGS = cython.declare(cython.uint, 256)
 _LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
 
 
+_WIDE_NAMES = ("place", "place_after", "name", "linkage_name", "origin", "specification", "location")
+_NARROW_NAMES = (
+    "unit", "parent", "depth", "tag", "flags", "call_file", "call_line", "call_column", "decl_file", "decl_line",
+)  # fmt: skip
+# Columns of ``wide`` and ``narrow`` in this order, and how many each has.
+PLACE, PLACE_AFTER, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOCATION, WIDE = range(8)
+UNIT, PARENT, DEPTH, TAG, FLAGS, CALL_FILE, CALL_LINE, CALL_COLUMN, DECL_FILE, DECL_LINE, NARROW = range(11)
+
+
 @cython.cclass
 class DieRows(ByteReader):
-    """DIEs of the units that are read one after the other, in the order of ``.debug_info``: equally long arrays, of which the first ``count`` entries are rows.
+    """DIEs of the units that are read one after the other, in the order of ``.debug_info``: ``count`` rows of two tables, each an array in which one row
+    follows the other.
 
-    u64: ``place`` in ``.debug_info``, and ``place_after`` its subtree (the place itself where it has no children); ``name`` and ``linkage_name`` say where the
-    strings stand (``symd.dwarf.strings.string_key``); ``origin`` and ``specification`` are places in ``.debug_info``, or NO_REFERENCE; ``location`` is the offset of a
-    list. u32: ``unit``; ``parent``, the number of the nearest row around it plus one, or 0; ``depth``, which is 0 of a unit's own DIE; ``tag``, at most the largest u32;
-    ``flags``; ``call_file`` and ``decl_file`` are registers of the unit's line table, or NO_FILE; ``call_line``, ``call_column`` and ``decl_line`` are modulo
+    ``wide``, of WIDE u64 a row: PLACE in ``.debug_info``, and PLACE_AFTER its subtree (the place itself where it has no children); NAME and LINKAGE_NAME say where the
+    strings stand (keys of ``symd.core.strings``); ORIGIN and SPECIFICATION are places in ``.debug_info``, or NO_REFERENCE; LOCATION is the offset of a
+    list. ``narrow``, of NARROW u32 a row: UNIT; PARENT, the number of the nearest row around it plus one, or 0; DEPTH, which is 0 of a unit's own DIE; TAG, at most the largest u32;
+    FLAGS; CALL_FILE and DECL_FILE are registers of the unit's line table, or NO_FILE; CALL_LINE, CALL_COLUMN and DECL_LINE are modulo
     2**32, 0 where nothing is said. ``ranges`` has the code of each row.
 
-    ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and ``.debug_rnglists``; where ``ranges`` is strict
-    they are errors, as all places are that lead out of a unit's parts. Threads may not share one."""
-
-    ranges = cython.declare(range_lists.RangeRows, visibility="readonly")
-    place = cython.declare(object, visibility="readonly")
-    place_after = cython.declare(object, visibility="readonly")
-    name = cython.declare(object, visibility="readonly")
-    linkage_name = cython.declare(object, visibility="readonly")
-    origin = cython.declare(object, visibility="readonly")
-    specification = cython.declare(object, visibility="readonly")
-    location = cython.declare(object, visibility="readonly")
-    unit = cython.declare(object, visibility="readonly")
-    parent = cython.declare(object, visibility="readonly")
-    depth = cython.declare(object, visibility="readonly")
-    tag = cython.declare(object, visibility="readonly")
-    flags = cython.declare(object, visibility="readonly")
-    call_file = cython.declare(object, visibility="readonly")
-    call_line = cython.declare(object, visibility="readonly")
-    call_column = cython.declare(object, visibility="readonly")
-    decl_file = cython.declare(object, visibility="readonly")
-    decl_line = cython.declare(object, visibility="readonly")
-    count = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    missing_offsets = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    missing_lists = cython.declare(cython.Py_ssize_t, visibility="readonly")
-
-    _check_rows = cython.declare(object)
-    _wanted = cython.declare(cython.const[cython.uchar][::1])
-    _with_children = cython.declare(cython.bint)
-    _string_offsets = cython.declare(cython.const[cython.uchar][::1])
-    _lists = cython.declare(cython.const[cython.uchar][::1])
-    _room = cython.declare(cython.Py_ssize_t)
-    _open = cython.declare(
-        cython.longlong[::1]
-    )  # of each DIE around: what is ``around`` it, shifted by a bit that says whether it is a row
-    _places = cython.declare(cython.ulonglong[::1])
-    _places_after = cython.declare(cython.ulonglong[::1])
-    _names = cython.declare(cython.ulonglong[::1])
-    _linkage_names = cython.declare(cython.ulonglong[::1])
-    _origins = cython.declare(cython.ulonglong[::1])
-    _specifications = cython.declare(cython.ulonglong[::1])
-    _locations = cython.declare(cython.ulonglong[::1])
-    _units = cython.declare(cython.uint[::1])
-    _parents = cython.declare(cython.uint[::1])
-    _depths = cython.declare(cython.uint[::1])
-    _tags = cython.declare(cython.uint[::1])
-    _flags = cython.declare(cython.uint[::1])
-    _call_files = cython.declare(cython.uint[::1])
-    _call_lines = cython.declare(cython.uint[::1])
-    _call_columns = cython.declare(cython.uint[::1])
-    _decl_files = cython.declare(cython.uint[::1])
-    _decl_lines = cython.declare(cython.uint[::1])
+    ``missing_offsets`` and ``missing_lists`` count indexes that lead out of ``.debug_str_offsets`` and ``.debug_rnglists``. Threads may not share one."""
 
     def __init__(
         self,
@@ -130,18 +92,24 @@ class DieRows(ByteReader):
         is told how many rows there will be at least whenever more room is taken, and may raise."""
         self.data, self.section = info, ".debug_info"
         self._string_offsets, self._lists, self.ranges = string_offsets, lists, ranges
-        self._wanted = bytes(tag in tags for tag in range(_TAGS))
+        wanted = bytearray(_TAGS)
+        for tag in tags:
+            wanted[tag] = True
+        self._wanted = wanted
         self._with_children, self._check_rows = with_children, check_rows
         self.count = self._room = self.missing_offsets = self.missing_lists = 0
         self._open = array("q", bytes(8 * _LEAST_ROOM))
-        self.place, self.place_after, self.name, self.linkage_name = array("Q"), array("Q"), array("Q"), array("Q")
-        self.origin, self.specification, self.location = array("Q"), array("Q"), array("Q")
-        self.unit, self.parent, self.depth, self.tag, self.flags = (
-            array("I"), array("I"), array("I"), array("I"), array("I"),
-        )  # fmt: skip
-        self.call_file, self.call_line, self.call_column = array("I"), array("I"), array("I")
-        self.decl_file, self.decl_line = array("I"), array("I")
+        self.wide, self.narrow = array("Q"), array("I")
         self._look()
+
+    def column(self, name: str) -> array[int]:
+        """The entries of one column, copied: it is called as above, in small letters."""
+        found: array[int]
+        if name in _WIDE_NAMES:
+            found = self.wide[_WIDE_NAMES.index(name) :: int(WIDE)]
+        else:
+            found = self.narrow[_NARROW_NAMES.index(name) :: int(NARROW)]
+        return found
 
     def read(
         self, unit: range_lists.UnitParameters, table: abbreviations.AbbreviationTable, only_first: bool = False
@@ -184,7 +152,7 @@ class DieRows(ByteReader):
                 if depth >= 0:
                     inside = self._open[depth]
                     if inside & 1:  # the DIE that ends here is the row ``around``
-                        self._places_after[around - 1] = self.at
+                        self.wide_view[WIDE * (around - 1) + PLACE_AFTER] = self.at
                     around = inside >> 1
             else:
                 number = table.find(code)
@@ -311,6 +279,8 @@ class DieRows(ByteReader):
         row: cython.Py_ssize_t = self.count
         if row == self._room:
             self._take_room()
+        wide: cython.Py_ssize_t = WIDE * row
+        narrow: cython.Py_ssize_t = NARROW * row
         name: cython.ulonglong = 0
         linkage_name: cython.ulonglong = 0
         low: cython.ulonglong = 0
@@ -330,9 +300,11 @@ class DieRows(ByteReader):
         kind: cython.int
         layout: cython.int
 
-        self._origins[row] = self._specifications[row] = _U64
-        self._call_files[row] = self._decl_files[row] = cython.cast(cython.uint, _U32)
-        self._call_lines[row] = self._call_columns[row] = self._decl_lines[row] = 0
+        self.wide_view[wide + ORIGIN] = self.wide_view[wide + SPECIFICATION] = _U64
+        self.narrow_view[narrow + CALL_FILE] = self.narrow_view[narrow + DECL_FILE] = cython.cast(cython.uint, _U32)
+        self.narrow_view[narrow + CALL_LINE] = self.narrow_view[narrow + CALL_COLUMN] = self.narrow_view[
+            narrow + DECL_LINE
+        ] = 0
         for step in range(table.first_take[number], table.first_take[number + 1]):
             take = table.takes[step]
             column = take & 0xFF
@@ -354,9 +326,9 @@ class DieRows(ByteReader):
                 if linkage_name == 0:
                     linkage_name = self._string(unit, kind, value)
             elif column == abbreviations.ORIGIN:
-                self._origins[row] = self._reference(unit, kind, value)
+                self.wide_view[wide + ORIGIN] = self._reference(unit, kind, value)
             elif column == abbreviations.SPECIFICATION:
-                self._specifications[row] = self._reference(unit, kind, value)
+                self.wide_view[wide + SPECIFICATION] = self._reference(unit, kind, value)
             elif column == abbreviations.LOW_PC:
                 low = self._address(unit, kind, value)
                 has_low = self.ranges.is_known
@@ -372,9 +344,7 @@ class DieRows(ByteReader):
                 if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
                     list_offset, has_list = (value + unit.ranges_base) & _U64, True
                 elif kind == abbreviations.RNGLISTX_KIND:
-                    value = self.ranges.entry(
-                        self._lists, range_lists.RANGE_LISTS, unit.rnglists_base, value, unit.offset_size, unit
-                    )
+                    value = self.ranges.entry(self._lists, unit.rnglists_base, value, unit.offset_size)
                     has_list = self.ranges.is_known
                     list_offset = (value + unit.rnglists_base) & _U64
                     self.missing_lists += not has_list
@@ -392,15 +362,15 @@ class DieRows(ByteReader):
                     flags |= _OTHER_LOCATION
             elif kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
                 if column == abbreviations.CALL_FILE:
-                    self._call_files[row] = cython.cast(cython.uint, min(_U32, value))
+                    self.narrow_view[narrow + CALL_FILE] = cython.cast(cython.uint, min(_U32, value))
                 elif column == abbreviations.CALL_LINE:
-                    self._call_lines[row] = cython.cast(cython.uint, value & _U32)
+                    self.narrow_view[narrow + CALL_LINE] = cython.cast(cython.uint, value & _U32)
                 elif column == abbreviations.CALL_COLUMN:
-                    self._call_columns[row] = cython.cast(cython.uint, value & _U32)
+                    self.narrow_view[narrow + CALL_COLUMN] = cython.cast(cython.uint, value & _U32)
                 elif column == abbreviations.DECL_FILE:
-                    self._decl_files[row] = cython.cast(cython.uint, min(_U32, value))
+                    self.narrow_view[narrow + DECL_FILE] = cython.cast(cython.uint, min(_U32, value))
                 elif column == abbreviations.DECL_LINE:
-                    self._decl_lines[row] = cython.cast(cython.uint, value & _U32)
+                    self.narrow_view[narrow + DECL_LINE] = cython.cast(cython.uint, value & _U32)
 
         if has_low:
             flags |= _HAS_LOW
@@ -410,11 +380,16 @@ class DieRows(ByteReader):
         elif has_list:
             flags |= _STATES_CODE | _HAS_LIST
             self.ranges.read(cython.cast(cython.uint, row), list_offset, unit)
-        self._places[row] = start
-        self._places_after[row] = self.end if table.have_children[number] else start
-        self._names[row], self._linkage_names[row], self._locations[row] = name, linkage_name, location
-        self._units[row], self._parents[row] = unit.number, cython.cast(cython.uint, around)
-        self._depths[row], self._tags[row], self._flags[row] = depth, table.tags[number], flags
+        self.wide_view[wide + PLACE] = start
+        self.wide_view[wide + PLACE_AFTER] = self.end if table.have_children[number] else start
+        self.wide_view[wide + NAME], self.wide_view[wide + LINKAGE_NAME] = name, linkage_name
+        self.wide_view[wide + LOCATION] = location
+        self.narrow_view[narrow + UNIT], self.narrow_view[narrow + PARENT] = (
+            unit.number,
+            cython.cast(cython.uint, around),
+        )
+        self.narrow_view[narrow + DEPTH], self.narrow_view[narrow + TAG] = depth, table.tags[number]
+        self.narrow_view[narrow + FLAGS] = flags
         self.count = row + 1
         return 0
 
@@ -431,22 +406,19 @@ class DieRows(ByteReader):
     @cython.exceptval(-1, check=True)
     def _string(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
         """The key of a string."""
-        part: cython.int = range_lists.STRINGS
         section: cython.ulonglong = _IN_STRINGS
         if kind == abbreviations.STRING_KIND:
             return value | _IN_INFO << _SECTION_BITS
         if kind == abbreviations.STRX_KIND:
-            value = self.ranges.entry(
-                self._string_offsets, range_lists.STRING_OFFSETS, unit.str_offsets_base, value, unit.offset_size, unit
-            )
+            value = self.ranges.entry(self._string_offsets, unit.str_offsets_base, value, unit.offset_size)
             if not self.ranges.is_known:
                 self.missing_offsets += 1
                 return 0
         elif kind == abbreviations.LINE_STRP_KIND:
-            part, section = range_lists.LINE_STRINGS, _IN_LINE_STRINGS
+            section = _IN_LINE_STRINGS
         elif kind != abbreviations.STRP_KIND:
             return 0
-        return min(_KEY_OFFSET, self._moved(unit, part, value)) | section << _SECTION_BITS
+        return min(_KEY_OFFSET, value) | section << _SECTION_BITS
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -455,25 +427,14 @@ class DieRows(ByteReader):
     ) -> cython.ulonglong:
         """The place of the DIE that is referred to."""
         if kind == abbreviations.REF_KIND:
-            value = (value + unit.offset - unit.parts[2 * range_lists.INFO]) & _U64
-        elif kind != abbreviations.REF_ADDR_KIND:
-            return _U64
-        return self._moved(unit, range_lists.INFO, value)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _moved(self, unit: range_lists.UnitParameters, part: cython.int, offset: cython.ulonglong) -> cython.ulonglong:
-        """An offset in the unit's part of a section -> the place in the section."""
-        begin: cython.ulonglong = unit.parts[2 * part]
-        if self.ranges.is_strict and offset >= unit.parts[2 * part + 1] - begin:
-            raise self.ranges.outside()
-        return (offset + begin) & _U64
+            return (value + unit.offset) & _U64
+        return value if kind == abbreviations.REF_ADDR_KIND else _U64
 
     def trim(self) -> None:
         """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
         self._look_away()
-        for column in self._every():
-            del column[self.count :]
+        del self.wide[self.count * int(WIDE) :]
+        del self.narrow[self.count * int(NARROW) :]
         self._room = self.count
         self._look()
         self.ranges.trim()
@@ -485,44 +446,27 @@ class DieRows(ByteReader):
         if self._check_rows is not None:
             self._check_rows(self.count + 1)
         more: cython.Py_ssize_t = self.count // 2 + _LEAST_ROOM
-        wide, narrow = bytes(8 * more), bytes(4 * more)
         self._look_away()
         try:
-            for column in self._every():
-                column.frombytes(wide if column.itemsize == 8 else narrow)
+            self.wide.frombytes(bytes(8 * WIDE * more))
+            self.narrow.frombytes(bytes(4 * NARROW * more))
             self._room += more
         finally:  # an array that did not grow ends where the room does, and one that did behind it
             self._look()
         return 0
 
     @cython.cfunc
-    def _every(self) -> tuple[array[int], ...]:
-        return (
-            self.place, self.place_after, self.name, self.linkage_name, self.origin, self.specification, self.location, self.unit,
-            self.parent, self.depth, self.tag, self.flags, self.call_file, self.call_line, self.call_column, self.decl_file,
-            self.decl_line,
-        )  # fmt: skip
-
-    @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _look(self) -> cython.int:
         """Look into the arrays."""
-        self._places, self._places_after, self._names = self.place, self.place_after, self.name
-        self._linkage_names, self._origins, self._specifications = self.linkage_name, self.origin, self.specification
-        self._locations, self._units, self._parents, self._depths = self.location, self.unit, self.parent, self.depth
-        self._tags, self._flags, self._call_files = self.tag, self.flags, self.call_file
-        self._call_lines, self._call_columns = self.call_line, self.call_column
-        self._decl_files, self._decl_lines = self.decl_file, self.decl_line
+        self.wide_view, self.narrow_view = self.wide, self.narrow
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _look_away(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
-        self._places = self._places_after = self._names = self._linkage_names = self._origins = _NO_WIDE
-        self._specifications = self._locations = _NO_WIDE
-        self._units = self._parents = self._depths = self._tags = self._flags = self._call_files = _NO_NARROW
-        self._call_lines = self._call_columns = self._decl_files = self._decl_lines = _NO_NARROW
+        self.wide_view, self.narrow_view = _NO_WIDE, _NO_NARROW
         return 0
 
 

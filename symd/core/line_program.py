@@ -175,7 +175,7 @@ class LineRows(ByteReader):
             known = maps[self.program[sequence]]
             for row in range(begin, stop):
                 register = self._files[row]
-                self._files[row] = known[register] if register < cython.cast(cython.size_t, known.shape[0]) else 0
+                self._files[row] = known[register] if register < cython.cast(cython.size_t, len(known)) else 0
             begin = stop
 
     @cython.cfunc

@@ -2,8 +2,6 @@
 
 from symd.core.byte_reader cimport ByteReader
 
-cdef int INFO, STRINGS, LINE_STRINGS, STRING_OFFSETS, ADDRESSES, RANGES, RANGE_LISTS
-
 cdef class UnitParameters:
     cdef readonly Py_ssize_t number
     cdef readonly Py_ssize_t offset
@@ -17,7 +15,6 @@ cdef class UnitParameters:
     cdef readonly unsigned long long addr_base
     cdef readonly unsigned long long rnglists_base
     cdef readonly unsigned long long ranges_base
-    cdef unsigned long long[::1] parts
 
 cdef class RangeRows(ByteReader):
     cdef readonly object which
@@ -27,7 +24,6 @@ cdef class RangeRows(ByteReader):
     cdef readonly Py_ssize_t entries
     cdef readonly Py_ssize_t damaged
     cdef readonly Py_ssize_t missing
-    cdef readonly bint is_strict
     cdef bint is_known
     cdef const unsigned char[::1] _ranges
     cdef const unsigned char[::1] _lists
@@ -43,9 +39,8 @@ cdef class RangeRows(ByteReader):
     cdef int read(self, unsigned int which, unsigned long long offset, UnitParameters unit) except? -1
     cdef int restore(self, Py_ssize_t count, Py_ssize_t damaged, Py_ssize_t missing) except? -1
     cdef unsigned long long address(self, unsigned long long index, UnitParameters unit) except? -1
-    cdef unsigned long long entry(self, const unsigned char[::1] data, int part, unsigned long long base,
-                                  unsigned long long index, int width, UnitParameters unit) except? -1
-    cdef object outside(self)
+    cdef unsigned long long entry(self, const unsigned char[::1] data, unsigned long long base, unsigned long long index,
+                                  int width) except? -1
     cdef bint _old(self, unsigned int which, UnitParameters unit) except? -1
     cdef bint _new(self, unsigned int which, UnitParameters unit) except? -1
     cdef bint _fit(self, int size, int numbers) except? -1

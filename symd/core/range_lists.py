@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
-# The sections that units name places in, as numbers of parts.
-INFO, STRINGS, LINE_STRINGS, STRING_OFFSETS, ADDRESSES, RANGES, RANGE_LISTS = range(7)
-
 # Kinds of entries (7.25).
 _END_OF_LIST = cython.declare(cython.int, 0x00)
 _BASE_ADDRESSX = cython.declare(cython.int, 0x01)
@@ -38,8 +35,7 @@ _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 @cython.cclass
 class UnitParameters:
     """Everything of a unit that the meaning of its DIEs depends on: its DIEs are ``.debug_info[dies:end]``, references count from ``offset``, and the others
-    are as ``symd.dwarf.units.Unit`` has them. ``parts`` is an array of u64: of each section, by its number (INFO and so on), where the part begins that
-    the unit may name places in, and where it ends. Offsets of strings, range lists and DIEs in other units count from there."""
+    are as ``symd.dwarf.units.Unit`` has them."""
 
     def __init__(
         self,
@@ -55,21 +51,19 @@ class UnitParameters:
         addr_base: int,
         rnglists_base: int,
         ranges_base: int,
-        parts: array[int],
     ) -> None:
         self.number, self.offset, self.dies, self.end = number, offset, dies, end
         self.version, self.address_size, self.offset_size = version, address_size, offset_size
         self.low_pc, self.ranges_base = low_pc & _U64, ranges_base & _U64
         self.str_offsets_base, self.addr_base = str_offsets_base & _U64, addr_base & _U64
         self.rnglists_base = rnglists_base & _U64
-        self.parts = parts
 
 
 @cython.cclass
 class RangeRows(ByteReader):
     """The ranges of DIEs, in the order in which they are read, as arrays of which the first ``count`` entries are rows: ``which`` u32 is whose, ``start``
     and ``stop`` u64 the addresses [start, stop); none is empty. ``entries`` of lists were read; ``damaged`` lists do not end or hold an unknown
-    entry, and have no rows; ``missing`` indexes lead out of ``.debug_addr``. Where ``is_strict`` these are errors. ``check_rows`` is told how many rows there will be at least whenever
+    entry, and have no rows; ``missing`` indexes lead out of ``.debug_addr``. ``check_rows`` is told how many rows there will be at least whenever
     more room is taken, and may raise."""
 
     def __init__(
@@ -77,11 +71,10 @@ class RangeRows(ByteReader):
         ranges: bytes,
         lists: bytes,
         addresses: bytes,
-        is_strict: bool,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
         self._ranges, self._lists, self._addresses = ranges, lists, addresses
-        self.is_strict, self._check_rows = is_strict, check_rows
+        self._check_rows = check_rows
         # Bytes that all lists of a section may have together.
         self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
         self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
@@ -118,20 +111,13 @@ class RangeRows(ByteReader):
         missing: cython.Py_ssize_t = self.missing
         is_whole: cython.bint
         is_new: cython.bint = unit.version >= 5
-        part: cython.Py_ssize_t = 2 * (RANGE_LISTS if is_new else RANGES)
-        begin: cython.ulonglong = unit.parts[part]
-        end: cython.ulonglong = unit.parts[part + 1]
-        if offset < begin or offset > end:
-            if self.is_strict:
-                raise self.outside()
-            offset = end
-        self.at = cython.cast(cython.Py_ssize_t, offset)
-        self.end = cython.cast(cython.Py_ssize_t, end)
-        start: cython.Py_ssize_t = self.at
         if is_new:
             self.data, self.section = self._lists, ".debug_rnglists"
         else:
             self.data, self.section = self._ranges, ".debug_ranges"
+        self.end = len(self.data)
+        self.at = cython.cast(cython.Py_ssize_t, min(cython.cast(cython.ulonglong, self.end), offset))
+        start: cython.Py_ssize_t = self.at
         is_whole = self._new(which, unit) if is_new else self._old(which, unit)
         if is_new:
             self._lists_left -= self.at - start
@@ -142,8 +128,6 @@ class RangeRows(ByteReader):
 
             raise LimitExceeded("range lists overlap without end", where=self.section)
         if not is_whole:
-            if self.is_strict:
-                raise self.outside()
             self.restore(first, self.damaged + 1, missing)
         return 0
 
@@ -236,7 +220,7 @@ class RangeRows(ByteReader):
     @cython.exceptval(-1, check=True)
     def address(self, index: cython.ulonglong, unit: UnitParameters) -> cython.ulonglong:
         """An address by its index in the unit's part of ``.debug_addr``; ``is_known`` says whether it is there."""
-        found: cython.ulonglong = self.entry(self._addresses, ADDRESSES, unit.addr_base, index, unit.address_size, unit)
+        found: cython.ulonglong = self.entry(self._addresses, unit.addr_base, index, unit.address_size)
         if not self.is_known:
             self.missing += 1
         return found
@@ -246,23 +230,17 @@ class RangeRows(ByteReader):
     def entry(
         self,
         data: cython.const[cython.uchar][::1],  # type: ignore[valid-type]
-        part: cython.int,
         base: cython.ulonglong,
         index: cython.ulonglong,
         width: cython.int,
-        unit: UnitParameters,
     ) -> cython.ulonglong:
-        """Entry ``index`` of the table at ``base`` of a section; ``is_known`` says whether it is there. Where ``is_strict``, Malformed is raised where it is not."""
-        end: cython.ulonglong = unit.parts[2 * part + 1]
+        """Entry ``index`` of the table at ``base`` of a section; ``is_known`` says whether it is there."""
+        end: cython.ulonglong = len(data)
         place: cython.ulonglong = end
         if index <= end:
             place = (base + index * width) & _U64
-        self.is_known = (
-            place >= unit.parts[2 * part] and place < end and end - place >= cython.cast(cython.ulonglong, width)
-        )
+        self.is_known = place < end and end - place >= cython.cast(cython.ulonglong, width)
         if not self.is_known:
-            if self.is_strict:
-                raise self.outside()
             return 0
         value: cython.ulonglong = 0
         byte: cython.ulonglong
@@ -271,11 +249,6 @@ class RangeRows(ByteReader):
             byte = data[cython.cast(cython.Py_ssize_t, place) + at]
             value |= byte << (8 * at)
         return value
-
-    @cython.cfunc
-    def outside(self) -> object:
-        """The error about a place that leads out of the unit's part of a section."""
-        return self.fail("a place is in another object")
 
     def trim(self) -> None:
         """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""

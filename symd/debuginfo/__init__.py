@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 from symd import dwarf
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.core import text_layout
 from symd.debuginfo.depth import check_depth
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
-from symd.debuginfo.layout import LinearLayout, assign
+from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 __all__ = ("PartialDebugInfo", "leaves_out_calls", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
 _HOPPER = 90
-_FEWEST_TOGETHER = 4
-"""Fewer objects than these are read one by one: that costs as much."""
 
 
 def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget | None = None) -> DebugInfo:
@@ -78,11 +78,7 @@ def read_each(
     objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS, stored: int | None = None
 ) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """``read_in_turn`` of them all. Without ``stored`` they are taken for all that their file holds."""
-    stored = sum(len(code.data) for code in objects) if stored is None else stored
-    if len(objects) < _FEWEST_TOGETHER:
-        budget = DebugBudget(limits, stored)
-        return [read_or_refused(code, limits, budget) for code in objects]
-    return list(read_in_turn(objects, limits, stored))
+    return list(read_in_turn(objects, limits, sum(len(code.data) for code in objects) if stored is None else stored))
 
 
 def read_in_turn(
@@ -90,10 +86,7 @@ def read_in_turn(
 ) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
     """Each code object of a module with everything decoded from it, or why it cannot be; kernels that only the debug data
     names are added to it. ``stored`` is the size of the module's file."""
-    from symd.debuginfo.small_objects import read_in_batches  # noqa: PLC0415 - a module of one object needs none of it
-
-    budget = DebugBudget(limits, stored)
-    return read_in_batches(objects, limits, budget, lambda code: read_or_refused(code, limits, budget))
+    return map(partial(read_or_refused, limits=limits, budget=DebugBudget(limits, stored)), objects)
 
 
 def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
@@ -167,7 +160,7 @@ def _decoded(
         (*lines.warnings, *scopes.warnings, *missing),
         functions,
         _elsewhere(layout, sections, units),
-        stray_ranges(code, sections, units, scopes).spans(layout),
+        stray_ranges(code, sections, units, scopes, layout),
         folded.doubted,
     )
     info = info if len(info.scopes) else _with_inlined_rows(code, info, layout)
@@ -256,14 +249,18 @@ def _is_from_hopper_on(target: str) -> bool:
 def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
     linker dropped, and those of ``left`` are left out. The addresses of ``lines`` become offsets where they stand."""
-    start = lines.starts
-    section, offset, found = layout.section_of(start)
-    found = found if left is None else found & ~left
-    keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
-    one = len(section) > 0 and bool(found.all()) and section.min() == section.max()
-    lines.address[...] -= start[0] - offset[0] if one else lines.per_row(start - offset)
+    is_left_out = None if left is None else left.tobytes()
+    section, is_kept = text_layout.place_rows(layout, GAP, lines.address, lines.ends, is_left_out)
+    are_all = 0 not in is_kept
+    keep = slice(None) if are_all else np.flatnonzero(lines.per_row(np.frombuffer(is_kept, np.bool_)))
+    if are_all and len(set(section)) == 1:
+        sections = np.ndarray((len(lines),), np.uint32, section.tobytes(), strides=(0,))
+    else:
+        sections = lines.per_row(np.frombuffer(section, np.uint32))
+    if are_all and lines.calls is None:
+        return LineRows(sections, lines.address, lines.file, lines.line, lines.column, lines.flags)
     return LineRows(
-        section=(np.broadcast_to(section[0], len(lines)) if one else lines.per_row(section))[keep],
+        section=sections[keep],
         offset=lines.address[keep],
         file=lines.file[keep],
         line=lines.line[keep],
@@ -293,17 +290,20 @@ def _renumbered(context: U32, keep: slice | Positions) -> U32:
 
 def _scopes(scopes: ScopeColumns, layout: LinearLayout) -> Scopes:
     section, offset, found = layout.section_of(scopes.range_start)
+    of_scope, end = scopes.range_scope, offset + (scopes.range_end - scopes.range_start)
+    if not found.all():
+        of_scope, section, offset, end = of_scope[found], section[found], offset[found], end[found]
     return Scopes(
-        parent=scopes.parent,
-        name=scopes.name,
-        linkage_name=scopes.linkage_name,
-        inlined=scopes.inlined,
-        call_file=scopes.call_file,
-        call_line=scopes.call_line,
-        call_column=scopes.call_column,
-        range_scope=scopes.range_scope[found],
-        range_section=section[found],
-        range_offset=offset[found],
-        range_end=(offset + (scopes.range_end - scopes.range_start))[found],
-        function=scopes.function,
+        scopes.parent,
+        scopes.name,
+        scopes.linkage_name,
+        scopes.inlined,
+        scopes.call_file,
+        scopes.call_line,
+        scopes.call_column,
+        of_scope,
+        section,
+        offset,
+        end,
+        scopes.function,
     )

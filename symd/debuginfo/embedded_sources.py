@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from symd.config import DEFAULT_LIMITS
+from symd.core.strings import StringReader
 from symd.debuginfo import layout
 from symd.debuginfo.ptx_lines import TEXT, PtxText
 from symd.debuginfo.relocation import relocated
@@ -21,7 +22,6 @@ from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
 from symd.dwarf import DebugSections, read_units
 from symd.dwarf.line_header import file_details, read_headers
 from symd.dwarf.paths import FilePaths
-from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core import text_layout
 from symd.debuginfo.function_lines import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
@@ -43,6 +44,8 @@ def find_folded(
     layout: LinearLayout,
 ) -> FoldedSequences:
     """Those of the line tables of an object, whose text ``layout`` places; ``functions`` are the lines of its functions."""
+    if not text_layout.begin_together(lines.address, lines.ends):
+        return NOTHING_FOLDED
     shared = _shared(lines, layout)
     if not len(shared):
         return NOTHING_FOLDED

@@ -4,9 +4,7 @@ lists."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,42 +12,23 @@ from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import DebugSections, ScopeColumns, Units
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
-from symd.model.columns import U64
 from symd.model.debug_info import NO_PARENT, TextSpans
 
 
-class StrayRanges(NamedTuple):
-    """Linear addresses [start, end)."""
-
-    start: U64
-    end: U64
-
-    def spans(self, layout: LinearLayout) -> TextSpans:
-        """Those in text."""
-        return layout.spans(self.start, self.end)
-
-
-def stray_ranges(code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns) -> StrayRanges:
+def stray_ranges(
+    code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
+) -> TextSpans:
     """Those of the units in which several functions have code, or should have. What cannot be read says nothing."""
-    several = units_of_several(scopes) if code.vendor is Vendor.INTEL else set()
-    return strays_of(sections, units, several) if several else _columns(())
-
-
-def units_of_several(scopes: ScopeColumns) -> set[int]:
-    """The units in which several functions have code, or should have."""
-    unit, functions = np.unique(scopes.unit[scopes.parent == NO_PARENT], return_counts=True)
-    return set(unit[functions > 1].tolist())
-
-
-def strays_of(sections: DebugSections, units: Units, several: Collection[int]) -> StrayRanges:
-    """Those of these units."""
+    if code.vendor is not Vendor.INTEL:
+        return TextSpans.empty()
+    functions = np.bincount(scopes.unit[scopes.parent == NO_PARENT])
+    several = np.flatnonzero(functions > 1).tolist()
+    if not several:
+        return TextSpans.empty()
     from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - slow to load, and few need it
 
+    found: list[tuple[int, int]] = []
     with suppress(Malformed, LimitExceeded):  # who asks for these variables is told
-        return _columns(outside_of_functions(sections, units, several))
-    return _columns(())
-
-
-def _columns(found: Sequence[tuple[int, int]]) -> StrayRanges:
-    table = np.array(found, np.uint64).reshape(-1, 2)
-    return StrayRanges(table[:, 0], table[:, 1])
+        found = outside_of_functions(sections, units, several)
+    start, end = np.array(found, np.uint64).reshape(-1, 2).T
+    return layout.spans(start, end)

@@ -19,6 +19,8 @@ _ADDRX_OFFSET, _DATA4 = int(Form.DW_FORM_LLVM_addrx_offset), int(Form.DW_FORM_da
 _IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)
 _REMEMBERED_BYTES = 128
 """Bytes of a declaration up to which it is kept: different tables have most of them in common."""
+_REMEMBERED_TABLE = 1 << 12
+"""Bytes of a section up to which its tables are kept for other objects."""
 _BYTE_STEPS = 2
 """What a byte of a table takes."""
 _TABLE_STEPS = 64
@@ -100,21 +102,35 @@ class AbbreviationTables:
         if self.budget is not None:
             self.budget.spend(_TABLE_STEPS, section)
             end = min(end, offset + self.budget.steps_left // _BYTE_STEPS + 1)
-        found = AbbreviationTable(data, section, offset, end, *widths)
-        try:
-            found.read()
-        except Malformed:
-            if self.budget is not None and end < len(data):  # it may end behind what may be read
-                self.budget.spend(self.budget.steps_left + 1, section)
-            raise
-        finally:
-            passed = found.at - offset
-            self._parsed += passed
-            if self.budget is not None:
-                self.budget.spend(passed * _BYTE_STEPS, section)
-            if self._parsed > 2 * len(data) + 65536:
-                raise LimitExceeded("abbreviation tables overlap without end", where=section)
+        known = _known_table if end == len(data) <= _REMEMBERED_TABLE else _table
+        found, error = known(data, section, offset, end, widths)
+        if error is not None and self.budget is not None and end < len(data):  # it may end behind what may be read
+            self.budget.spend(self.budget.steps_left + 1, section)
+        passed = found.at - offset
+        self._parsed += passed
+        if self.budget is not None:
+            self.budget.spend(passed * _BYTE_STEPS, section)
+        if self._parsed > 2 * len(data) + 65536:
+            raise LimitExceeded("abbreviation tables overlap without end", where=section)
+        if error is not None:
+            raise error.with_traceback(None)
         return found
+
+
+def _table(
+    data: bytes, section: str, offset: int, end: int, widths: Widths
+) -> tuple[AbbreviationTable, Malformed | None]:
+    """The table at ``offset`` as far as it can be read, and what is wrong with it."""
+    found = AbbreviationTable(data, section, offset, end, *widths)
+    try:
+        found.read()
+    except Malformed as error:
+        return found, error
+    return found, None
+
+
+_known_table = lru_cache(maxsize=64)(_table)
+"""Most small objects of a module have the abbreviations of another one."""
 
 
 @lru_cache(maxsize=1024)

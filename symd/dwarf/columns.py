@@ -3,9 +3,10 @@ the caller relocated the sections into. Nobody compares or prints columns, and w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ class LineColumns:
     ``calls`` (None where no table has NVIDIA's extension) are the inlined calls that rows carry themselves; their names index ``names``,
     whose entry 0 is "".
 
-    ``file_maps`` maps a table's offset to a u32 array that turns its file register into an index of ``files``.
+    ``file_maps`` maps a table's offset to an array (u32) that turns its file register into an index of ``files``.
     ``warnings`` name the tables that were left out, or that say less than they should, by section and offset.
     """
 
@@ -44,7 +45,7 @@ class LineColumns:
     files: tuple[str, ...] = ("",)
     names: tuple[str, ...] = ("",)
     tables: tuple[int, ...] = ()
-    file_maps: Mapping[int, U32] = field(default_factory=dict, repr=False)
+    file_maps: Mapping[int, array[int]] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -145,17 +146,3 @@ class ScopeColumns:
         u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
         u8 = np.zeros(0, np.uint8)
         return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty())
-
-
-def look_up_files(maps: Sequence[U32], unit: NDArray[np.integer[Any]], register: U32) -> U32:
-    """File registers -> file numbers, each through the map of its unit; 0 for a register that names no entry."""
-    nothing = np.zeros(1, np.uint32)
-    table = np.concatenate([piece for entries in maps for piece in (entries, nothing)] or [nothing])
-    if len(maps) <= 1:
-        return table.take(np.minimum(register, np.uint32(len(table) - 1)))
-    size = np.array([len(entries) for entries in maps], np.uint32)
-    base = np.cumsum(size + np.uint32(1), dtype=np.uint32) - (size + np.uint32(1))
-    which = unit.astype(np.intp)
-    entry = np.minimum(register, size.take(which))
-    entry += base.take(which)
-    return table.take(entry)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,6 @@ from symd.errors import Malformed
 from symd.model.columns import I64, U32, U64
 
 NO_ROW = -1
-NEW_LISTS = 5
-"""The version of DWARF from which on range lists stand in ``.debug_rnglists``, and location lists in ``.debug_loclists``."""
-PARTS = ("info", "strings", "line_strings", "string_offsets", "addresses", "ranges", "range_lists")
-"""The sections that units name places in, in the order of ``symd.core.range_lists``."""
 
 
 class RangeRows(NamedTuple):
@@ -33,32 +28,19 @@ class RangeRows(NamedTuple):
 
 
 class DieColumns(NamedTuple):
-    """DIEs in the order of ``.debug_info``: equally long columns, as ``symd.core.dies.DieRows`` has them, but that places and references are signed, ``parent`` is NO_ROW
-    and references are negative where there is none, and ``ranges`` are the code of all.
-
-    ``missing`` counts indexes that lead out of a section, by its name; ``damaged_lists`` are range lists that do not end. ``left_out`` are the units that cannot be
-    followed, each by its place among the units, and what is wrong with it."""
+    """DIEs in the order of ``.debug_info``: equally long columns, as ``symd.core.dies.DieRows`` has them, but that places are signed, ``parent`` is NO_ROW
+    where there is none, and ``ranges`` are the code of all. ``left_out`` are the units that cannot be followed, each by its place among the units, and what is wrong
+    with it."""
 
     place: I64
     place_after: I64
     name: U64
-    linkage_name: U64
-    origin: I64
-    specification: I64
-    location: U64
     unit: U32
     parent: I64
     depth: U32
     tag: U32
     flags: U32
-    call_file: U32
-    call_line: U32
-    call_column: U32
-    decl_file: U32
-    decl_line: U32
     ranges: RangeRows
-    missing: Mapping[str, int]
-    damaged_lists: int
     left_out: Sequence[tuple[int, Malformed]]
 
     def has(self, flag: int) -> NDArray[np.bool_]:
@@ -74,16 +56,24 @@ def read_dies(
     *,
     with_children: bool = False,
     only_first: bool = False,
-    parts: Sequence[array[int]] = (),
 ) -> DieColumns:
-    """The DIEs of ``tags`` in some units, and all that have children where ``with_children``; the first of each unit where ``only_first``. A unit whose tree cannot be followed
-    is left out whole.
+    """``read_rows``, seen by NumPy."""
+    rows, left_out = read_rows(sections, units, tags, with_children=with_children, only_first=only_first)
+    return _columns(rows, left_out)
 
-    Where the sections are those of several objects, ``parts`` has for each unit the places between which its object's part of each section of PARTS
-    lies, and Malformed is raised for whatever leads out of one, or leaves something out. Raises LimitExceeded for range lists that overlap without end, and
+
+def read_rows(
+    sections: DebugSections,
+    units: Sequence[Unit],
+    tags: Collection[int],
+    *,
+    with_children: bool = False,
+    only_first: bool = False,
+) -> tuple[DieRows, list[tuple[int, Malformed]]]:
+    """The DIEs of ``tags`` in some units, and all that have children where ``with_children``; the first of each unit where ``only_first``. A unit whose tree cannot be followed
+    is left out whole. Raises LimitExceeded for range lists that overlap without end, and
     for more DIEs than ``sections.budget`` has left."""
     budget, info = sections.budget, sections.info
-    whole = array("Q", [edge for role in PARTS for edge in (0, len(getattr(sections, role).data))])
     counted = 0
 
     def check(number: int) -> None:
@@ -97,7 +87,7 @@ def read_dies(
             budget.check(number - ranges_before, info.name)
 
     lists = sections.range_lists.data
-    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, bool(parts), check_ranges)
+    ranges = CoreRanges(sections.ranges.data, lists, sections.addresses.data, check_ranges)
     rows = DieRows(
         info.data,
         sections.string_offsets.data,
@@ -113,24 +103,27 @@ def read_dies(
             continue
         entries, ranges_before = ranges.entries, ranges.count
         try:
-            rows.read(_parameters(unit, place, parts[place] if parts else whole), unit.table.steps, only_first)
+            rows.read(_parameters(unit, place), unit.table.steps, only_first)
         except Malformed as error:
-            if parts:
-                raise
             left_out.append((place, error))
         if budget is not None:
             budget.count(rows.count - counted, info.name)
             budget.spend(ranges.entries - entries, info.name)
         counted = rows.count
     rows.trim()
-    return _columns(sections, rows, left_out)
+    return rows, left_out
 
 
-def _parameters(unit: Unit, place: int, parts: array[int]) -> UnitParameters:
-    if unit.contributions:
-        ranges_base = unit.ranges_base
-    else:  # DW_AT_GNU_ranges_base of a skeleton is for its split unit
-        ranges_base = parts[2 * PARTS.index("range_lists" if unit.version >= NEW_LISTS else "ranges")]
+def missing_places(sections: DebugSections, rows: DieRows) -> dict[str, int]:
+    """How many indexes lead out of a section, by its name."""
+    return {
+        sections.string_offsets.name: rows.missing_offsets,
+        sections.addresses.name: rows.ranges.missing,
+        sections.range_lists.name: rows.missing_lists,
+    }
+
+
+def _parameters(unit: Unit, place: int) -> UnitParameters:
     return UnitParameters(
         place,
         unit.offset,
@@ -143,47 +136,31 @@ def _parameters(unit: Unit, place: int, parts: array[int]) -> UnitParameters:
         unit.str_offsets_base,
         unit.addr_base,
         unit.rnglists_base,
-        ranges_base,
-        parts,
+        unit.ranges_base if unit.contributions else 0,  # DW_AT_GNU_ranges_base of a skeleton is for its split unit
     )
 
 
-def _columns(sections: DebugSections, rows: DieRows, left_out: Sequence[tuple[int, Malformed]]) -> DieColumns:
-    def wide(column: array[int]) -> NDArray[Any]:
-        return np.frombuffer(column, np.uint64)
+def _columns(rows: DieRows, left_out: Sequence[tuple[int, Malformed]]) -> DieColumns:
+    def wide(name: str) -> U64:
+        return np.frombuffer(rows.column(name), np.uint64)
 
-    def signed(column: array[int]) -> NDArray[Any]:
-        return np.frombuffer(column, np.int64)
-
-    def narrow(column: array[int]) -> NDArray[Any]:
-        return np.frombuffer(column, np.uint32)
+    def narrow(name: str) -> U32:
+        return np.frombuffer(rows.column(name), np.uint32)
 
     ranges = rows.ranges
-    missing = {
-        sections.string_offsets.name: rows.missing_offsets,
-        sections.addresses.name: ranges.missing,
-        sections.range_lists.name: rows.missing_lists,
-    }
     return DieColumns(
-        signed(rows.place),
-        signed(rows.place_after),
-        wide(rows.name),
-        wide(rows.linkage_name),
-        signed(rows.origin),
-        signed(rows.specification),
-        wide(rows.location),
-        narrow(rows.unit),
-        narrow(rows.parent).astype(np.int64) - 1,
-        narrow(rows.depth),
-        narrow(rows.tag),
-        narrow(rows.flags),
-        narrow(rows.call_file),
-        narrow(rows.call_line),
-        narrow(rows.call_column),
-        narrow(rows.decl_file),
-        narrow(rows.decl_line),
-        RangeRows(narrow(ranges.which).astype(np.int64), wide(ranges.start), wide(ranges.stop)),
-        missing,
-        ranges.damaged,
+        wide("place").view(np.int64),
+        wide("place_after").view(np.int64),
+        wide("name"),
+        narrow("unit"),
+        narrow("parent").astype(np.int64) - 1,
+        narrow("depth"),
+        narrow("tag"),
+        narrow("flags"),
+        RangeRows(
+            np.frombuffer(ranges.which, np.uint32).astype(np.int64),
+            np.frombuffer(ranges.start, np.uint64),
+            np.frombuffer(ranges.stop, np.uint64),
+        ),
         left_out,
     )

@@ -4,10 +4,10 @@ it is."""
 from __future__ import annotations
 
 from symd.core.dies import HAS_LOW, IS_EXTERNAL
+from symd.core.strings import Names, StringReader
 from symd.dwarf.constants import Tag
 from symd.dwarf.dies import read_dies
 from symd.dwarf.sections import DebugSections
-from symd.dwarf.strings import NO_STRING, Names, StringReader
 from symd.dwarf.units import Units
 
 
@@ -17,7 +17,7 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
     dies = read_dies(sections, units.units, (Tag.DW_TAG_subprogram,))
     for _, error in dies.left_out:
         raise error
-    wanted = (dies.depth == 1) & dies.has(IS_EXTERNAL) & dies.has(HAS_LOW) & (dies.name != NO_STRING)
+    wanted = (dies.depth == 1) & dies.has(IS_EXTERNAL) & dies.has(HAS_LOW) & (dies.name != 0)
     names = Names()
     number, _ = names.intern(StringReader(sections), dies.name[wanted])
     known = names.all()

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from symd.core.abbreviations import layouts
+from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 
@@ -37,7 +38,8 @@ CONSTANTS = frozenset(
 OFFSETS = frozenset({Form.DW_FORM_sec_offset, Form.DW_FORM_data4, Form.DW_FORM_data8})
 """Forms of an offset into another section; the data forms are those of DWARF 2 and 3."""
 
-
+STRING_SECTIONS: Mapping[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
+"""Where the strings stand that a form names by offset."""
 UNKNOWN_FORM = "an attribute of an unknown form"
 
 

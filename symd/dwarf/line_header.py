@@ -9,10 +9,11 @@ from typing import NamedTuple
 from symd.budget import DebugBudget, exceeded
 from symd.config import Limits
 from symd.core.line_program import ProgramParameters
+from symd.core.strings import StringReader
+from symd.dwarf import forms
 from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSection
-from symd.dwarf.strings import STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
@@ -229,7 +230,7 @@ def _entries(
 
 def _reader(form: int, strings: StringReader, offset_size: int) -> Callable[[Cursor], bytes | int | None]:
     """Reads one value of a form; refuses it where it cannot stand in a file table."""
-    section = STRING_SECTIONS.get(form)
+    section = forms.STRING_SECTIONS.get(form)
     if section is not None:
         return lambda cursor: strings.at(section, cursor.unsigned(offset_size))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,15 +11,14 @@ import numpy as np
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_program import LineRows
+from symd.core.strings import StringReader
 from symd.dwarf.columns import LineColumns
 from symd.dwarf.line_header import LineHeader, ListedFiles, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import StringReader
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
-from symd.model.columns import U32
 
 _BYTES_A_STEP = 4
 """Bytes of programs that are as much work as a step."""
@@ -87,7 +87,7 @@ def run_programs(
 
 def number_files(
     full: FilePaths, headers: Sequence[LineHeader], units: Sequence[Unit]
-) -> tuple[dict[int, U32], tuple[str, ...]]:
+) -> tuple[dict[int, array[int]], tuple[str, ...]]:
     """Every table's map from file register to file number, and the files' full paths."""
     comp_dirs: dict[int, bytes] = {}
     for unit in units:
@@ -97,7 +97,7 @@ def number_files(
     maps = {}
     for header in headers:
         paths = full.of(header, comp_dirs.get(header.offset, b""))
-        maps[header.offset] = np.array([numbers.setdefault(path, len(numbers)) for path in paths], np.uint32)
+        maps[header.offset] = array("I", [numbers.setdefault(path, len(numbers)) for path in paths])
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
 
 
@@ -105,7 +105,7 @@ def assemble(
     strings: StringReader,
     headers: Sequence[LineHeader],
     rows: LineRows,
-    file_maps: Mapping[int, U32],
+    file_maps: Mapping[int, array[int]],
     files: tuple[str, ...],
     warnings: Warnings,
 ) -> LineColumns:

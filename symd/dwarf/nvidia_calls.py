@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.core.line_program import NAMED
+from symd.core.strings import IN_STRINGS, SECTION_BITS, Names, StringReader
 from symd.dwarf.columns import LineColumns
 from symd.dwarf.line_header import LineHeader
 from symd.dwarf.stretches import Positions
-from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import Doubt, RowCalls, RowFlag
 
@@ -112,9 +112,10 @@ def _same_place(lines: LineColumns, context: U64, one: U32, other: U32) -> Mask:
 def _interned(names: Names, strings: StringReader, table: U32, name: U64, site: U32, base: I64) -> U32:
     """The number of each row's name; 0 where nothing is inlined, and where the base of the table's names is not known (-1)."""
     base_of_row = base[table]
-    place = np.maximum(base_of_row, 0).astype(np.uint64) + name
-    keys = np.where((site != 0) & (base_of_row >= 0), string_key(IN_STRINGS, place), NO_STRING)
-    return names.intern(strings, keys)[0]
+    place = np.minimum(np.maximum(base_of_row, 0).astype(np.uint64) + name, np.uint64((1 << SECTION_BITS) - 1))
+    is_named = (site != 0) & (base_of_row >= 0)
+    keys = np.where(is_named, place | np.uint64(IN_STRINGS << SECTION_BITS), np.uint64(0))
+    return np.frombuffer(names.intern(strings, keys)[0], np.uint32)
 
 
 def _bases(strings: StringReader, table: U32, name: U64, context: U64, written: I64) -> I64:

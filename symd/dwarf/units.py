@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from symd.budget import exceeded
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.core.strings import IN_STRINGS, StringReader
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, Table
 from symd.dwarf.constants import At, Form, Ut
@@ -14,7 +15,6 @@ from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.split_units import Contributions
-from symd.dwarf.strings import IN_STRINGS, STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
@@ -293,7 +293,7 @@ def _text(sections: DebugSections, strings: StringReader, unit: Unit, form: int,
         return value
     if value is None:
         return b""
-    section = STRING_SECTIONS.get(form)
+    section = forms.STRING_SECTIONS.get(form)
     if form in forms.STRX_FORMS:
         section = IN_STRINGS
         size = unit.widths.offset

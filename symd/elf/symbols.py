@@ -7,13 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from symd.elf.strings import bulk_strings_at
+from symd.elf.strings import strings_at
 from symd.errors import Malformed
 from symd.model.code import Section
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_SYMBOL_BYTES = 24
+"""An entry of a 64-bit table."""
 
 
 class Symbol(NamedTuple):
@@ -41,8 +44,12 @@ def symbol_columns(table: Section, bits: int = 64) -> NDArray[np.void]:
     return np.frombuffer(table.data, dtype)
 
 
-def symbol_names(table: Section, sections: Sequence[Section]) -> list[str]:
-    """The names of a 64-bit table's symbols; ``sections`` are those of its image, of which sh_link has the strings. Raises
+def symbol_names(table: Section, sections: Sequence[Section], numbers: Sequence[int]) -> list[str]:
+    """The names of some of a 64-bit table's symbols; those that it does not have are left out. ``sections`` are those of its image, of which sh_link has the strings. Raises
     Malformed."""
     strings = sections[table.link].data if table.link < len(sections) else b""
-    return bulk_strings_at(strings, symbol_columns(table)["name"], table.name)
+    known = [number for number in numbers if number < len(table.data) // _SYMBOL_BYTES]
+    offsets = [
+        int.from_bytes(table.data[_SYMBOL_BYTES * number : _SYMBOL_BYTES * number + 4], "little") for number in known
+    ]
+    return strings_at(strings, offsets, table.name)

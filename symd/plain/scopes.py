@@ -66,18 +66,25 @@ class Scopes:
 
     def __init__(self, unit: CompileUnit) -> None:
         self._unit = unit
-        self._rows = rows = unit.scopes()
-        if not rows.count or rows.place[0] == unit.dies:
+        rows = unit.scopes()
+        self._ranges = rows.ranges
+        self._places, self._place_after = rows.column("place"), rows.column("place_after")
+        self._tag, self._flags, self._parent = rows.column("tag"), rows.column("flags"), rows.column("parent")
+        self._name_keys, self._linkage_name_keys = rows.column("name"), rows.column("linkage_name")
+        self._origin, self._specification = rows.column("origin"), rows.column("specification")
+        self._call_site = rows.column("call_file"), rows.column("call_line"), rows.column("call_column")
+        self._decl_file, self._decl_line = rows.column("decl_file"), rows.column("decl_line")
+        if not rows.count or self._places[0] == unit.dies:
             raise NotPlain
 
     def function_at(self, address: int) -> Scope:
         """The function whose code the address is, with all calls inlined into it. Raises NotPlain unless there is one, nobody else has a part
         in its code there, and the code of its calls nests as they do."""
-        rows, ranges = self._rows, self._rows.ranges
+        ranges = self._ranges
         held = [
             row
             for row, start, stop in zip(ranges.which, ranges.start, ranges.stop, strict=True)
-            if start <= address < stop and rows.tag[row] == DW_TAG_subprogram
+            if start <= address < stop and self._tag[row] == DW_TAG_subprogram
         ]
         if len(held) != 1:
             raise NotPlain
@@ -92,38 +99,36 @@ class Scopes:
 
     def _tree(self, function: int) -> tuple[Scope, int]:
         """A function with all that was inlined into it, and the row after that."""
-        rows = self._rows
         end = function + 1
-        if rows.flags[function] & HAS_CHILDREN:
-            end = bisect_left(rows.place, rows.place_after[function])
+        if self._flags[function] & HAS_CHILDREN:
+            end = bisect_left(self._places, self._place_after[function])
         scopes = [Scope(function, self._spans(function), None, (None, 0, 0))]
         depths = [0]
         for row in range(function + 1, end):
-            if rows.tag[row] != DW_TAG_inlined_subroutine:
+            if self._tag[row] != DW_TAG_inlined_subroutine:
                 raise NotPlain
-            parent = rows.parent[row] - 1 - function
+            parent = self._parent[row] - 1 - function
             around = scopes[parent]
             depths.append(depths[parent] + 1)
             if depths[-1] > _DEEPEST:
                 raise NotPlain
-            file = rows.call_file[row]
-            site = None if file == NO_FILE else file, rows.call_line[row], rows.call_column[row]
+            file, line, column = (each[row] for each in self._call_site)
+            site = None if file == NO_FILE else file, line, column
             scope = Scope(row, self._spans(row), around, site)
             around.calls.append(scope)
             scopes.append(scope)
         return scopes[0], end
 
     def _spans(self, row: int) -> Spans:
-        ranges = self._rows.ranges
+        ranges = self._ranges
         first, last = bisect_left(ranges.which, row), bisect_right(ranges.which, row)
         return tuple(zip(ranges.start[first:last], ranges.stop[first:last], strict=True))
 
     def declared(self) -> list[Declaration]:
         """Where functions are declared; one that says it twice may be there twice."""
-        rows = self._rows
         found = [
             (file, line)
-            for tag, file, line in zip(rows.tag, rows.decl_file, rows.decl_line, strict=True)
+            for tag, file, line in zip(self._tag, self._decl_file, self._decl_line, strict=True)
             if line and tag == DW_TAG_subprogram
         ]
         if any(file == NO_FILE for file, _ in found):
@@ -132,7 +137,7 @@ class Scopes:
 
     def _referred(self, row: int, column: array[int]) -> int | None:
         """The row of the function that DW_AT_abstract_origin or DW_AT_specification names."""
-        place, places = column[row], self._rows.place
+        place, places = column[row], self._places
         if place == NO_REFERENCE:
             return None
         found = bisect_left(places, place)
@@ -142,11 +147,10 @@ class Scopes:
 
     def _name(self, row: int, column: array[int]) -> bytes | None:
         """Its own name, or that of the function it is a piece of."""
-        rows = self._rows
         for _ in range(_STEPS):
             if column[row]:
                 return self._unit.text_of(column[row])
-            found = {self._referred(row, each) for each in (rows.specification, rows.origin)} - {None}
+            found = {self._referred(row, each) for each in (self._specification, self._origin)} - {None}
             if len(found) > 1:
                 raise NotPlain
             if not found:
@@ -156,7 +160,7 @@ class Scopes:
 
     def names(self, scope: Scope) -> tuple[str, str | None]:
         """Its name, and its linkage name where that is another."""
-        name, linkage_name = (self._name(scope.row, each) for each in (self._rows.name, self._rows.linkage_name))
+        name, linkage_name = (self._name(scope.row, each) for each in (self._name_keys, self._linkage_name_keys))
         if not name or linkage_name == b"":
             raise NotPlain
         other = linkage_name if linkage_name != name else None
@@ -173,25 +177,25 @@ class Scopes:
 
     def definition(self, scope: Scope) -> tuple[int, Declaration] | None:
         """The row of the function that a scope is a piece of, and where it is declared. None where the debug data does not say."""
-        rows, row = self._rows, scope.row
+        row = scope.row
         for _ in range(_STEPS):
-            whole = self._referred(row, rows.origin)
+            whole = self._referred(row, self._origin)
             if whole is None:
                 break
             row = whole
         else:
             raise NotPlain
-        if rows.tag[row] == DW_TAG_inlined_subroutine or rows.flags[row] & IS_DECLARATION:
+        if self._tag[row] == DW_TAG_inlined_subroutine or self._flags[row] & IS_DECLARATION:
             return None
         place = self._place(row)
-        specification = self._referred(row, rows.specification)
+        specification = self._referred(row, self._specification)
         if not place[1] and specification is not None:
             place = self._place(specification)
         return (row, place) if place[1] else None
 
     def _place(self, row: int) -> Declaration:
-        file = self._rows.decl_file[row]
-        return -1 if file == NO_FILE else file, self._rows.decl_line[row]
+        file = self._decl_file[row]
+        return -1 if file == NO_FILE else file, self._decl_line[row]
 
 
 def _check_nesting(scope: Scope) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 from symd.core.abbreviations import AbbreviationTable
 from symd.core.dies import DieRows
 from symd.core.range_lists import RangeRows, UnitParameters
@@ -64,16 +62,6 @@ _SET_ADDRESS = bytes((0, ADDRESS_SIZE + 1, 2))
 _HEADER_OF_CONTRIBUTION = 8
 """Bytes in front of what a unit's ``*_base`` attributes name, where it has none, in DWARF 5; of range lists there are four more."""
 _SCOPES = frozenset({DW_TAG_subprogram, DW_TAG_inlined_subroutine})
-_PARTS = (
-    ".debug_info",
-    ".debug_str",
-    ".debug_line_str",
-    ".debug_str_offsets",
-    ".debug_addr",
-    ".debug_ranges",
-    ".debug_rnglists",
-)
-"""The sections that units name places in, in the order of ``symd.core.range_lists``."""
 _ABBREVIATIONS = ".debug_abbrev"
 Attribute = tuple[int, int, int]
 """(name, form, the value of an implicit_const)."""
@@ -161,7 +149,6 @@ class CompileUnit:
             low = unsigned(self.sections[".debug_addr"], self._addresses + ADDRESS_SIZE * low, ADDRESS_SIZE)
         elif form != DW_FORM_addr:
             raise NotPlain
-        edges = array("Q", [edge for name in _PARTS for edge in (0, self.sections.size(name))])
         return UnitParameters(
             number,
             self.offset,
@@ -175,7 +162,6 @@ class CompileUnit:
             self._addresses,
             self._lists,
             0,
-            edges,
         )
 
     def scopes(self) -> DieRows:
@@ -242,7 +228,6 @@ def _rows(sections: Sections, units: tuple[CompileUnit, ...]) -> DieRows:
         sections[".debug_ranges"] if old else b"",
         lists,
         sections[".debug_addr"],
-        is_strict=False,
         check_rows=_check_rows,
     )
     return DieRows(sections[".debug_info"], sections[".debug_str_offsets"], lists, ranges, _SCOPES, with_children=False)

@@ -14,7 +14,6 @@ from symd import dwarf
 from symd.budget import DebugBudget
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import DieReader
 from symd.dwarf import DebugSections, Units
 from symd.errors import LimitExceeded, SymdError
@@ -120,7 +119,7 @@ class _Object:
         if theirs is None:
             return
         try:
-            dies = DieReader(self.sections, self.units, die_extents.read(self.sections, self.units))
+            dies = DieReader(self.sections, self.units)
             ours = list(own_reading.variables(dies))
         except SymdError as error:
             self._refused("variable", self.sections.info.name, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,10 +13,13 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.dwarf import abbreviations, dies
+from symd import debuginfo
+from symd.debuginfo import folded_sequences, layout
+from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
+from symd.dwarf import abbreviations, dies, external_functions, nvidia_calls, scopes
 
-INHERITED = ("byte_reader", "abbreviations", "range_lists")
-"""Modules that others of the core inherit from, and see only where both are compiled or both are not."""
+INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
+"""Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""
 
 
 def uncompiled(name: str) -> ModuleType:
@@ -46,18 +49,35 @@ def _run(name: str) -> ModuleType:
 
 
 @contextmanager
-def without_compiled_dies() -> Iterator[None]:
-    """Have DIE trees, abbreviations and range lists read uncompiled."""
-    core = _dies()
-    with (
-        patch.object(abbreviations, "AbbreviationTable", core.abbreviations.AbbreviationTable),
-        patch.object(dies, "DieRows", core.DieRows),
-        patch.object(dies, "CoreRanges", core.range_lists.RangeRows),
-        patch.object(dies, "UnitParameters", core.range_lists.UnitParameters),
-    ):
+def without_compiled_core() -> Iterator[None]:
+    """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
+    core = {name: _run_once(name) for name in ("dies", "scopes", "function_lines", "text_layout", "relocations")}
+    read = core["dies"]
+    places: list[tuple[ModuleType, str, object]] = [
+        (abbreviations, "AbbreviationTable", read.abbreviations.AbbreviationTable),
+        (dies, "DieRows", read.DieRows),
+        (dies, "CoreRanges", read.range_lists.RangeRows),
+        (dies, "UnitParameters", read.range_lists.UnitParameters),
+        (scopes, "core", core["scopes"]),
+        (import_module("symd.debuginfo.function_lines"), "core", core["function_lines"]),
+        *((module, "text_layout", core["text_layout"]) for module in (debuginfo, folded_sequences, layout)),
+        (entries, "RelocationTable", core["relocations"].RelocationTable),
+        *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
+        *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, external_functions)),
+        *((module, "StringReader", _strings().StringReader) for module in (scopes, external_functions)),
+    ]
+    abbreviations._known_table.cache_clear()
+    with ExitStack() as stack:
+        for module, name, plain in places:
+            stack.enter_context(patch.object(module, name, plain))
         yield
+    abbreviations._known_table.cache_clear()
 
 
 @cache
-def _dies() -> ModuleType:
-    return uncompiled("dies")
+def _run_once(name: str) -> ModuleType:
+    return uncompiled(name)
+
+
+def _strings() -> ModuleType:
+    return _run_once("strings")

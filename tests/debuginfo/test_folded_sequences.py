@@ -26,7 +26,6 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Answer
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 from symd.query.symbolize import symbolize
-from tests.debuginfo.both_ways import alone, plain, together
 from tests.tools import require
 
 TWO_HELPERS = """
@@ -240,14 +239,6 @@ def test_lines_of_a_function_that_no_debug_data_has_stay_where_they_are_the_same
         assert {(answer.reason.name, answer.frames) for answer in answers} == {("CONTRADICTORY", ())}
     else:
         assert said(answers) == {("EXACT", "helper", "helper.h", 2)}
-
-
-def test_small_objects_with_folded_functions_are_not_decoded_together(tmp_path: Path) -> None:
-    data = linked(tmp_path, {"two.c": TWO_HELPERS}, ["-O2"], {})
-    codes = list(containers.unpack(data, Limits()).objects) * 6
-    found, apart = together(codes)
-    assert len(apart) == len(codes)
-    assert plain(tuple(found)) == plain(tuple(alone(codes)))
 
 
 TEXT = LinearLayout(np.array([3], np.uint32), np.array([0x20000], np.uint64), np.array([0x100], np.uint64))

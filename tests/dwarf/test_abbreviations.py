@@ -15,7 +15,7 @@ from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.dwarf.sections import DebugSection
 from symd.errors import Malformed
-from tests.core.uncompiled import without_compiled_dies
+from tests.core.uncompiled import without_compiled_core
 
 WIDTHS = (Widths(8, 4, 4), Widths(4, 4, 4), Widths(8, 8, 8))
 FORMS = [int(form) for form in Form] + [int(Form.DW_FORM_implicit_const)] * 8
@@ -48,7 +48,7 @@ def one_by_one(data: bytes, widths: Widths) -> dict[int, Abbreviation] | None:
 @pytest.fixture(params=["compiled", "uncompiled"])
 def way(request):
     """The core, compiled or not."""
-    with without_compiled_dies() if request.param == "uncompiled" else nullcontext():
+    with without_compiled_core() if request.param == "uncompiled" else nullcontext():
         yield
 
 

@@ -20,7 +20,7 @@ from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
 from tests.builders.hostile import flips, truncations
 from tests.builders.leb128 import uleb
 from tests.builders.line_program import File, Row, Shape, build_line_program
-from tests.core.uncompiled import without_compiled_dies
+from tests.core.uncompiled import without_compiled_core
 from tests.dwarf.compare import assert_same_scopes
 from tests.dwarf.decode import read_lines, read_scopes, read_units
 
@@ -151,7 +151,7 @@ def made(seed: int) -> dict[str, bytes]:
 @pytest.fixture(params=["compiled", "uncompiled"])
 def way(request):
     """The core, compiled or not."""
-    with without_compiled_dies() if request.param == "uncompiled" else nullcontext():
+    with without_compiled_core() if request.param == "uncompiled" else nullcontext():
         yield
 
 
@@ -313,7 +313,7 @@ READING_FAILS = (DWARFError, ELFError, KeyError, AssertionError, TypeError, Attr
 def _compare_damaged(sections: Mapping[str, bytes]) -> bool | None:
     """Whether scopes equal pyelftools'; None where one of the two refuses something."""
     walked = _attempt(sections)
-    with without_compiled_dies():
+    with without_compiled_core():
         assert _attempt(sections) == walked
     if isinstance(walked, str) or walked[1]:
         return None

@@ -9,13 +9,12 @@ import pytest
 
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS
-from symd.debuginfo import block_ranges, many_block_ranges
-from symd.dwarf import DebugSections, read_units, unit_ranges, units_for_addresses
+from symd.debuginfo import block_ranges
+from symd.dwarf import DebugSections, read_lines, read_scopes, read_units, unit_ranges, units_for_addresses
 from symd.dwarf.abbreviations import AbbreviationTables
 from symd.dwarf.external_functions import external_functions
 from symd.dwarf.forms import Widths
 from symd.dwarf.sections import DebugSection
-from symd.dwarf.small_objects import SmallObjects
 from symd.errors import LimitExceeded
 
 ROOT = b"\x01\x11\x01\x11\x01\x12\x06\0\0"
@@ -56,25 +55,17 @@ def test_the_base_that_a_skeleton_says_is_not_for_its_own_list():
     assert unit_ranges(data, (replace(skeleton, ranges_base=32),)).start.tolist() == [0x1000]
 
 
-def test_bases_that_no_section_has_are_taken_alike_together_and_alone():
+def test_a_base_that_no_section_has_leaves_addresses_as_they_are():
     base = b"\x01" + ((1 << 64) - 1).to_bytes(8, "little") + b"\x02f\0" + code(0x10, 16) + b"\0"
     data = sections(unit(base, 5), b"\x01\x11\x01\x73\x07\0\0" + FUNCTION, addr=bytes(16))
-    together = SmallObjects(DEFAULT_LIMITS)
-    assert all(together.take(data) for _ in range(4))
-    assert together.read(DebugBudget(DEFAULT_LIMITS, 1 << 20)).scopes.range_start.tolist() == [0x10] * 4
+    assert read_scopes(data, read_lines(data)).range_start.tolist() == [0x10]
 
 
 def test_a_block_without_children_has_its_own_code():
     functions = b"\x02" + code(0x10, 64) + b"\x03" + code(0x100, 8) + b"\0" + b"\x02" + code(0x1000, 16) + b"\0"
     tags = b"\x01\x11\x01\0\0\x02\x2e\x01\x11\x01\x12\x06\0\0\x03\x0b\0\x11\x01\x12\x06\0\0"
     data = sections(unit(b"\x01" + functions + b"\0"), tags)
-    alone = block_ranges.outside_of_functions(data, read_units(data), {0})
-    assert [(each.start, each.end) for each in alone] == [(0x100, 0x108)]
-    together = SmallObjects(DEFAULT_LIMITS)
-    assert all(together.take(data) for _ in range(4))
-    joined = together.read(DebugBudget(DEFAULT_LIMITS, 1 << 20)).joined
-    found = many_block_ranges.outside_of_functions(joined, [data] * 4, [0])
-    assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == [(0x100, 0x108)]
+    assert block_ranges.outside_of_functions(data, read_units(data), {0}) == [(0x100, 0x108)]
 
 
 @pytest.mark.parametrize("is_external", [0, 1])

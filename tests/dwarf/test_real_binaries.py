@@ -19,7 +19,7 @@ from symd.model.debug_info import RowFlag
 from symd.verify import second_opinion
 from tests import tools
 from tests.agreement.samples import Sample, samples
-from tests.core.uncompiled import uncompiled, without_compiled_dies
+from tests.core.uncompiled import uncompiled, without_compiled_core
 from tests.dwarf.compare import assert_same_lines, assert_same_scopes
 from tests.dwarf.decode import by_name, read_lines, read_scopes
 
@@ -119,7 +119,7 @@ def test_rows_and_scopes_are_those_of_pyelftools(built, command, gpu, monkeypatc
     assert len(expected) >= (2 if gpu else 3)
     assert read_scopes(sections, lines).warnings == ()
     assert_same_scopes(sections, expected)
-    with without_compiled_dies():
+    with without_compiled_core():
         assert_same_scopes(sections, expected)
 
 

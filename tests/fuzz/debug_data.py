@@ -18,6 +18,7 @@ from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.containers.nvidia import cubin
 from symd.core import line_program
+from symd.core.strings import StringReader
 from symd.debuginfo import embedded_sources
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
@@ -32,12 +33,11 @@ from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader
 from symd.dwarf import DebugSections, unit_ranges
-from symd.dwarf.dies import read_dies
+from symd.dwarf.dies import read_rows
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers
 from symd.dwarf.scopes import SCOPES
 from symd.dwarf.sections import ELF_NAMES
-from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
@@ -46,8 +46,8 @@ from symd.model.identities import ObjectPath
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.spirv_check import check
-from tests.core.uncompiled import uncompiled, without_compiled_dies
-from tests.debuginfo.both_ways import alone, plain, together
+from tests.core.plain_values import plain
+from tests.core.uncompiled import uncompiled, without_compiled_core
 from tests.debuginfo.folded_one_by_one import judged
 from tests.fuzz import bundle, seeds, spirv_words
 from tests.fuzz.elf_sections import section_of
@@ -146,36 +146,28 @@ def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> li
     return [whole, rows.ends, rows.program, *(column[: rows.count] for column in columns)]
 
 
-def _dies(data: bytes) -> list[object] | str:
-    """All that the trees of DIEs come to, or why they were refused."""
+def _decoded(data: bytes) -> object:
+    """All that debug data comes to, or why it was refused."""
     code = _code(data)
     try:
-        sections = relocated(code, assign(code))._replace(budget=DebugBudget.of(code, LIMITS))
-        dies = read_dies(sections, dwarf.read_units(sections, LIMITS).units, SCOPES, with_children=True)
+        sections = relocated(code, assign(code), DebugBudget.of(code, LIMITS))
+        rows, left_out = read_rows(sections, dwarf.read_units(sections, LIMITS).units, SCOPES, with_children=True)
+        lists = [rows.ranges.which, rows.ranges.start, rows.ranges.stop]
+        dies = [*rows.wide, *rows.narrow], lists, rows.missing_offsets, rows.missing_lists, rows.ranges.damaged
+        return dies, [(place, str(error)) for place, error in left_out], plain(debuginfo.read(code, LIMITS))
     except SymdError as error:
         return str(error)
-    columns = [column.tolist() for column in (*dies[: dies._fields.index("ranges")], *dies.ranges)]
-    return [*columns, dies.missing, dies.damaged_lists, [(place, str(error)) for place, error in dies.left_out]]
 
 
 def read_scopes(data: bytes) -> None:
-    """Units, lines, the tree of DIEs, and ranges: all that an index needs. The core says the same of the DIEs, compiled and as its source stands."""
+    """Units, lines, the tree of DIEs, and ranges: all that an index needs. The core says the same of it, compiled and as its source stands."""
     with fitting():
-        compiled = _dies(data)
+        compiled = _decoded(data)
         if len(data) <= _UNCOMPILED_BYTES:
-            with without_compiled_dies():
-                assert _dies(data) == compiled
+            with without_compiled_core():
+                assert _decoded(data) == compiled
         debug = debuginfo.read(_code(data), LIMITS)
         _whole(debug)
-
-
-def read_together(data: bytes) -> None:
-    """A small code object among three others: what is said of each is what it is by itself."""
-    (first, *others), (first_alone, *others_alone) = _three_small_objects()
-    code = _code(data)
-    found, _ = together([first, code, *others])
-    [(_, expected)] = alone([code])
-    assert [plain(debug) for _, debug in found] == [first_alone, plain(expected), *others_alone]
 
 
 def read_folded(data: bytes) -> None:
@@ -191,14 +183,6 @@ def read_folded(data: bytes) -> None:
         found = find_folded(sections, lines, scopes, units, functions, layout)
         one_by_one = judged(unit_ranges(sections, units.units), lines, scopes, units, functions, layout)
     columns.agree(found, one_by_one)
-
-
-@cache
-def _three_small_objects() -> tuple[tuple[CodeObject, ...], tuple[object, ...]]:
-    """The smallest samples of three sizes that can be decoded together, and what each is by itself."""
-    small = [code for code in map(_code, sorted(_bundles(), key=len)) if not together([code] * 4)[1]]
-    codes = tuple({sum(section.size for section in code.sections): code for code in reversed(small)}.values())[-3:]
-    return codes, tuple(plain(debug) for _, debug in alone(codes))
 
 
 def _whole(debug: DebugInfo) -> None:
@@ -267,11 +251,11 @@ def read_location_list(data: bytes) -> None:
         raise Refused
     body = data[4:]
     sections = DebugSections.of({".debug_loc": body, ".debug_loclists": body})
-    unit = location_lists.ListUnit(data[0] % 4 + 2, 4 << data[1] % 2, 4 << data[2] % 2, data[3], 0, _address)
+    unit = location_lists.ListUnit(data[0] % 4 + 2, 4 << data[1] % 2, 4 << data[2] % 2, data[3], _address)
     with fitting():
         location_lists.read(sections, unit, 0, location_lists.ListEntryBudget())
     with fitting():
-        location_lists.offset_of(sections, unit, data[3])
+        location_lists.offset_of(sections, unit, 0, data[3])
 
 
 def _address(index: int) -> int | None:
@@ -396,7 +380,6 @@ TARGETS: Mapping[str, Target] = {
     "dwarf.lines": Target(read_lines, _lines, bundle.part_of(len(_LINES))),
     "dwarf.units": Target(read_units, _bundles, bundle.part_of(_PARTS, {1, 2})),
     "dwarf.scopes": Target(read_scopes, _bundles, bundle.part_of(_PARTS)),
-    "dwarf.small_objects": Target(read_together, _bundles, bundle.part_of(_PARTS)),
     "dwarf.folded": Target(
         read_folded, _folded, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _SAY_WHOSE})
     ),

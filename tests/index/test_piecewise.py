@@ -16,7 +16,6 @@ import pytest
 from symd import debuginfo
 from symd.config import Limits
 from symd.containers import Opening
-from symd.dwarf.small_objects import LARGEST
 from symd.errors import LimitExceeded, SymdError
 from symd.index import Index, column_file, piecewise
 from symd.index import format as index_format
@@ -109,7 +108,6 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_large_code_object_is_kept_by_nobody_who_goes_through_them() -> None:
     data = bundle(2, functions=100, rows=700)
     for code, debug in debuginfo.read_in_turn(Opening(data, Limits()), Limits(), len(data)):
-        assert sum(each.size for each in code.sections if each.name.startswith(".debug_")) > LARGEST
         section = weakref.ref(code.sections[1])
         del code, debug
         gc.collect()

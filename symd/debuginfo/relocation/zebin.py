@@ -8,21 +8,20 @@ Source: compute-runtime's zebin documentation, "Gen Relocation Type".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Sequence
 from enum import IntEnum
 
-import numpy as np
-
 from symd.budget import DebugBudget
+from symd.core.relocations import RelocationTable
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.dwarf import DebugSections, Unit, read_units
 from symd.dwarf.external_functions import external_functions
 from symd.elf import symbol_names
 from symd.elf.constants import SHT_RELA
-from symd.errors import Malformed, Unsupported
+from symd.errors import Malformed
 from symd.model.code import CodeObject, Section
-from symd.model.columns import U64, distinct
 
 
 class RZe(IntEnum):
@@ -35,7 +34,10 @@ class RZe(IntEnum):
     """The low word of one: an offset into another section, in debug data."""
 
 
-_NONE, _TEXT_ADDRESS, _SECTION_OFFSET = int(RZe.R_ZE_NONE), int(RZe.R_ZE_SYM_ADDR), int(RZe.R_ZE_SYM_ADDR_32)
+_TEXT_ADDRESS = int(RZe.R_ZE_SYM_ADDR)
+_OFFSETS = {int(RZe.R_ZE_NONE): 0, _TEXT_ADDRESS: 0, int(RZe.R_ZE_SYM_ADDR_32): 4}
+"""Bytes that each type writes, but for addresses of text. R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32 (4) are of code; nothing says what they mean in debug
+data."""
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
@@ -44,31 +46,21 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     content = {name: bytearray(section.data) for name, section in sections.items()}
     tables = {name: _entries(code, section) for name, section in sections.items()}
     for name, table in tables.items():
-        _check_types(name, table)
-        chosen = table.type == _SECTION_OFFSET
-        entries.write(content[name], table.offset[chosen], table.addend[chosen].view(np.uint64), 4, name)
+        table.apply(content[name], name, _OFFSETS, None)
     if content.get(".debug_info"):
         _texts(code, layout, content, tables)
     return {name: bytes(data) for name, data in content.items()}
 
 
-def _check_types(name: str, table: entries.Relocations) -> None:
-    """R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32 (4) are of code; nothing says what they mean in debug
-    data."""
-    strange = table.type[(table.type != _NONE) & (table.type != _TEXT_ADDRESS) & (table.type != _SECTION_OFFSET)]
-    if len(strange):
-        raise Unsupported(f"relocation type {int(strange[0])} is not known in debug data (1 and 2 are)", where=name)
-
-
-def _entries(code: CodeObject, section: Section) -> entries.Relocations:
-    found = [entries.read(table) for table in entries.tables_for(code, section)]
+def _entries(code: CodeObject, section: Section) -> RelocationTable:
+    found = entries.tables_for(code, section)
     if len(found) > 1:
         raise Malformed("has more than one relocation table", where=section.name)
-    return found[0] if found else entries.read(Section(0, "", SHT_RELA, 0, 0, 0, b""))
+    return entries.opened(found[0] if found else Section(0, "", SHT_RELA, 0, 0, 0, b""))
 
 
 def _texts(
-    code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, entries.Relocations]
+    code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, RelocationTable]
 ) -> None:
     sections = DebugSections.of({name: bytes(data) for name, data in content.items()}, DebugBudget.of(code))
     units = read_units(sections)
@@ -82,22 +74,10 @@ def _texts(
         ".debug_addr": [unit.addr_base if unit.states_addr_base else None for unit in found],
     }
     for name, first in starts.items():
-        if name not in tables:
-            continue
-        table = tables[name]
-        chosen = table.type == _TEXT_ADDRESS
-        values = _base_at(table.offset[chosen], first, bases) + table.addend[chosen].view(np.uint64)
-        entries.write(content[name], table.offset[chosen], values, 8, name)
-
-
-def _base_at(offsets: U64, first: list[int | None], bases: list[int]) -> U64:
-    """The base of the unit to whose contribution each offset belongs: the one that starts last before it."""
-    pairs = sorted((start, base) for start, base in zip(first, bases, strict=True) if start is not None)
-    if not pairs:
-        return np.zeros(len(offsets), np.uint64)
-    table = np.array(pairs, np.uint64)
-    slot = np.searchsorted(table[:, 0], offsets, side="right").astype(np.int64) - 1
-    return np.where(slot >= 0, table[np.maximum(slot, 0), 1], np.uint64(0))
+        if name in tables:
+            pairs = sorted((start, base) for start, base in zip(first, bases, strict=True) if start is not None)
+            places, of_places = (array("Q", [pair[part] for pair in pairs]) for part in (0, 1))
+            tables[name].apply_by_place(content[name], name, _TEXT_ADDRESS, places, of_places)
 
 
 def _bases(
@@ -105,26 +85,22 @@ def _bases(
     layout: LinearLayout,
     found: Sequence[Unit],
     functions: Sequence[tuple[str, ...]],
-    table: entries.Relocations,
+    table: RelocationTable,
 ) -> list[int]:
     """The linear base of each unit's kernel: by the name of a text relocation, by the unit's function, by order."""
     texts = [section for section in code.sections if section.executable]
     by_name = {section.name: section.index for section in texts}
     symtab = code.section(".symtab")
-    names = symbol_names(symtab, code.sections) if symtab else []
+    named = table.symbols_by_place(_TEXT_ADDRESS, array("Q", [unit.offset for unit in found]))
+    bases = layout.bases()
     result = []
-    for number, unit in enumerate(found):
-        inside = (table.type == _TEXT_ADDRESS) & (table.offset >= unit.offset) & (table.offset < unit.end)
-        symbols = (names[symbol] for symbol in distinct(table.symbol[inside]).tolist() if symbol < len(names))
-        candidates = [*symbols, *(f".text.{name}" for name in functions[number])]
-        section = _first_known(candidates, by_name)
+    for number, symbols in enumerate(named):
+        names = symbol_names(symtab, code.sections, sorted(symbols)) if symtab else []
+        candidates = [*names, *(f".text.{name}" for name in functions[number])]
+        section = next((by_name[name] for name in candidates if name in by_name), None)
         if section is None and len(found) == len(texts):
             section = texts[number].index
         if section is None:
             raise Malformed(f"unit {number} of {len(found)} belongs to no text section", where=".debug_info")
-        result.append(layout.base_of(section) or 0)
+        result.append(bases.get(section, 0))
     return result
-
-
-def _first_known(candidates: Iterable[str], by_name: dict[str, int]) -> int | None:
-    return next((by_name[name] for name in candidates if name in by_name), None)

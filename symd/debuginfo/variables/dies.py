@@ -3,12 +3,14 @@ decoder's units, abbreviations and tree splitting say where they are."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
+from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.die_extents import DieExtents
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import Abbreviation
@@ -16,7 +18,6 @@ from symd.dwarf.constants import At, Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import ValueLayout
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.dwarf.units import Unit, Units
 
 _LINK_STEPS = 16
@@ -66,16 +67,23 @@ class Die:
 class DieReader:
     """The DIEs of an object's relocated debug sections. A DIE that cannot be read raises Malformed."""
 
-    def __init__(self, sections: DebugSections, units: Units, extents: DieExtents) -> None:
+    def __init__(self, sections: DebugSections, units: Units) -> None:
         self.sections = sections
         self.budget = sections.budget
         self.units = units
-        self.extents = extents
         self._data = sections.info.data
         self._strings = StringReader(sections)
         self._known: dict[int, Die | None] = {}
-        self._ends = dict(zip(extents.at.tolist(), extents.end.tolist(), strict=True))
-        self._starts = np.array([unit.offset for unit in units.units], np.int64)
+        self._starts = [unit.offset for unit in units.units]
+
+    @cached_property
+    def extents(self) -> DieExtents:
+        """Those of all units, read when somebody looks."""
+        return die_extents.read(self.sections, self.units)
+
+    @cached_property
+    def _ends(self) -> dict[int, int]:
+        return dict(zip(self.extents.at.tolist(), self.extents.end.tolist(), strict=True))
 
     def at(self, offset: int) -> Die | None:
         """The DIE that begins at ``offset``; None for the null entry, and where no unit that can be read is."""
@@ -204,7 +212,7 @@ class DieReader:
         return int.from_bytes(entry, "little") if len(entry) == width else None
 
     def _unit_at(self, offset: int) -> Unit | None:
-        slot = int(np.searchsorted(self._starts, offset, side="right")) - 1
+        slot = bisect_right(self._starts, offset) - 1
         if slot < 0:
             return None
         unit = self.units.units[slot]

@@ -23,27 +23,34 @@ class ListReader:
     def entries(self, unit: Unit, value: Value) -> list[ListEntry] | None:
         """The entries of the list that ``value``, which stands in ``unit``, refers to; None where it refers to none.
         Raises Malformed and LimitExceeded."""
-        listed = self._list_unit(unit)
         if value.form == Form.DW_FORM_loclistx:
-            offset = location_lists.offset_of(self._dies.sections, listed, value.number)
-        elif value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
-            offset = value.number + (listed.lists_base or 0)
-        else:
-            return None
-        return location_lists.read(self._dies.sections, listed, offset, self._budget)
+            sections, listed = self._dies.sections, _list_unit(self._dies, unit)
+            offset = location_lists.offset_of(sections, listed, self._base(unit, listed), value.number)
+            return location_lists.read(sections, listed, offset, self._budget)
+        if value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
+            return self.at(unit, value.number)
+        return None
 
-    def _list_unit(self, unit: Unit) -> ListUnit:
+    def at(self, unit: Unit, offset: int) -> list[ListEntry]:
+        """The entries of the list at an offset that ``unit`` states. Raises Malformed and LimitExceeded."""
+        listed = _list_unit(self._dies, unit)
+        return location_lists.read(self._dies.sections, listed, offset + (listed.lists_base or 0), self._budget)
+
+    def _base(self, unit: Unit, listed: ListUnit) -> int:
+        """Where the unit's lists that are called by number begin."""
         top = self._dies.top(unit)
         stated = top.attributes.get(At.DW_AT_loclists_base) if top is not None else None
         header = 12 if unit.widths.offset == 4 else 20
-        own = unit.contributions
-        lists_base = None if own is None else own.location_lists if unit.version >= 5 else own.locations
-        return ListUnit(
-            unit.version,
-            unit.widths.address,
-            unit.widths.offset,
-            unit.low_pc,
-            header + (lists_base or 0) if stated is None else stated.number,
-            partial(self._dies.address_entry, unit),
-            lists_base,
-        )
+        return header + (listed.lists_base or 0) if stated is None else stated.number
+
+
+def _list_unit(dies: DieReader, unit: Unit) -> ListUnit:
+    own = unit.contributions
+    return ListUnit(
+        unit.version,
+        unit.widths.address,
+        unit.widths.offset,
+        unit.low_pc,
+        partial(dies.address_entry, unit),
+        None if own is None else own.location_lists if unit.version >= 5 else own.locations,
+    )

@@ -34,7 +34,6 @@ class ListUnit(NamedTuple):
     address_size: int
     offset_size: int
     low_pc: int
-    loclists_base: int
     address: Callable[[int], int | None]
     lists_base: int | None = None
 
@@ -64,12 +63,12 @@ def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntry
     return found
 
 
-def offset_of(sections: DebugSections, unit: ListUnit, index: int) -> int:
-    """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``."""
+def offset_of(sections: DebugSections, unit: ListUnit, base: int, index: int) -> int:
+    """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``, where the unit's offsets of lists begin at ``base``."""
     section = sections.location_lists
     data = section.data
-    at = unit.loclists_base + index * unit.offset_size
-    return unit.loclists_base + Cursor(data, section.name, at, len(data)).unsigned(unit.offset_size)
+    at = base + index * unit.offset_size
+    return base + Cursor(data, section.name, at, len(data)).unsigned(unit.offset_size)
 
 
 def _entries(unit: ListUnit) -> Callable[[Cursor, ListUnit], Iterator[ListEntry | None]]:

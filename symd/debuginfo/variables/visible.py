@@ -7,13 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-import numpy as np
-
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.evaluations import Evaluations
 from symd.debuginfo.variables.locations import Locator
@@ -62,8 +59,8 @@ class VariableReader:
         units = read_units(sections, limits)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
-        extents = die_extents.read(sections, units)
-        self.dies = DieReader(sections, units, extents)
+        self.dies = DieReader(sections, units)
+        extents = self.dies.extents
         self.finder = ScopeFinder(self.dies)
         self.evaluations = Evaluations()
         self.notes = (*units.warnings, *units.missing_files(), *extents.notes)
@@ -200,7 +197,7 @@ class _Question:
         )
 
     def _whole_section(self) -> AddressRange:
-        slot = int(np.flatnonzero(self.layout.section == self.section)[0])
+        slot = self.layout.section.tolist().index(self.section)
         base = int(self.layout.base[slot])
         return AddressRange(base, base + int(self.layout.size[slot]))
 

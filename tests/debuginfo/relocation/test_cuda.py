@@ -190,7 +190,7 @@ def test_images_of_32_bits_have_entries_and_addresses_of_32_bits():
 @pytest.mark.parametrize(
     ("entry", "error", "message"),
     [
-        (Relocation(8, "b", 200), Unsupported, "relocation type 200 of .rela.debug_line is not known"),
+        (Relocation(8, "b", 200), Unsupported, "debug_line: relocation type 200 is not read"),
         (Relocation(8, 77, cuda.RCuda.R_CUDA_64), Malformed, "names symbol 77 of 4"),
         (Relocation(17, "b", cuda.RCuda.R_CUDA_64), Malformed, "leaves the section of 24"),
         (Relocation((1 << 64) - 4, "b", cuda.RCuda.R_CUDA_64), Malformed, "leaves the section of 24"),

@@ -15,7 +15,7 @@ from tests.builders.leb128 import uleb
 from tests.debuginfo.variables.build import BASE, code, function, only, unit, variable, visible
 
 REG5, REG6, REG7 = b"\x55", b"\x56", b"\x57"
-NEWEST = ListUnit(5, 8, 4, 0x1000, 12, lambda index: 0x2000 + 0x100 * index if index < 4 else None)
+NEWEST = ListUnit(5, 8, 4, 0x1000, lambda index: 0x2000 + 0x100 * index if index < 4 else None)
 
 
 def listed(form: str, version: int, *entries: tuple, dwarf64: bool = False):

@@ -1,0 +1,214 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Relocation tables and the symbols that they name -> relocated sections.
+
+Source: System V ABI, chapter 4, "Relocation" (Elf32_Rel, Elf32_Rela, Elf64_Rel, Elf64_Rela) and "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.symd.core.byte_reader import ByteReader
+else:
+    from symd.core.byte_reader import ByteReader
+
+_U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+@cython.cclass
+class SymbolValues(ByteReader):
+    """The value of each symbol of a table, moved to the base of its section: ``values`` u64, and ``defined`` u8, which is 0 where the symbol is another file's."""
+
+    values = cython.declare(object, visibility="readonly")
+    defined = cython.declare(object, visibility="readonly")
+
+    def __init__(self, table: bytes, section: str, bits: int, bases: dict[int, int]) -> None:
+        """``bases`` are those of sections by their numbers; others begin at 0. Raises Malformed."""
+        is_wide: cython.bint = bits == 64
+        size: cython.Py_ssize_t = 24 if is_wide else 16
+        if len(table) % size:
+            from symd.errors import Malformed  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+            raise Malformed(f"symbol table size is not a multiple of {size}", where=section)
+        self.data, self.section, self.end = table, section, len(table)
+        count: cython.Py_ssize_t = len(table) // size
+        self.values, self.defined = array("Q", bytes(8 * count)), bytearray(count)
+        values = cython.declare(cython.ulonglong[::1])
+        defined = cython.declare(cython.uchar[::1])
+        values, defined = self.values, self.defined
+        at: cython.Py_ssize_t
+        value: cython.ulonglong
+        base: cython.ulonglong
+        number: cython.uint
+        for at in range(count):
+            self.at = size * at + (6 if is_wide else 14)
+            number = self.uint(2)
+            self.at = size * at + (8 if is_wide else 4)
+            value = self.uint(8 if is_wide else 4)
+            base = bases.get(number, 0)
+            values[at], defined[at] = (value + base) & _U64, number != 0
+
+
+@cython.cclass
+class RelocationTable(ByteReader):
+    """The entries of one SHT_REL or SHT_RELA section."""
+
+    _is_wide = cython.declare(cython.bint)
+    _has_addends = cython.declare(cython.bint)
+    _size = cython.declare(cython.Py_ssize_t)
+    _offset = cython.declare(cython.ulonglong)
+    _kind = cython.declare(cython.ulonglong)
+    _symbol = cython.declare(cython.ulonglong)
+    _addend = cython.declare(cython.ulonglong)
+
+    def __init__(self, table: bytes, section: str, bits: int, has_addends: bool) -> None:
+        """Raises Malformed."""
+        self._is_wide, self._has_addends = bits == 64, has_addends
+        self._size = (8 if self._is_wide else 4) * (3 if has_addends else 2)
+        self.data, self.section, self.end = table, section, len(table)
+        if len(table) % self._size:
+            from symd.errors import Malformed  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+            raise Malformed(f"relocation table size is not a multiple of {self._size}", where=section)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _next(self) -> cython.int:
+        """Read an entry."""
+        width: cython.Py_ssize_t = 8 if self._is_wide else 4
+        info: cython.ulonglong
+        self._offset = self.uint(width)
+        info = self.uint(width)
+        self._symbol, self._kind = (info >> 32, info & 0xFFFFFFFF) if self._is_wide else (info >> 8, info & 0xFF)
+        self._addend = self.uint(width) if self._has_addends else 0
+        if not self._is_wide and self._addend >> 31:
+            self._addend |= 0xFFFFFFFF00000000
+        return 0
+
+    def apply(
+        self,
+        data: bytearray,
+        section: str,
+        widths: dict[int, int],
+        symbols: SymbolValues | None,
+        far: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Store symbol plus addend at each place of the section ``data``; without ``symbols`` the addend alone. ``widths`` has the bytes that each type writes, 0 of those that
+        ask for nothing. A symbol that is another file's leaves its place alone. Raises Unsupported for another type, and for a value between the two of ``far`` that
+        is to be stored in four bytes; Malformed for a place outside of the section and a symbol that is not there."""
+        stored = cython.declare(cython.uchar[::1])
+        values = cython.declare(cython.const[cython.ulonglong][::1])
+        defined = cython.declare(cython.const[cython.uchar][::1])
+        stored = data
+        if symbols is not None:
+            values, defined = symbols.values, symbols.defined
+        low: cython.ulonglong = far[0]
+        high: cython.ulonglong = far[1]
+        size: cython.ulonglong = len(data)
+        width: cython.int = 0
+        before: cython.ulonglong = 0
+        is_first: cython.bint = True
+        value: cython.ulonglong
+        place: cython.Py_ssize_t
+        byte: cython.int
+        self.at = 0
+        while self.at < self.end:
+            self._next()
+            if is_first or self._kind != before:
+                width = self._width(widths, section)
+                before, is_first = self._kind, False
+            if not width:
+                continue
+            if self._offset > size or size - self._offset < cython.cast(cython.ulonglong, width):
+                raise self._malformed(f"a relocation at byte {self._offset} leaves the section of {size}", section)
+            place = self._offset
+            value = self._addend
+            if not self._has_addends:
+                for byte in range(width):
+                    value |= cython.cast(cython.ulonglong, stored[place + byte]) << (8 * byte)
+            if symbols is not None:
+                if self._symbol >= cython.cast(cython.ulonglong, len(values)):
+                    raise self._malformed(f"a relocation names symbol {self._symbol} of {len(values)}", self.section)
+                if not defined[self._symbol]:
+                    continue
+                value = (value + values[self._symbol]) & _U64
+            if width == 4 and low <= value < high:
+                from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+                raise Unsupported("a 32-bit relocation against code is not read", where=self.section)
+            for byte in range(width):
+                stored[place + byte] = value >> (8 * byte) & 0xFF
+
+    def apply_by_place(self, data: bytearray, section: str, kind: int, places: array[int], bases: array[int]) -> None:
+        """Store base plus addend, in 8 bytes, at each place that an entry of type ``kind`` names; the base is that of the last of ``places`` (u64, in order) before it, 0
+        where there is none. Raises Malformed for a place outside of the section."""
+        stored = cython.declare(cython.uchar[::1])
+        starts = cython.declare(cython.const[cython.ulonglong][::1])
+        base = cython.declare(cython.const[cython.ulonglong][::1])
+        stored, starts, base = data, places, bases
+        wanted: cython.ulonglong = kind
+        size: cython.ulonglong = len(data)
+        value: cython.ulonglong
+        slot: cython.Py_ssize_t
+        byte: cython.int
+        self.at = 0
+        while self.at < self.end:
+            self._next()
+            if self._kind != wanted:
+                continue
+            if self._offset > size or size - self._offset < 8:
+                raise self._malformed(f"a relocation at byte {self._offset} leaves the section of {size}", section)
+            slot = self._slot(starts)
+            value = (self._addend + (base[slot] if slot >= 0 else 0)) & _U64
+            for byte in range(8):
+                stored[cython.cast(cython.Py_ssize_t, self._offset) + byte] = value >> (8 * byte) & 0xFF
+
+    def symbols_by_place(self, kind: int, places: array[int]) -> list[set[int]]:
+        """The symbols that entries of type ``kind`` name behind each of ``places`` (u64, in order) and before the next."""
+        starts = cython.declare(cython.const[cython.ulonglong][::1])
+        starts = places
+        wanted: cython.ulonglong = kind
+        slot: cython.Py_ssize_t
+        found: list[set[int]] = [set() for _ in places]
+        self.at = 0
+        while self.at < self.end:
+            self._next()
+            slot = self._slot(starts) if self._kind == wanted else -1
+            if slot >= 0:
+                found[slot].add(self._symbol)
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def _slot(self, starts: cython.const[cython.ulonglong][::1]) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython
+        """The number of the last of ``starts`` that is not behind the entry's place, or -1."""
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t = len(starts)
+        middle: cython.Py_ssize_t
+        while low < high:
+            middle = (low + high) // 2
+            if starts[middle] <= self._offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _width(self, widths: dict[int, int], section: str) -> cython.int:
+        """The bytes that an entry of this type writes."""
+        found = widths.get(self._kind)
+        if found is None:
+            from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+            known = ", ".join(map(str, sorted(widths)))
+            raise Unsupported(f"relocation type {self._kind} is not read in debug data; {known} are", where=section)
+        return found
+
+    @cython.cfunc
+    def _malformed(self, what: str, section: str) -> object:
+        from symd.errors import Malformed  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+        return Malformed(what, where=section)

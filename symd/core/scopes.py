@@ -1,0 +1,338 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Functions and inlined calls (``symd.core.dies``) -> scopes: each with its name, its call site and its declaration, through the DIEs that it refers to
+(DWARF 5, 2.13, 3.3.5, 3.3.8)."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+from symd.core.dies import IS_DECLARATION, STATES_CODE
+
+if cython.compiled:
+    from cython.cimports.symd.core import dies
+else:
+    from symd.core import dies
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symd.core.strings import Names, StringReader
+
+_NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
+_NO_FUNCTION = cython.declare(cython.uint, 0xFFFFFFFF)
+_INLINED_CALL = cython.declare(cython.uint, 0x1D)
+"""DW_TAG_inlined_subroutine (7.5.3)."""
+_DECLARATION = cython.declare(cython.uint, IS_DECLARATION)
+_STATES_CODE = cython.declare(cython.uint, STATES_CODE)
+_MOST_STEPS = cython.declare(cython.int, 32)
+"""References that are followed from a DIE to its name or its function; more are a cycle."""
+_OWN_BODY = cython.declare(cython.uchar, 2)
+"""``symd.model.debug_info.BODY``."""
+KERNEL_BODY = "__clang_ocl_kern_imp_"
+"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
+
+
+# Columns of ``ScopeRows.scopes`` and ``ScopeRows.functions``, one behind the other.
+SCOPE_COLUMNS = ("parent", "name", "linkage_name", "call_file", "call_line", "call_column", "unit", "function")
+FUNCTION_COLUMNS = ("name", "linkage_name", "file", "line", "unit")
+_PARENT = cython.declare(cython.Py_ssize_t, 0)
+_NAME = cython.declare(cython.Py_ssize_t, 1)
+_LINKAGE_NAME = cython.declare(cython.Py_ssize_t, 2)
+_CALL_FILE = cython.declare(cython.Py_ssize_t, 3)
+_CALL_LINE = cython.declare(cython.Py_ssize_t, 4)
+_CALL_COLUMN = cython.declare(cython.Py_ssize_t, 5)
+_UNIT = cython.declare(cython.Py_ssize_t, 6)
+_FUNCTION = cython.declare(cython.Py_ssize_t, 7)
+
+
+class ScopeRows:
+    """Scopes and the functions that they belong to: ``scopes`` and ``functions`` are arrays of u32, in which SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the
+    other; ``inlined`` (u8) is equally long as a column of scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.dwarf.columns.ScopeColumns`` and
+    ``FunctionColumns`` say what is in each. ``missing_names`` counts the places of names that hold no string."""
+
+    __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes")
+
+    def __init__(self) -> None:
+        self.scopes, self.functions, self.range_scope = _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS
+        self.inlined = array("B")
+        self.missing_names = 0
+
+
+def read_scopes(
+    rows: dies.DieRows, units: Sequence[int], file_maps: Sequence[array[int]], strings: StringReader, names: Names
+) -> ScopeRows:
+    """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes their names. ``units`` has the number of each
+    unit, and ``file_maps`` the file number (u32) of each file register of its line table."""
+    found = ScopeRows()
+    specification, origin = _referred(rows, dies.SPECIFICATION), _referred(rows, dies.ORIGIN)
+    name, nameless = _named(rows, dies.NAME, specification, origin, strings, names)
+    linkage_name, linkless = _named(rows, dies.LINKAGE_NAME, specification, origin, strings, names)
+    found.missing_names = nameless + linkless
+    function = _add_functions(found, rows, units, file_maps, (specification, origin, name, linkage_name))
+    _add_scopes(found, rows, units, file_maps, (function, name, linkage_name))
+    _tell_bodies(found, names)
+    return found
+
+
+@cython.cfunc
+def _referred(rows: dies.DieRows, column: cython.int) -> array[int]:
+    """For each DIE the number (i32) of the one that it refers to, or -1."""
+    count: cython.Py_ssize_t = rows.count
+    found = array("i", b"\xff" * (4 * count))
+    targets = cython.declare(cython.int[::1])
+    targets = found
+    row: cython.Py_ssize_t
+    low: cython.Py_ssize_t
+    high: cython.Py_ssize_t
+    middle: cython.Py_ssize_t
+    wanted: cython.ulonglong
+    for row in range(count):
+        wanted = rows.wide_view[dies.WIDE * row + column]
+        low, high = 0, count - 1
+        if wanted > rows.wide_view[dies.WIDE * high + dies.PLACE]:
+            continue
+        while low < high:
+            middle = (low + high) // 2
+            if rows.wide_view[dies.WIDE * middle + dies.PLACE] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if rows.wide_view[dies.WIDE * low + dies.PLACE] == wanted:
+            targets[row] = cython.cast(cython.int, low)
+    return found
+
+
+@cython.cfunc
+def _named(
+    rows: dies.DieRows,
+    column: cython.int,
+    specification: array[int],
+    origin: array[int],
+    strings: StringReader,
+    names: Names,
+) -> tuple[array[int], int]:
+    """The number (u32) of each DIE's own string, or that of the DIE that it refers to, and so on; and how many places have no string."""
+    count: cython.Py_ssize_t = rows.count
+    row: cython.Py_ssize_t
+    has_any: cython.bint = False
+    for row in range(count):
+        if rows.wide_view[dies.WIDE * row + column]:
+            has_any = True
+            break
+    if not has_any:
+        return array("I", bytes(4 * count)), 0
+    found, missing = names.intern(strings, rows.wide[column :: dies.WIDE])
+    number = cython.declare(cython.uint[::1])
+    number = found
+    known = cython.declare(cython.uchar[::1])  # 1 where there is one, 2 where there is one from the next round on
+    known = bytearray(count)
+    targets = cython.declare(cython.const[cython.int][::1])
+    is_new: cython.bint = True
+    taken: cython.bint
+    for row in range(count):
+        known[row] = rows.wide_view[dies.WIDE * row + column] != 0
+    for _ in range(_MOST_STEPS):
+        if not is_new:
+            break
+        is_new = False
+        for target in (specification, origin):
+            targets = target
+            taken = False
+            for row in range(count):
+                if not known[row] and targets[row] >= 0 and known[targets[row]] == 1:
+                    number[row] = number[targets[row]]
+                    known[row] = 2
+                    taken = is_new = True
+            if taken:
+                for row in range(count):
+                    known[row] = known[row] != 0
+    return found, missing
+
+
+@cython.cfunc
+def _add_functions(
+    found: ScopeRows,
+    rows: dies.DieRows,
+    units: Sequence[int],
+    file_maps: Sequence[array[int]],
+    of_dies: tuple[array[int], ...],
+) -> array[int]:
+    """Add the functions that DIEs define and that have a line. For each DIE the number (u32) of the one that it is a piece of, or NO_FUNCTION: abstract instances,
+    inlined calls and bodies out of line lead to one function each. A definition that says nothing itself is declared where its DW_AT_specification is."""
+    specified = cython.declare(cython.const[cython.int][::1])
+    whole = cython.declare(cython.const[cython.int][::1])
+    name = cython.declare(cython.const[cython.uint][::1])
+    linkage_name = cython.declare(cython.const[cython.uint][::1])
+    specified, whole, name, linkage_name = of_dies
+    count: cython.Py_ssize_t = rows.count
+    number = array("I", b"\xff" * (4 * count))
+    numbers = cython.declare(cython.uint[::1])
+    numbers = number
+    row: cython.Py_ssize_t
+    said: cython.Py_ssize_t  # the row that says where it is declared
+    column: cython.Py_ssize_t
+    step: cython.int
+    of: cython.int
+    defined: cython.uint = 0
+    for row in range(count):
+        said = _declared(rows, row, whole, specified)
+        if said >= 0:
+            numbers[row] = defined
+            defined += 1
+    found.functions = array("I", bytes(4 * len(FUNCTION_COLUMNS) * defined))
+    table = cython.declare(cython.uint[::1])
+    table = found.functions
+    files = cython.declare(cython.const[cython.uint][::1])
+    files = _NO_NUMBERS
+    place: cython.int = -1  # that of the unit whose files these are
+    column = defined
+    for row in range(count):
+        of = cython.cast(cython.int, row)
+        step = 0
+        while step < _MOST_STEPS and whole[of] >= 0:
+            of = whole[of]
+            step += 1
+        if whole[of] >= 0 and whole[of] != of:
+            continue
+        numbers[row] = numbers[of]
+        if of != row or numbers[row] == _NO_FUNCTION:
+            continue
+        said = _declared(rows, row, whole, specified)
+        if place != cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT]):
+            place = cython.cast(cython.int, rows.narrow_view[dies.NARROW * said + dies.UNIT])
+            files = file_maps[place]
+        of = cython.cast(cython.int, numbers[row])
+        table[of], table[column + of] = name[row], linkage_name[row]
+        table[2 * column + of] = _file(files, rows.narrow_view[dies.NARROW * said + dies.DECL_FILE])
+        table[3 * column + of] = rows.narrow_view[dies.NARROW * said + dies.DECL_LINE]
+        table[4 * column + of] = units[rows.narrow_view[dies.NARROW * row + dies.UNIT]]
+    return number
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=True)
+def _declared(
+    rows: dies.DieRows,
+    row: cython.Py_ssize_t,
+    whole: cython.const[cython.int][::1],  # type: ignore[valid-type] # a view, to Cython
+    specified: cython.const[cython.int][::1],  # type: ignore[valid-type]
+) -> cython.Py_ssize_t:
+    """The DIE that says where the function is declared that a DIE defines; -1 where it defines none, or none with a line."""
+    at: cython.Py_ssize_t = dies.NARROW * row
+    if whole[row] >= 0 and whole[row] != row:
+        return -1
+    if rows.narrow_view[at + dies.TAG] == _INLINED_CALL or rows.narrow_view[at + dies.FLAGS] & _DECLARATION:
+        return -1
+    if not rows.narrow_view[at + dies.DECL_LINE]:
+        row = specified[row]
+    return row if row >= 0 and rows.narrow_view[dies.NARROW * row + dies.DECL_LINE] else -1
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _file(files: cython.const[cython.uint][::1], register: cython.uint) -> cython.uint:  # type: ignore[valid-type] # a view, to Cython
+    """The number of the file that a register means, 0 where the line table has none."""
+    return files[register] if register < cython.cast(cython.size_t, len(files)) else 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _add_scopes(
+    found: ScopeRows,
+    rows: dies.DieRows,
+    units: Sequence[int],
+    file_maps: Sequence[array[int]],
+    of_dies: tuple[array[int], ...],
+) -> cython.int:
+    """Add the DIEs that state code, everything around their inlined calls up to the function, and all calls that were inlined into these: some compilers do not say where
+    their code is."""
+    function = cython.declare(cython.const[cython.uint][::1])
+    name = cython.declare(cython.const[cython.uint][::1])
+    linkage_name = cython.declare(cython.const[cython.uint][::1])
+    function, name, linkage_name = of_dies
+    count: cython.Py_ssize_t = rows.count
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    around: cython.uint  # the number of the DIE around, plus one
+    scope: cython.Py_ssize_t = 0
+    kept = cython.declare(cython.uchar[::1])
+    kept = bytearray(count)
+    for row in range(count):
+        kept[row] = rows.narrow_view[dies.NARROW * row + dies.FLAGS] & _STATES_CODE != 0
+    for row in range(count - 1, -1, -1):  # what is around a DIE stands before it
+        around = rows.narrow_view[dies.NARROW * row + dies.PARENT]
+        if kept[row] and around and rows.narrow_view[dies.NARROW * row + dies.TAG] == _INLINED_CALL:
+            kept[around - 1] = True
+    for row in range(count):
+        around = rows.narrow_view[dies.NARROW * row + dies.PARENT]
+        if not kept[row] and around and kept[around - 1]:
+            kept[row] = rows.narrow_view[dies.NARROW * row + dies.TAG] == _INLINED_CALL
+        scope += kept[row]
+    stride: cython.Py_ssize_t = scope
+    found.scopes = array("I", bytes(4 * len(SCOPE_COLUMNS) * stride))
+    found.inlined = array("B", bytes(stride))
+    table = cython.declare(cython.uint[::1])
+    inlined = cython.declare(cython.uchar[::1])
+    numbers = cython.declare(cython.uint[::1])
+    files = cython.declare(cython.const[cython.uint][::1])
+    table, inlined, files = found.scopes, found.inlined, _NO_NUMBERS
+    numbers = array("I", bytes(4 * count))
+    place: cython.int = -1
+    unit: cython.uint = 0
+    scope = 0
+    for row in range(count):
+        if not kept[row]:
+            continue
+        at = dies.NARROW * row
+        if place != cython.cast(cython.int, rows.narrow_view[at + dies.UNIT]):
+            place = cython.cast(cython.int, rows.narrow_view[at + dies.UNIT])
+            files, unit = file_maps[place], units[place]
+        around = rows.narrow_view[at + dies.PARENT]
+        numbers[row] = cython.cast(cython.uint, scope)
+        inlined[scope] = rows.narrow_view[at + dies.TAG] == _INLINED_CALL
+        table[_PARENT * stride + scope] = numbers[around - 1] if inlined[scope] and around else _NO_PARENT
+        table[_NAME * stride + scope], table[_LINKAGE_NAME * stride + scope] = name[row], linkage_name[row]
+        table[_CALL_FILE * stride + scope] = _file(files, rows.narrow_view[at + dies.CALL_FILE])
+        table[_CALL_LINE * stride + scope] = rows.narrow_view[at + dies.CALL_LINE]
+        table[_CALL_COLUMN * stride + scope] = rows.narrow_view[at + dies.CALL_COLUMN]
+        table[_UNIT * stride + scope], table[_FUNCTION * stride + scope] = unit, function[row]
+        scope += 1
+    found.range_scope = array("I", rows.ranges.which)
+    range_scope = cython.declare(cython.uint[::1])
+    range_scope = found.range_scope
+    for row in range(len(range_scope)):
+        range_scope[row] = numbers[range_scope[row]]
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _tell_bodies(found: ScopeRows, names: Names) -> cython.int:
+    """Mark the calls that are the own bodies of the kernels around them."""
+    table = cython.declare(cython.const[cython.uint][::1])
+    inlined = cython.declare(cython.uchar[::1])
+    table, inlined = found.scopes, found.inlined
+    stride: cython.Py_ssize_t = len(inlined)
+    scope: cython.Py_ssize_t
+    around: cython.uint
+    linkage_name: cython.uint
+    texts: tuple[str, ...] = ()
+    for scope in range(stride):
+        around, linkage_name = table[_PARENT * stride + scope], table[_LINKAGE_NAME * stride + scope]
+        if not linkage_name or not inlined[scope] or around == _NO_PARENT or inlined[around]:
+            continue
+        if not texts:
+            texts = names.all()
+        text = texts[linkage_name]
+        if text.startswith(KERNEL_BODY) and text[len(KERNEL_BODY) :] in (
+            texts[table[_NAME * stride + around]],
+            texts[table[_LINKAGE_NAME * stride + around]],
+        ):
+            inlined[scope] = _OWN_BODY
+    return 0
+
+
+_NO_NUMBERS = array("I")

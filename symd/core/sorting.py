@@ -1,0 +1,38 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Sorting of numbers of 64 bits."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+
+def ordered(keys: array[int]) -> array[int]:
+    """The numbers (u64) in ascending order: sorted runs are merged to runs of twice as many, until there is one. What is given may be changed."""
+    count: cython.Py_ssize_t = len(keys)
+    width: cython.Py_ssize_t = 1
+    begin: cython.Py_ssize_t
+    middle: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    left: cython.Py_ssize_t
+    right: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    some = cython.declare(cython.ulonglong[::1])
+    merged = cython.declare(cython.ulonglong[::1])
+    other = array("Q", keys)
+    while width < count:
+        some, merged = keys, other
+        for begin in range(0, count, 2 * width):
+            middle, stop = min(begin + width, count), min(begin + 2 * width, count)
+            left, right = begin, middle
+            for at in range(begin, stop):
+                if left < middle and (right >= stop or some[left] <= some[right]):
+                    merged[at] = some[left]
+                    left += 1
+                else:
+                    merged[at] = some[right]
+                    right += 1
+        keys, other = other, keys
+        width *= 2
+    return keys

@@ -1,0 +1,149 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""NUL-terminated strings of debug sections, and lists of distinct ones: keys, which say where a string stands, become numbers in such a list."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+from symd.core.sorting import ordered
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from symd.dwarf.sections import DebugSections
+
+IN_INFO, IN_STRINGS, IN_LINE_STRINGS = 1, 2, 3
+"""The sections that hold strings, as keys number them."""
+_SECTION_BITS = cython.declare(cython.int, 60)
+_KEY_OFFSET = cython.declare(cython.ulonglong, 0x0FFFFFFFFFFFFFFF)
+SECTION_BITS = _SECTION_BITS
+"""A key is the number of a section, shifted by these, and an offset in it; key 0 is no string."""
+MAX_EXPANSION = 16
+"""Bytes read per byte of the sections of strings, at most."""
+_MIN_ALLOWANCE = cython.declare(cython.longlong, 1 << 20)
+"""Bytes that may be read in any case."""
+_FURTHEST = (1 << 63) - 1
+
+
+@cython.cclass
+class StringReader:
+    """Reads NUL-terminated strings out of sections. Strings may share their ends; where together they are many times
+    as long as their sections, LimitExceeded is raised."""
+
+    _sections = cython.declare(tuple)
+    _section = cython.declare(cython.int)  # the one that is open: what is read is in one of them, as a rule
+    _data = cython.declare(object)
+    _view = cython.declare(cython.const[cython.uchar][::1])
+    _end = cython.declare(cython.longlong)
+    _ends = cython.declare(cython.longlong[::1])  # those of all, -1 of one that nobody asked for
+    _allowance = cython.declare(cython.longlong)
+
+    def __init__(self, sections: DebugSections) -> None:
+        self._sections = (None, sections.info, sections.strings, sections.line_strings)
+        self._section, self._ends = 0, array("q", (0, -1, -1, -1))
+        self._allowance = _MIN_ALLOWANCE
+
+    def at(self, section: int, offset: int) -> bytes | None:
+        """The string at ``offset`` of a section, such as IN_STRINGS; None where the section has none."""
+        return self.find(section, offset) if offset <= _FURTHEST else None
+
+    @cython.cfunc
+    def find(self, section: cython.int, offset: cython.longlong) -> bytes | None:
+        """The same, of numbers of C."""
+        if section != self._section:
+            self._open(section)
+        stop: cython.longlong
+        for stop in range(offset, self._end):
+            if self._view[stop] == 0:
+                self._allowance -= stop - offset
+                if self._allowance < 0:
+                    break
+                found: bytes = self._data[offset:stop]
+                return found
+        if offset >= self._end:
+            return None
+        from symd.errors import LimitExceeded  # noqa: PLC0415 - ``typing`` behind it takes a while to import
+
+        raise LimitExceeded("strings overlap without end", where=self._sections[section].name)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _open(self, section: cython.int) -> cython.int:
+        """Look into a section, up to the end of its last string."""
+        data = self._sections[section].data
+        if self._ends[section] < 0:
+            self._ends[section] = data.rfind(b"\0") + 1
+            self._allowance += MAX_EXPANSION * len(data)
+        self._section, self._data, self._view, self._end = section, data, data, self._ends[section]
+        return 0
+
+
+@cython.cclass
+class Names:
+    """A growing list of distinct strings; number 0 is ""."""
+
+    _numbers = cython.declare(dict)
+
+    def __init__(self, known: Iterable[str] = ("",)) -> None:
+        self._numbers = {name: number for number, name in enumerate(known)}
+
+    def all(self) -> tuple[str, ...]:
+        """The strings in the order of their numbers."""
+        return tuple(self._numbers)
+
+    def intern(self, strings: StringReader, keys: Any) -> tuple[array[int], int]:
+        """The number (u32) of the string of each key (u64), 0 where there is none, and how many distinct keys lead to no string. New strings are numbered in the
+        order of their keys; one that is not UTF-8 keeps its readable part."""
+        places = cython.declare(cython.const[cython.ulonglong][::1])
+        places = keys
+        count: cython.Py_ssize_t = len(places)
+        found, some = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
+        numbers = cython.declare(cython.uint[::1])
+        distinct = cython.declare(cython.ulonglong[::1])
+        numbers, distinct = found, some
+        at: cython.Py_ssize_t
+        kept: cython.Py_ssize_t = 0
+        before: cython.ulonglong = 0
+        for at in range(count):
+            if places[at] != before and places[at]:
+                distinct[kept] = places[at]
+                kept += 1
+            before = places[at]
+        distinct = some = ordered(some[:kept])
+        count, kept = kept, 0
+        before = 0
+        for at in range(count):
+            if distinct[at] != before:
+                distinct[kept] = before = distinct[at]
+                kept += 1
+        numbered = array("I", bytes(4 * kept))
+        number = cython.declare(cython.uint[::1])
+        number = numbered
+        known = self._numbers
+        missing = 0
+        for at in range(kept):
+            text = strings.find(cython.cast(cython.int, distinct[at] >> _SECTION_BITS), distinct[at] & _KEY_OFFSET)
+            if text is None:
+                missing += 1
+            else:
+                number[at] = known.setdefault(text.decode("utf-8", "replace"), len(known))
+        low: cython.Py_ssize_t = 0
+        high: cython.Py_ssize_t
+        middle: cython.Py_ssize_t
+        for at in range(len(places)):
+            if not places[at]:
+                continue
+            if distinct[low] != places[at]:
+                low, high = 0, kept - 1
+                while low < high:
+                    middle = (low + high) // 2
+                    if distinct[middle] < places[at]:
+                        low = middle + 1
+                    else:
+                        high = middle
+            numbers[at] = number[low]
+        return found, missing

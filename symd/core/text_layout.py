@@ -1,0 +1,109 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""Linear addresses of a code object's text -> sections and offsets in them, and line sequences -> the sections that they belong to.
+
+A layout is the section numbers (u32), bases and sizes (u64) of the text sections, in the order of their bases; a section holds the addresses after it, too, up to ``gap``
+bytes or the next section."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+def section_of(layout: Sequence[Any], gap: int, addresses: Any) -> tuple[array[int], array[int], bytearray]:
+    """Of each linear address (u64) the section (u32), the offset in it (u64), and whether a section holds it."""
+    section = cython.declare(cython.const[cython.uint][::1])
+    base = cython.declare(cython.const[cython.ulonglong][::1])
+    size = cython.declare(cython.const[cython.ulonglong][::1])
+    wanted = cython.declare(cython.const[cython.ulonglong][::1])
+    section, base, size = layout
+    wanted = addresses
+    count: cython.Py_ssize_t = len(wanted)
+    numbers, offsets, known = array("I", bytes(4 * count)), array("Q", bytes(8 * count)), bytearray(count)
+    number = cython.declare(cython.uint[::1])
+    offset = cython.declare(cython.ulonglong[::1])
+    is_known = cython.declare(cython.uchar[::1])
+    number, offset, is_known = numbers, offsets, known
+    behind: cython.ulonglong = gap
+    slot: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t
+    middle: cython.Py_ssize_t
+    last: cython.Py_ssize_t = len(base) - 1
+    at: cython.Py_ssize_t
+    if last < 0:
+        return numbers, offsets, known
+    for at in range(count):
+        if wanted[at] < base[slot] or (slot < last and wanted[at] >= base[slot + 1]):  # not where the one before is
+            slot, high = 0, last
+            while slot < high:
+                middle = (slot + high + 1) // 2
+                if base[middle] <= wanted[at]:
+                    slot = middle
+                else:
+                    high = middle - 1
+        number[at] = section[slot]
+        if wanted[at] >= base[slot]:
+            offset[at] = wanted[at] - base[slot]
+            is_known[at] = offset[at] <= size[slot] or offset[at] - size[slot] <= behind
+    return numbers, offsets, known
+
+
+def begin_together(address: Any, ends: Any) -> bool:
+    """Whether two line sequences that have code begin at one address. ``address`` (u64) is that of each row, ``ends`` (i64) the row behind each sequence."""
+    addresses = cython.declare(cython.const[cython.ulonglong][::1])
+    the_ends = cython.declare(cython.const[cython.longlong][::1])
+    addresses, the_ends = address, ends
+    seen: set[int] = set()
+    with_code = 0
+    first: cython.Py_ssize_t = 0
+    sequence: cython.Py_ssize_t
+    for sequence in range(len(the_ends)):
+        if addresses[the_ends[sequence] - 1] > addresses[first]:
+            seen.add(addresses[first])
+            with_code += 1
+        first = the_ends[sequence]
+    return len(seen) < with_code
+
+
+def place_rows(
+    layout: Sequence[Any], gap: int, address: Any, ends: Any, is_left_out: bytes | None
+) -> tuple[array[int], bytearray]:
+    """The section (u32) of each line sequence and whether it is kept: it begins in a section, and is not left out. The ``address`` (u64) of each row becomes the
+    offset in the section where its sequence begins."""
+    addresses = cython.declare(cython.ulonglong[::1])
+    the_ends = cython.declare(cython.const[cython.longlong][::1])
+    addresses, the_ends = address, ends
+    count: cython.Py_ssize_t = len(the_ends)
+    starts = array("Q", bytes(8 * count))
+    start = cython.declare(cython.ulonglong[::1])
+    start = starts
+    sequence: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    first: cython.Py_ssize_t = 0
+    for sequence in range(count):
+        start[sequence] = addresses[first]
+        first = the_ends[sequence]
+    section, offsets, is_kept = section_of(layout, gap, starts)
+    offset = cython.declare(cython.const[cython.ulonglong][::1])
+    kept = cython.declare(cython.uchar[::1])
+    left_out = cython.declare(cython.const[cython.uchar][::1])
+    offset, kept = offsets, is_kept
+    left_out = is_kept if is_left_out is None else is_left_out
+    base: cython.ulonglong
+    first = 0
+    for sequence in range(count):
+        if is_left_out is not None and left_out[sequence]:
+            kept[sequence] = False
+        base = start[sequence] - offset[sequence]
+        for row in range(first, the_ends[sequence]):
+            addresses[row] = (addresses[row] - base) & _U64
+        first = the_ends[sequence]
+    return section, is_kept

@@ -1,0 +1,168 @@
+"""Layout, relocation, strings and sorting by the core, compiled and not, beside searches through everything."""
+
+from __future__ import annotations
+
+import random
+import struct
+from array import array
+from types import ModuleType
+
+import pytest
+
+from symd.core import relocations, sorting, strings, text_layout
+from symd.dwarf.sections import DebugSections
+from symd.errors import LimitExceeded, Malformed, Unsupported
+from tests.core.uncompiled import uncompiled
+
+MODULES = {module.__name__.rpartition(".")[2]: module for module in (relocations, sorting, strings, text_layout)}
+GAP = 16
+
+
+def both(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("core", [MODULES[name], uncompiled(name)], ids=["compiled", "uncompiled"])
+
+
+@both("sorting")
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 1000])
+def test_numbers_of_all_64_bits_are_put_in_order(core: ModuleType, count: int) -> None:
+    dice = random.Random(count)
+    numbers = [dice.randrange(1 << dice.choice((3, 32, 64))) for _ in range(count)]
+    assert core.ordered(array("Q", numbers)).tolist() == sorted(numbers)
+
+
+@both("text_layout")
+@pytest.mark.parametrize("seed", range(20))
+def test_an_address_is_of_the_last_section_that_begins_before_it(core: ModuleType, seed: int) -> None:
+    dice = random.Random(seed)
+    texts, at = [], dice.choice((0, 100, (1 << 64) - 4000))
+    for number in range(dice.randrange(1, 9)):
+        texts.append((number + 3, at, dice.randrange(200)))
+        at += dice.randrange(1, 300)
+    layout = array("I", [text[0] for text in texts]), *(array("Q", [text[n] for text in texts]) for n in (1, 2))
+    wanted = [max(texts[0][1] + dice.randrange(-50, 3000), 0) % (1 << 64) for _ in range(300)]
+    section, offset, known = core.section_of(layout, GAP, array("Q", wanted))
+    for number, place, is_known, address in zip(section, offset, known, wanted, strict=True):
+        before = [text for text in texts if text[1] <= address]
+        if is_known:
+            assert (number, place) == (before[-1][0], address - before[-1][1])
+        assert is_known == bool(before and address - before[-1][1] <= before[-1][2] + GAP)
+
+
+@both("text_layout")
+def test_rows_count_from_the_section_in_which_their_sequence_begins(core: ModuleType) -> None:
+    layout = array("I", [5, 9]), array("Q", [0x100, 0x200]), array("Q", [0x40, 0x40])
+    address = array("Q", [0x110, 0x150, 0x200, 0x208, 0x10, 0x20, 0x120, 0x124])
+    ends = array("q", [2, 4, 6, 8])
+    section, kept = core.place_rows(layout, GAP, address, ends, bytes([0, 0, 0, 1]))
+    assert (list(section)[:2], list(kept)) == ([5, 9], [1, 1, 0, 0])
+    assert address.tolist()[:4] == [0x10, 0x50, 0, 8]
+    assert core.place_rows((array("I"), array("Q"), array("Q")), GAP, address, ends, None)[1] == bytes(4)
+
+
+@both("text_layout")
+def test_sequences_without_code_share_no_beginning(core: ModuleType) -> None:
+    ends = array("q", [2, 4])
+    assert core.begin_together(array("Q", [8, 16, 8, 9]), ends)
+    assert not core.begin_together(array("Q", [8, 16, 8, 8]), ends)
+    assert not core.begin_together(array("Q", [8, 16, 16, 17]), ends)
+
+
+def entries(bits: int, has_addends: bool, rows: list[tuple[int, int, int, int]]) -> bytes:
+    """(offset, type, symbol, addend) as a table of the ABI."""
+    shift, word = (32, "Qq") if bits == 64 else (8, "Ii")
+    layout = f"<2{word[0]}{word[1] if has_addends else ''}"
+    return b"".join(
+        struct.pack(layout, offset, symbol << shift | kind, *([addend] if has_addends else []))
+        for offset, kind, symbol, addend in rows
+    )
+
+
+def symbol_table(bits: int, symbols: list[tuple[int, int]]) -> bytes:
+    """(section, value) as a table of the ABI."""
+    if bits == 64:
+        return b"".join(struct.pack("<IBBHQQ", 0, 0, 0, section, value, 0) for section, value in symbols)
+    return b"".join(struct.pack("<IIIBBH", 0, value, 0, 0, 0, section) for section, value in symbols)
+
+
+@both("relocations")
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("has_addends", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_symbol_plus_addend_is_stored(core: ModuleType, bits: int, has_addends: bool, seed: int) -> None:
+    dice = random.Random(seed)
+    symbols = [(dice.randrange(4), dice.randrange(1 << 31)) for _ in range(6)]
+    bases = {1: 1 << 20, 2: 7}
+    rows = [
+        (8 * place, dice.randrange(3), dice.randrange(len(symbols)), dice.randrange(-999, 1 << 20))
+        for place in range(20)
+    ]
+    data, widths = bytearray(dice.randbytes(160)), {0: 0, 1: 4, 2: 8}
+    expected = bytearray(data)
+    for offset, kind, symbol, addend in rows:
+        section, value = symbols[symbol]
+        width = widths[kind]
+        there = addend if has_addends else int.from_bytes(expected[offset : offset + width], "little")
+        if section:
+            result = (value + bases.get(section, 0) + there) % (1 << 8 * width)
+            expected[offset : offset + width] = result.to_bytes(width, "little")
+    values = core.SymbolValues(symbol_table(bits, symbols), ".symtab", bits, bases)
+    core.RelocationTable(entries(bits, has_addends, rows), ".rel", bits, has_addends).apply(
+        data, ".debug_info", widths, values
+    )
+    assert data == expected
+
+
+@both("relocations")
+def test_what_cannot_be_relocated_is_refused(core: ModuleType) -> None:
+    values = core.SymbolValues(symbol_table(64, [(1, 0)]), ".symtab", 64, {1: 1 << 40})
+
+    def apply(row: tuple[int, int, int, int], symbols: object = values) -> None:
+        table = core.RelocationTable(entries(64, True, [row]), ".rela", 64, True)
+        table.apply(bytearray(8), ".debug_info", {1: 4}, symbols, (1 << 40, 1 << 41))
+
+    for row, error, message in (
+        ((0, 9, 0, 0), Unsupported, "type 9 is not read"),
+        ((5, 1, 0, 0), Malformed, "byte 5 leaves the section of 8"),
+        (((1 << 64) - 2, 1, 0, 0), Malformed, "leaves the section"),
+        ((0, 1, 1, 0), Malformed, "names symbol 1 of 1"),
+        ((0, 1, 0, 0), Unsupported, "32-bit relocation against code"),
+    ):
+        with pytest.raises(error, match=message):
+            apply(row)
+    apply((0, 1, 0, 0), None)
+    with pytest.raises(Malformed, match="multiple of 24"):
+        core.RelocationTable(bytes(25), ".rela", 64, True)
+    with pytest.raises(Malformed, match="multiple of 16"):
+        core.SymbolValues(bytes(15), ".symtab", 32, {})
+
+
+@both("relocations")
+def test_places_have_the_base_of_the_last_beginning_before_them(core: ModuleType) -> None:
+    rows = [(0, 1, 4, 1), (8, 1, 5, 2), (16, 2, 6, 3), (24, 1, 7, 4)]
+    table = core.RelocationTable(entries(64, True, rows), ".rela", 64, True)
+    data, places = bytearray(32), array("Q", [8, 20])
+    table.apply_by_place(data, ".debug_info", 1, places, array("Q", [100, 200]))
+    assert struct.unpack("<4Q", data) == (1, 102, 0, 204)
+    assert table.symbols_by_place(1, places) == [{5}, {7}]
+
+
+@both("strings")
+def test_strings_are_numbered_in_the_order_of_their_places(core: ModuleType) -> None:
+    text = b"one\0two\0one\0\xff!\0rest"
+    sections = DebugSections.of({".debug_str": text, ".debug_info": b"in\0"})
+    places = {"two": 4, "one": 0, "again": 8, "ne": 9, "odd": 12, "lost": 15}
+    keys = [core.IN_STRINGS << core.SECTION_BITS | place for place in places.values()]
+    keys += [0, core.IN_INFO << core.SECTION_BITS, keys[0]]
+    names = core.Names()
+    found, missing = names.intern(core.StringReader(sections), array("Q", keys))
+    known = names.all()
+    assert [known[number] for number in found] == ["two", "one", "one", "ne", "\ufffd!", "", "", "in", "two"]
+    assert (known, missing) == (("", "in", "one", "two", "ne", "\ufffd!"), 1)
+
+
+@both("strings")
+def test_strings_that_share_an_end_too_often_are_refused(core: ModuleType) -> None:
+    size = 1 << 15
+    reader = core.StringReader(DebugSections.of({".debug_str": b"x" * size + b"\0"}))
+    with pytest.raises(LimitExceeded, match="overlap without end"):
+        core.Names().intern(reader, array("Q", [core.IN_STRINGS << core.SECTION_BITS | at for at in range(size)]))
