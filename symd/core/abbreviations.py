@@ -316,8 +316,8 @@ class AbbreviationTable(ByteReader):
         return 0
 
 
-_NO_NARROW = array("I")
-_NO_BYTES = array("B")
-_NO_WIDE = array("Q")
-_NO_SIGNED = array("q")
-_NO_SHORT = array("h")
+_NO_NARROW = cython.declare(cython.uint[::1], array("I"))
+_NO_BYTES = cython.declare(cython.uchar[::1], array("B"))
+_NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
+_NO_SIGNED = cython.declare(cython.longlong[::1], array("q"))
+_NO_SHORT = cython.declare(cython.short[::1], array("h"))

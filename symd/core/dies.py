@@ -100,7 +100,7 @@ class DieRows(ByteReader):
         self.count = self._room = self.missing_offsets = self.missing_lists = 0
         self._open = array("q", bytes(8 * _LEAST_ROOM))
         self.wide, self.narrow = array("Q"), array("I")
-        self._look()
+        self._look_away()
 
     def column(self, name: str) -> array[int]:
         """The entries of one column, copied: it is called as above, in small letters."""
@@ -470,5 +470,5 @@ class DieRows(ByteReader):
         return 0
 
 
-_NO_WIDE = array("Q")
-_NO_NARROW = array("I")
+_NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
+_NO_NARROW = cython.declare(cython.uint[::1], array("I"))

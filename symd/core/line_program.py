@@ -133,7 +133,7 @@ class LineRows(ByteReader):
         self.context, self.name = array("Q"), array("Q")
         self.ends, self.program = array("q"), array("I")
         self._room = 0
-        self._look()
+        self._look_away()
 
     def run(
         self, number: int, begin: int, end: int, parameters: ProgramParameters
@@ -332,8 +332,7 @@ class LineRows(ByteReader):
         columns = [self.address, self.file, self.line, self.column, self.flags]
         for column in [*columns, self.context, self.name] if self._has_calls else columns:
             del column[self.count :]
-        self._room = self.count
-        self._look()
+        self._room = self.count  # whoever takes more looks again
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -364,7 +363,8 @@ class LineRows(ByteReader):
         """Look into the arrays."""
         self._addresses, self._files, self._lines = self.address, self.file, self.line
         self._columns, self._flags = self.column, self.flags
-        self._contexts, self._names = self.context, self.name
+        if self._has_calls:
+            self._contexts, self._names = self.context, self.name
         return 0
 
     @cython.cfunc
@@ -391,11 +391,11 @@ class LineRows(ByteReader):
     def _end_calls(self) -> cython.int:
         """No row that was kept has a call."""
         self.context, self.name = array("Q"), array("Q")
-        self._contexts, self._names = self.context, self.name
+        self._contexts = self._names = _NO_WIDE
         self._has_calls = False
         return 0
 
 
-_NO_WIDE = array("Q")
-_NO_NARROW = array("I")
-_NO_BYTES = array("B")
+_NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
+_NO_NARROW = cython.declare(cython.uint[::1], array("I"))
+_NO_BYTES = cython.declare(cython.uchar[::1], array("B"))

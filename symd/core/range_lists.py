@@ -80,7 +80,7 @@ class RangeRows(ByteReader):
         self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
         self.count = self.entries = self.damaged = self.missing = 0
         self.is_known = True
-        self._which, self._start, self._stop = self.which, self.start, self.stop
+        self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -89,7 +89,7 @@ class RangeRows(ByteReader):
         if start >= stop:
             return 0
         at: cython.Py_ssize_t = self.count
-        if at == cython.cast(cython.Py_ssize_t, len(self._which)):
+        if at >= cython.cast(cython.Py_ssize_t, len(self._which)):
             self._take_room()
         self._which[at], self._start[at], self._stop[at] = which, start, stop
         self.count = at + 1
@@ -254,8 +254,7 @@ class RangeRows(ByteReader):
         """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
         self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
         for column in (self.which, self.start, self.stop):
-            del column[self.count :]
-        self._which, self._start, self._stop = self.which, self.start, self.stop
+            del column[self.count :]  # whoever takes more looks again
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -272,5 +271,5 @@ class RangeRows(ByteReader):
         return 0
 
 
-_NO_WIDE = array("Q")
-_NO_NARROW = array("I")
+_NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
+_NO_NARROW = cython.declare(cython.uint[::1], array("I"))

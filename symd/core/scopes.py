@@ -29,6 +29,7 @@ _DECLARATION = cython.declare(cython.uint, IS_DECLARATION)
 _STATES_CODE = cython.declare(cython.uint, STATES_CODE)
 _MOST_STEPS = cython.declare(cython.int, 32)
 """References that are followed from a DIE to its name or its function; more are a cycle."""
+_NO_NUMBERS = cython.declare(cython.const[cython.uint][::1], array("I"))
 _OWN_BODY = cython.declare(cython.uchar, 2)
 """``symd.model.debug_info.BODY``."""
 KERNEL_BODY = "__clang_ocl_kern_imp_"
@@ -56,7 +57,7 @@ class ScopeRows:
     __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes")
 
     def __init__(self) -> None:
-        self.scopes, self.functions, self.range_scope = _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS
+        self.scopes, self.functions, self.range_scope = array("I"), array("I"), array("I")
         self.inlined = array("B")
         self.missing_names = 0
 
@@ -67,12 +68,15 @@ def read_scopes(
     """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes their names. ``units`` has the number of each
     unit, and ``file_maps`` the file number (u32) of each file register of its line table."""
     found = ScopeRows()
+    specification = cython.declare(cython.int[::1])
+    origin = cython.declare(cython.int[::1])
+    name = cython.declare(cython.uint[::1])
+    linkage_name = cython.declare(cython.uint[::1])
     specification, origin = _referred(rows, dies.SPECIFICATION), _referred(rows, dies.ORIGIN)
-    name, nameless = _named(rows, dies.NAME, specification, origin, strings, names)
-    linkage_name, linkless = _named(rows, dies.LINKAGE_NAME, specification, origin, strings, names)
-    found.missing_names = nameless + linkless
-    function = _add_functions(found, rows, units, file_maps, (specification, origin, name, linkage_name))
-    _add_scopes(found, rows, units, file_maps, (function, name, linkage_name))
+    name = _named(found, rows, dies.NAME, specification, origin, strings, names)
+    linkage_name = _named(found, rows, dies.LINKAGE_NAME, specification, origin, strings, names)
+    function = _add_functions(found, rows, units, file_maps, specification, origin, name, linkage_name)
+    _add_scopes(found, rows, units, file_maps, function, name, linkage_name)
     _tell_bodies(found, names)
     return found
 
@@ -107,14 +111,15 @@ def _referred(rows: dies.DieRows, column: cython.int) -> array[int]:
 
 @cython.cfunc
 def _named(
+    into: ScopeRows,
     rows: dies.DieRows,
     column: cython.int,
-    specification: array[int],
-    origin: array[int],
+    specification: cython.int[::1],
+    origin: cython.int[::1],
     strings: StringReader,
     names: Names,
-) -> tuple[array[int], int]:
-    """The number (u32) of each DIE's own string, or that of the DIE that it refers to, and so on; and how many places have no string."""
+) -> array[int]:
+    """The number (u32) of each DIE's own string, or that of the DIE that it refers to, and so on."""
     count: cython.Py_ssize_t = rows.count
     row: cython.Py_ssize_t
     has_any: cython.bint = False
@@ -123,33 +128,41 @@ def _named(
             has_any = True
             break
     if not has_any:
-        return array("I", bytes(4 * count)), 0
+        return array("I", bytes(4 * count))
     found, missing = names.intern(strings, rows.wide[column :: dies.WIDE])
+    into.missing_names += missing
     number = cython.declare(cython.uint[::1])
     number = found
     known = cython.declare(cython.uchar[::1])  # 1 where there is one, 2 where there is one from the next round on
     known = bytearray(count)
-    targets = cython.declare(cython.const[cython.int][::1])
-    is_new: cython.bint = True
-    taken: cython.bint
     for row in range(count):
         known[row] = rows.wide_view[dies.WIDE * row + column] != 0
     for _ in range(_MOST_STEPS):
-        if not is_new:
+        taken = _take_names(number, known, specification) + _take_names(number, known, origin)
+        if not taken:
             break
-        is_new = False
-        for target in (specification, origin):
-            targets = target
-            taken = False
-            for row in range(count):
-                if not known[row] and targets[row] >= 0 and known[targets[row]] == 1:
-                    number[row] = number[targets[row]]
-                    known[row] = 2
-                    taken = is_new = True
-            if taken:
-                for row in range(count):
-                    known[row] = known[row] != 0
-    return found, missing
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _take_names(
+    number: cython.uint[::1],
+    known: cython.uchar[::1],
+    target: cython.int[::1],
+) -> cython.int:
+    """Take for each DIE that has no name that of the one it refers to, if that had one before; whether there was any."""
+    row: cython.Py_ssize_t
+    is_any: cython.bint = False
+    for row in range(len(target)):
+        if not known[row] and target[row] >= 0 and known[target[row]] == 1:
+            number[row] = number[target[row]]
+            known[row] = 2
+            is_any = True
+    if is_any:
+        for row in range(len(target)):
+            known[row] = known[row] != 0
+    return is_any
 
 
 @cython.cfunc
@@ -158,15 +171,13 @@ def _add_functions(
     rows: dies.DieRows,
     units: Sequence[int],
     file_maps: Sequence[array[int]],
-    of_dies: tuple[array[int], ...],
+    specified: cython.int[::1],
+    whole: cython.int[::1],
+    name: cython.uint[::1],
+    linkage_name: cython.uint[::1],
 ) -> array[int]:
     """Add the functions that DIEs define and that have a line. For each DIE the number (u32) of the one that it is a piece of, or NO_FUNCTION: abstract instances,
     inlined calls and bodies out of line lead to one function each. A definition that says nothing itself is declared where its DW_AT_specification is."""
-    specified = cython.declare(cython.const[cython.int][::1])
-    whole = cython.declare(cython.const[cython.int][::1])
-    name = cython.declare(cython.const[cython.uint][::1])
-    linkage_name = cython.declare(cython.const[cython.uint][::1])
-    specified, whole, name, linkage_name = of_dies
     count: cython.Py_ssize_t = rows.count
     number = array("I", b"\xff" * (4 * count))
     numbers = cython.declare(cython.uint[::1])
@@ -174,7 +185,6 @@ def _add_functions(
     row: cython.Py_ssize_t
     said: cython.Py_ssize_t  # the row that says where it is declared
     column: cython.Py_ssize_t
-    step: cython.int
     of: cython.int
     defined: cython.uint = 0
     for row in range(count):
@@ -217,8 +227,8 @@ def _add_functions(
 def _declared(
     rows: dies.DieRows,
     row: cython.Py_ssize_t,
-    whole: cython.const[cython.int][::1],  # type: ignore[valid-type] # a view, to Cython
-    specified: cython.const[cython.int][::1],  # type: ignore[valid-type]
+    whole: cython.int[::1],
+    specified: cython.int[::1],
 ) -> cython.Py_ssize_t:
     """The DIE that says where the function is declared that a DIE defines; -1 where it defines none, or none with a line."""
     at: cython.Py_ssize_t = dies.NARROW * row
@@ -245,14 +255,12 @@ def _add_scopes(
     rows: dies.DieRows,
     units: Sequence[int],
     file_maps: Sequence[array[int]],
-    of_dies: tuple[array[int], ...],
+    function: cython.uint[::1],
+    name: cython.uint[::1],
+    linkage_name: cython.uint[::1],
 ) -> cython.int:
     """Add the DIEs that state code, everything around their inlined calls up to the function, and all calls that were inlined into these: some compilers do not say where
     their code is."""
-    function = cython.declare(cython.const[cython.uint][::1])
-    name = cython.declare(cython.const[cython.uint][::1])
-    linkage_name = cython.declare(cython.const[cython.uint][::1])
-    function, name, linkage_name = of_dies
     count: cython.Py_ssize_t = rows.count
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
@@ -333,6 +341,3 @@ def _tell_bodies(found: ScopeRows, names: Names) -> cython.int:
         ):
             inlined[scope] = _OWN_BODY
     return 0
-
-
-_NO_NUMBERS = array("I")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from symd.dwarf.sections import DebugSections
-
 IN_INFO, IN_STRINGS, IN_LINE_STRINGS = 1, 2, 3
 """The sections that hold strings, as keys number them."""
 _SECTION_BITS = cython.declare(cython.int, 60)
@@ -42,7 +40,8 @@ class StringReader:
     _ends = cython.declare(cython.longlong[::1])  # those of all, -1 of one that nobody asked for
     _allowance = cython.declare(cython.longlong)
 
-    def __init__(self, sections: DebugSections) -> None:
+    def __init__(self, sections: Any) -> None:
+        """``sections`` are ``symd.dwarf.sections.DebugSections``: each has a name, and data that is read when somebody asks for it."""
         self._sections = (None, sections.info, sections.strings, sections.line_strings)
         self._section, self._ends = 0, array("q", (0, -1, -1, -1))
         self._allowance = _MIN_ALLOWANCE

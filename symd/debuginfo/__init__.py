@@ -250,7 +250,7 @@ def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | No
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
     linker dropped, and those of ``left`` are left out. The addresses of ``lines`` become offsets where they stand."""
     is_left_out = None if left is None else left.tobytes()
-    section, is_kept = text_layout.place_rows(layout, GAP, lines.address, lines.ends, is_left_out)
+    section, is_kept = text_layout.place_rows(layout, GAP, lines.address.data, lines.ends.data, is_left_out)
     are_all = 0 not in is_kept
     keep = slice(None) if are_all else np.flatnonzero(lines.per_row(np.frombuffer(is_kept, np.bool_)))
     if are_all and len(set(section)) == 1:

@@ -52,9 +52,11 @@ class _Reader:
                 continue
             is_list = flags & LOCATION_LIST
             entries = self._lists.at(chosen[unit], location) if is_list else self._entries(place)
-            inside += [(function, (each.start, each.end)) for each in entries if not each.default]
+            inside += [(function, each[:2]) for each in entries if not each.default]
         for function, extent in inside:
-            yield from _outside(extent, own.get(function, (0, 0)))
+            around = own.get(function, (0, 0))
+            if extent[0] < around[0] or extent[1] > around[1]:
+                yield from _outside(extent, around)
 
     def _entries(self, place: int) -> list[ListEntry]:
         """Those of a variable that says in another way where it is."""

@@ -44,7 +44,7 @@ def find_folded(
     layout: LinearLayout,
 ) -> FoldedSequences:
     """Those of the line tables of an object, whose text ``layout`` places; ``functions`` are the lines of its functions."""
-    if not text_layout.begin_together(lines.address, lines.ends):
+    if not text_layout.begin_together(lines.address.data, lines.ends.data):
         return NOTHING_FOLDED
     shared = _shared(lines, layout)
     if not len(shared):

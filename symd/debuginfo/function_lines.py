@@ -27,12 +27,12 @@ def function_lines(scopes: ScopeColumns) -> FunctionLines:
     """The lines of ``scopes.functions``, unit by unit."""
     functions = scopes.functions
     calls = (
-        scopes.parent,
-        scopes.inlined,
-        scopes.function,
-        scopes.call_file,
-        scopes.call_line,
-        scopes.unit,
+        scopes.parent.data,
+        scopes.inlined.data,
+        scopes.function.data,
+        scopes.call_file.data,
+        scopes.call_line.data,
+        scopes.unit.data,
     )
     end = core.line_ends(_declared(functions), _are_inside(functions, scopes.names), calls)
     return FunctionLines(functions.unit, functions.file, functions.line, np.frombuffer(end, np.uint32))
@@ -43,8 +43,8 @@ def lines_to_the_next(functions: FunctionColumns) -> U32:
     return np.frombuffer(core.line_ends(_declared(functions), bytes(len(functions.line))), np.uint32)
 
 
-def _declared(functions: FunctionColumns) -> tuple[U32, U32, U32]:
-    return functions.unit, functions.file, functions.line
+def _declared(functions: FunctionColumns) -> tuple[memoryview, memoryview, memoryview]:
+    return functions.unit.data, functions.file.data, functions.line.data
 
 
 def _are_inside(functions: FunctionColumns, names: Sequence[str]) -> bytes:

@@ -59,7 +59,7 @@ class LinearLayout(NamedTuple):
 
         A section holds the addresses after it too, up to GAP bytes or the next section.
         """
-        section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses))
+        section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses).data)
         return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
 
     def spans(self, start: U64, end: U64) -> TextSpans:

@@ -19,7 +19,7 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
         raise error
     wanted = (dies.depth == 1) & dies.has(IS_EXTERNAL) & dies.has(HAS_LOW) & (dies.name != 0)
     names = Names()
-    number, _ = names.intern(StringReader(sections), dies.name[wanted])
+    number, _ = names.intern(StringReader(sections), dies.name[wanted].data)
     known = names.all()
     found: list[list[str]] = [[] for _ in units.units]
     for place, name in zip(dies.unit[wanted].tolist(), number.tolist(), strict=True):

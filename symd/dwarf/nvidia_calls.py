@@ -115,7 +115,7 @@ def _interned(names: Names, strings: StringReader, table: U32, name: U64, site: 
     place = np.minimum(np.maximum(base_of_row, 0).astype(np.uint64) + name, np.uint64((1 << SECTION_BITS) - 1))
     is_named = (site != 0) & (base_of_row >= 0)
     keys = np.where(is_named, place | np.uint64(IN_STRINGS << SECTION_BITS), np.uint64(0))
-    return np.frombuffer(names.intern(strings, keys)[0], np.uint32)
+    return np.frombuffer(names.intern(strings, keys.data)[0], np.uint32)
 
 
 def _bases(strings: StringReader, table: U32, name: U64, context: U64, written: I64) -> I64:

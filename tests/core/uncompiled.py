@@ -16,7 +16,7 @@ import symd.core
 from symd import debuginfo
 from symd.debuginfo import folded_sequences, layout
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
-from symd.dwarf import abbreviations, dies, external_functions, nvidia_calls, scopes
+from symd.dwarf import abbreviations, dies, external_functions, lines, nvidia_calls, scopes
 
 INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
 """Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""
@@ -64,14 +64,14 @@ def without_compiled_core() -> Iterator[None]:
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
         *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, external_functions)),
-        *((module, "StringReader", _strings().StringReader) for module in (scopes, external_functions)),
+        *((module, "StringReader", _strings().StringReader) for module in (lines, scopes, external_functions)),
     ]
     abbreviations._known_table.cache_clear()
     with ExitStack() as stack:
+        stack.callback(abbreviations._known_table.cache_clear)
         for module, name, plain in places:
             stack.enter_context(patch.object(module, name, plain))
         yield
-    abbreviations._known_table.cache_clear()
 
 
 @cache

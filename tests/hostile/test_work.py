@@ -58,6 +58,8 @@ OTHERS = {
     "range lists of DWARF 5": "overlap without end",
     "sections of relocations": "eight times the file",
     "indirect forms used": "no unit can be read",
+    "calls nested without ranges": "inline_depth",
+    "calls nested in a range": "inline_depth",
     "gzip zeros": "no reader knows",
     "range lists of DWARF 5 packed": "range lists overlap without end",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from struct import Struct
 from typing import NamedTuple
 
 from symd.dwarf.cursor import Cursor
@@ -12,6 +13,8 @@ from symd.dwarf.sections import DebugSections
 from symd.dwarf.variable_constants import GnuLle, Lle
 from symd.errors import LimitExceeded
 
+_PAIRS = {size: Struct(f"<2{letter}") for size, letter in ((2, "H"), (4, "I"), (8, "Q"))}
+"""Two addresses of so many bytes."""
 _ADDRESS = (1 << 64) - 1
 """Sums of a base and an offset are addresses modulo 2**64, as llvm-dwarfdump has them."""
 
@@ -104,10 +107,10 @@ def _old_split_range(cursor: Cursor, unit: ListUnit, kind: int, base: int | None
 
 def _old(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:
     """Pairs of addresses with an expression up to a pair of zeros; a first address of all ones sets the base."""
-    size = unit.address_size
-    base, mask = unit.low_pc, (1 << 8 * size) - 1
+    pair = _PAIRS[unit.address_size]
+    base, mask = unit.low_pc, (1 << 8 * unit.address_size) - 1
     while True:
-        start, end = cursor.address(size), cursor.address(size)
+        start, end = pair.unpack_from(cursor.data, cursor.skip(pair.size))
         if not start and not end:
             return
         if start == mask:
