@@ -1,4 +1,4 @@
-"""An index file written column after column, each forgotten when it is written."""
+"""An index file written column after column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symd.core.index_lookup import PIECE
 from symd.errors import LimitExceeded
 from symd.index.checksums import piece_checksums
 from symd.index.format import Column, described_column, front, table_size
-from symd.index.schema import SCHEMA, check_names
+from symd.index.schema import SCHEMA
 
 _PIECES_AT_ONCE = 256
 """So many are read at a time for their checksums."""
@@ -20,14 +20,15 @@ _PIECES_AT_ONCE = 256
 class ColumnFile:
     """``file`` is empty and may be read, too. Raises LimitExceeded where it would take more than ``largest`` bytes."""
 
-    def __init__(self, file: BinaryIO, largest: int) -> None:
+    def __init__(self, file: BinaryIO, largest: int, columns: int = len(SCHEMA)) -> None:
+        """``columns`` is how many there will be."""
         self._file, self._largest = file, largest
         self._table: dict[str, bytes] = {}
-        self._at = table_size(len(SCHEMA))
+        self._at = table_size(columns)
         self._file.seek(self._at)
 
     def write(self, name: str, column: Column) -> None:
-        """One more column, as ``format.encode`` has it."""
+        """One more column, of unsigned integers."""
         equal = len(column) > 1 and bool((column == column[0]).all())
         self._place(name, column.dtype, len(column), 1 if equal else len(column))
         self._append(np.ascontiguousarray(column[:1] if equal else column).data)
@@ -47,7 +48,6 @@ class ColumnFile:
 
     def close(self) -> int:
         """Write what stands in front of the columns; how many bytes the file has."""
-        check_names(self._table)
         self._file.truncate(self._at)
         self._file.seek(table_size(len(self._table)))
         checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))

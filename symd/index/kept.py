@@ -1,10 +1,11 @@
-"""Columns that wait to be written, compressed: so the tables of a large module take a part of the memory that they would
-take side by side."""
+"""Columns that wait to be written: as they are, or compressed, so that the tables of a large module take a part of the memory that
+they would take side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +18,31 @@ _WRAP = 1 << 64
 _BLOCK = 40 << 20
 """Bytes of memory of which small pieces are taken; glibc maps so much by itself (mallopt(3), M_MMAP_THRESHOLD). Pieces that stay
 where arrays come and go would leave holes that nothing fits into."""
-
 _TOGETHER = 1 << 17
 """Entries that are worked on together: what is made of them fits the caches."""
 
 
-class Arena:
-    """Where columns are kept."""
+class Kept(NamedTuple):
+    """A column of so many entries, which ``values`` gives whenever it is called, read-only."""
+
+    dtype: np.dtype[Any]
+    entries: int
+    values: Callable[[], Column]
+
+
+class Keeper:
+    """Keeps columns as they are, where all of them fit into memory."""
+
+    def keep(self, values: Column) -> Kept:
+        return Kept(values.dtype, len(values), lambda: values)
+
+    def keep_ascending(self, values: Column) -> Kept:
+        """The same of numbers that grow."""
+        return self.keep(values)
+
+
+class Arena(Keeper):
+    """Keeps columns compressed."""
 
     def __init__(self) -> None:
         import zstandard  # noqa: PLC0415 - few modules are large
@@ -33,9 +52,18 @@ class Arena:
         self._block = memoryview(b"")
         self._free = 0
 
-    def put(self, values: Column) -> memoryview:
-        """Their bytes, compressed."""
-        data = self._compress(np.ascontiguousarray(values).data)
+    def keep(self, values: Column) -> Kept:
+        data, dtype = self._put(np.ascontiguousarray(values)), values.dtype
+        return Kept(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
+
+    def keep_ascending(self, values: Column) -> Kept:
+        if not len(values):
+            return self.keep(values)
+        steps, first = self.keep(narrow(np.diff(values, prepend=values[:1]))), values[0]
+        return Kept(values.dtype, len(values), lambda: np.cumsum(steps.values(), dtype=values.dtype) + first)
+
+    def _put(self, values: Column) -> memoryview:
+        data = self._compress(values.data)
         if self._free + len(data) > len(self._block):
             self._block, self._free = np.empty(max(_BLOCK, len(data)), np.uint8).data, 0
         place = self._block[self._free : self._free + len(data)]
@@ -43,50 +71,39 @@ class Arena:
         self._free += len(data)
         return place
 
-    def taken(self, data: memoryview, dtype: np.dtype[Any]) -> Column:
-        """What was put, read-only."""
-        return np.frombuffer(self._decompress(data), dtype)
 
-
-class Kept:
-    """Non-negative integers."""
-
-    __slots__ = ("_arena", "_data", "_dtype", "count", "highest")
-
-    def __init__(self, values: Column, arena: Arena) -> None:
-        values = narrow(values)
-        self.count, self.highest = len(values), int(values.max(initial=0))
-        self._dtype, self._data, self._arena = values.dtype, arena.put(values), arena
-
-    def values(self) -> Column:
-        """They, read-only."""
-        return self._arena.taken(self._data, self._dtype)
-
-
-class KeptDifferences:
+class Differences:
     """Non-negative integers as differences from entry to entry, which is how tables are packed."""
 
-    __slots__ = ("_arena", "_data", "_dtype", "count", "first", "high", "last", "low")
+    __slots__ = ("_steps", "first", "high", "last", "low")
 
-    def __init__(self, values: Column, arena: Arena, above: int = 0) -> None:
-        """``above`` is added to each of ``values``."""
-        self.count = len(values)
-        self.first, self.last = (int(values[0]) + above, int(values[-1]) + above) if self.count else (0, 0)
+    def __init__(self, values: Column, keeper: Keeper) -> None:
+        self.first, self.last = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
         parts = [*_steps(values)]
         self.low = min(0, *(int(part.min(initial=0)) for part in parts))
         self.high = max(0, *(int(part.max(initial=0)) for part in parts))
         steps = np.concatenate(parts, dtype=signed_type(self.low, self.high), casting="unsafe")
-        self._dtype, self._data, self._arena = steps.dtype, arena.put(steps), arena
+        self._steps = keeper.keep(steps)
+
+    @property
+    def count(self) -> int:
+        return self._steps.entries
+
+    def moved(self, by: int) -> Differences:
+        """The same with so much added to each entry."""
+        found = copy(self)
+        found.first, found.last = self.first + by, self.last + by
+        return found
 
     def values(self) -> Column:
         """They, as the 64 bits that they have."""
-        found = np.cumsum(self._arena.taken(self._data, self._dtype), dtype=np.int64)
+        found = np.cumsum(self._steps.values(), dtype=np.int64)
         found += np.uint64(self.first).view(np.int64)
         return found.view(np.uint64)
 
     def after(self, first: int, dtype: np.dtype[Any]) -> Column:
         """The differences, the first of which is ``first``."""
-        steps = self._arena.taken(self._data, self._dtype).astype(dtype)
+        steps = self._steps.values().astype(dtype)
         steps[:1] = first
         return steps
 
@@ -102,16 +119,17 @@ def _steps(values: Column) -> Iterator[Column]:
         before = whole[-1:]
 
 
-def packed_table(columns: Sequence[Iterable[KeptDifferences]]) -> tuple[int, Iterator[bytes | Column]]:
-    """(size, content) of the frame that ``packing.pack_table`` makes of these columns, each of which is in pieces."""
-    tables = [_Differences([piece for piece in pieces if piece.count]) for pieces in columns]
+def packed_table(columns: Sequence[Iterable[Differences]]) -> tuple[int, Iterator[bytes | Column]]:
+    """(size, content) of a table that nobody searches: the differences of its columns, one column after the other, each as the width of
+    its entries (one byte) and the entries. Each column is in pieces."""
+    tables = [_Joined([piece for piece in pieces if piece.count]) for pieces in columns]
     return sum(each.size for each in tables), (part for each in tables for part in each.parts())
 
 
-class _Differences:
+class _Joined:
     """One column of a packed table: ``size`` bytes."""
 
-    def __init__(self, pieces: Sequence[KeptDifferences]) -> None:
+    def __init__(self, pieces: Sequence[Differences]) -> None:
         before = [0, *(piece.last for piece in pieces[:-1])]
         self._pieces = pieces
         self._firsts = [_wrapped(piece.first - last) for piece, last in zip(pieces, before, strict=False)]
