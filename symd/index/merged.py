@@ -36,8 +36,10 @@ def merged(portions: Sequence[Portion], string: U32, keeper: Keeper) -> Iterator
         for name, column in frames.items():
             of_nobody = np.zeros(0, np.uint8) if before.objects else nobody.columns[name]
             layers[name] = of_nobody, *np.split(column[first:][order], [stop - first])
-        for name in each.layers.keys() - frames.keys():
-            column = numbers.final(name, each.layers[name][0].values())
+        for name, (kept,) in each.layers.items():
+            if name in frames:
+                continue
+            column = numbers.final(name, kept.values())
             cuts = np.split(column, [1, 1 + each.extent.scopes])
             layers[name] = cuts[0][: 0 if before.objects else 1], *cuts[1:]
         lift = np.append(each.layers["frame_line"][0].values()[:first] - nobody.line[own], np.zeros(end - first, np.uint32))
