@@ -134,6 +134,7 @@ class _Writer:
 
     def __init__(self, portions: Sequence[Portion], texts: Sequence[str], keeper: Keeper, file: ColumnFile) -> None:
         self._portions, self._texts, self._keeper, self._file = portions, texts, keeper, file
+        self._compress = Compressor()
 
     def write(self, summary: ModuleSummary) -> None:
         """All columns."""
@@ -170,7 +171,7 @@ class _Writer:
 
     def _write_pages(self) -> None:
         found = RangePages([each.ranges for each in self._portions], self._keeper)
-        pages = [*found.packed()]
+        pages = [*found.packed(self._compress)]
         self._file.write("range_count", narrow(np.array([found.count], np.uint64)))
         self._file.write("page_width", np.array([dtype.itemsize for dtype in found.types[:3]], np.uint8))
         self._file.write("page_frame", narrow(found.first_frames))
@@ -178,15 +179,16 @@ class _Writer:
         self._file.write_bytes("page_data", pages)
 
     def _write_table(self, name: str, tables: Sequence[Sequence[Differences]]) -> None:
-        self._file.write_bytes(name, Compressor().pieces(*packed_table([*zip(*tables, strict=True)])))
+        self._file.write_bytes(name, self._compress.pieces(*packed_table([*zip(*tables, strict=True)])))
 
     def _write_strings(self) -> None:
-        sizes = [encoded_strings(part)[0] for part in self._string_parts()]
+        sizes, kept = [], []
+        for first in range(0, len(self._texts), _STRINGS):
+            size, data = encoded_strings(self._texts[first : first + _STRINGS])
+            sizes.append(size)
+            kept.append(self._keeper.keep(np.frombuffer(data, np.uint8)))
         self._file.write("string_ends", narrow(np.cumsum(np.concatenate(sizes))))
-        self._file.write_bytes("string_data", (encoded_strings(part)[1] for part in self._string_parts()))
-
-    def _string_parts(self) -> Iterator[Sequence[str]]:
-        return (self._texts[first : first + _STRINGS] for first in range(0, len(self._texts), _STRINGS))
+        self._file.write_bytes("string_data", (each.values().tobytes() for each in kept))
 
     def _write_summary(self, summary: ModuleSummary) -> None:
         objects = [each for portion in self._portions for each in portion.summaries]
@@ -197,7 +199,7 @@ class _Writer:
             found = shortened(each.values().data for each in objects)
             described, size = found, sum(map(len, found))
         parts = chain([head], described, [tail])
-        self._file.write_bytes("summary", Compressor().pieces(len(head) + size + len(tail), parts))
+        self._file.write_bytes("summary", self._compress.pieces(len(head) + size + len(tail), parts))
 
 
 def _end_to_end(pieces: Sequence[Kept]) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -30,8 +30,12 @@ class ColumnFile:
     def write(self, name: str, column: Column) -> None:
         """One more column, of unsigned integers."""
         equal = len(column) > 1 and bool((column == column[0]).all())
-        self._place(name, column.dtype, len(column), 1 if equal else len(column))
-        self._append(np.ascontiguousarray(column[:1] if equal else column).data)
+        stored = np.ascontiguousarray(column[:1] if equal else column)
+        pad = -self._at % column.itemsize
+        if pad:
+            self._append(bytes(pad))
+        self._table[name] = described_column(name, column.dtype, self._at, len(column), len(stored))
+        self._append(stored.data)
 
     def write_bytes(self, name: str, pieces: Iterable[bytes]) -> None:
         """One more column of bytes, which come piece by piece."""
@@ -56,10 +60,6 @@ class ColumnFile:
         for part in front([*self._table.values()], checksums):
             self._file.write(part)
         return self._at
-
-    def _place(self, name: str, dtype: np.dtype[Any], entries: int, stored: int) -> None:
-        self._append(bytes(-self._at % dtype.itemsize))
-        self._table[name] = described_column(name, dtype, self._at, entries, stored)
 
     def _append(self, data: bytes | memoryview) -> None:
         size = len(data) if isinstance(data, bytes) else data.nbytes

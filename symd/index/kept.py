@@ -22,23 +22,40 @@ _TOGETHER = 1 << 17
 """Entries that are worked on together: what is made of them fits the caches."""
 
 
-class Kept(NamedTuple):
-    """A column of so many entries, which ``values`` gives whenever it is called, read-only."""
+class Kept:
+    """A column."""
 
-    dtype: np.dtype[Any]
-    entries: int
-    values: Callable[[], Column]
+    __slots__ = ("_column", "dtype", "entries")
+
+    def __init__(self, column: Column) -> None:
+        self._column, self.dtype, self.entries = column, column.dtype, len(column)
+
+    def values(self) -> Column:
+        """It, read-only."""
+        return self._column
+
+
+class Opened(Kept):
+    """One that is made whenever somebody wants it."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, dtype: np.dtype[Any], entries: int, made: Callable[[], Column]) -> None:
+        self.dtype, self.entries, self._made = dtype, entries, made
+
+    def values(self) -> Column:
+        return self._made()
 
 
 class Keeper:
     """Keeps columns as they are, where all of them fit into memory."""
 
     def keep(self, values: Column) -> Kept:
-        return Kept(values.dtype, len(values), lambda: values)
+        return Kept(values)
 
     def keep_ascending(self, values: Column) -> Kept:
         """The same of numbers that grow."""
-        return self.keep(values)
+        return Kept(values)
 
 
 class Arena(Keeper):
@@ -54,13 +71,13 @@ class Arena(Keeper):
 
     def keep(self, values: Column) -> Kept:
         data, dtype = self._put(np.ascontiguousarray(values)), values.dtype
-        return Kept(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
+        return Opened(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
 
     def keep_ascending(self, values: Column) -> Kept:
         if not len(values):
             return self.keep(values)
         steps, first = self.keep(narrow(np.diff(values, prepend=values[:1]))), values[0]
-        return Kept(values.dtype, len(values), lambda: np.cumsum(steps.values(), dtype=values.dtype) + first)
+        return Opened(values.dtype, len(values), lambda: np.cumsum(steps.values(), dtype=values.dtype) + first)
 
     def _put(self, values: Column) -> memoryview:
         data = self._compress(values.data)
@@ -79,10 +96,12 @@ class Differences:
 
     def __init__(self, values: Column, keeper: Keeper) -> None:
         self.first, self.last = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
-        parts = [*_steps(values)]
-        self.low = min(0, *(int(part.min(initial=0)) for part in parts))
-        self.high = max(0, *(int(part.max(initial=0)) for part in parts))
-        steps = np.concatenate(parts, dtype=signed_type(self.low, self.high), casting="unsafe")
+        parts = [_steps(values, first) for first in range(0, max(len(values), 1), _TOGETHER)]
+        self.low, self.high = min(part[0] for part in parts), max(part[1] for part in parts)
+        steps = parts[0][2]
+        if len(parts) > 1:
+            dtype = signed_type(self.low, self.high)
+            steps = np.concatenate([part[2] for part in parts], dtype=dtype, casting="unsafe")
         self._steps = keeper.keep(steps)
 
     @property
@@ -108,15 +127,14 @@ class Differences:
         return steps
 
 
-def _steps(values: Column) -> Iterator[Column]:
-    """How far each entry is from the one before, the first from itself, some entries after the other, each time as narrow as
-    they are."""
-    before = values[:1].astype(np.int64)
-    for first in range(0, max(len(values), 1), _TOGETHER):
-        whole = values[first : first + _TOGETHER].astype(np.int64)
-        steps = np.diff(whole, prepend=before)
-        yield steps.astype(signed_type(int(steps.min(initial=0)), int(steps.max(initial=0))), copy=False)
-        before = whole[-1:]
+def _steps(values: Column, first: int) -> tuple[int, int, Column]:
+    """(the lowest, the highest, all) of how far each of some entries is from the one before, the first of all from itself, as narrow as they are."""
+    some = values[first : first + _TOGETHER].astype(np.int64)
+    steps = np.empty_like(some)
+    np.subtract(some[1:], some[:-1], out=steps[1:])
+    steps[:1] = some[:1] - values[first - 1].astype(np.int64) if first else 0
+    low, high = int(np.minimum.reduce(steps, initial=0)), int(np.maximum.reduce(steps, initial=0))
+    return low, high, steps.astype(signed_type(low, high), copy=False)
 
 
 def packed_table(columns: Sequence[Iterable[Differences]]) -> tuple[int, Iterator[bytes | Column]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from symd.index.distinct import grouped
 from symd.index.format import Column, narrow
-from symd.index.kept import Differences, Keeper, Kept
+from symd.index.kept import Differences, Keeper, Kept, Opened
 from symd.index.locations import NO_LINE, base_lines
 from symd.index.portions import Extent, Portion
 from symd.index.range_pages import KeptRanges
@@ -142,7 +142,7 @@ def _ranges(ranges: KeptRanges, numbers: _Numbers, lift: U32, keeper: Keeper) ->
         lines += np.repeat(lift[frame], np.diff(ranges.run.values(), append=above.entries)) * (lines > 0)
         above = keeper.keep(narrow(lines))
     return ranges._replace(
-        start=Kept(np.dtype(np.uint64), start.entries, lambda: start.values().astype(np.uint64) + text),
+        start=Opened(np.dtype(np.uint64), start.entries, lambda: start.values().astype(np.uint64) + text),
         frame=keeper.keep(narrow(numbers.frame[frame])),
         above=above,
     )

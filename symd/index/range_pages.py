@@ -68,17 +68,16 @@ class RangePages:
             steps[begins] = 0
             if len(run) and not steps[0] and not (len(firsts) and firsts[0] == 0):  # goes on with the last portion's frame
                 run, steps = run[1:], steps[1:]
-            steps = steps.astype(signed_type(int(steps.min(initial=0)), int(steps.max(initial=0))))
+            dtype = signed_type(int(np.minimum.reduce(steps, initial=0)), int(np.maximum.reduce(steps, initial=0)))
             planes = each.above, each.column, each.reason
-            self._portions.append(_Cut(keeper.keep_ascending(run), keeper.keep(steps), planes))
+            self._portions.append(_Cut(keeper.keep_ascending(run), keeper.keep(steps.astype(dtype)), planes))
             self.count += each.reason.entries
         self.first_frames = np.concatenate(first_frames)
         kept = [(each.steps, *each.planes) for each in self._portions]
         self.types = [max((one.dtype for one in column), key=lambda dtype: dtype.itemsize) for column in zip(*kept, strict=True)]
 
-    def packed(self) -> Iterator[bytes]:
+    def packed(self, compress: Compressor) -> Iterator[bytes]:
         """Each page: a bit for each range with which another frame begins than the last one's, the differences of these frames, then the planes."""
-        compress = Compressor()
         run, (steps, *planes) = np.zeros(0, np.int64), (np.zeros(0, dtype) for dtype in self.types)
         for each in self._portions:
             run = np.append(run, each.run.values() + len(planes[0]))
