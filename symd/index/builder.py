@@ -21,7 +21,7 @@ from symd.index.kept import Differences, Keeper, Kept, packed_table
 from symd.index.merged import merged
 from symd.index.module_tables import DecodedObject, module_tables
 from symd.index.portions import Portion, portion
-from symd.index.range_pages import RangePages
+from symd.index.range_pages import range_columns
 from symd.index.starts import encode_starts
 from symd.index.summary import is_too_much, pack_around, shortened
 from symd.model.columns import U64
@@ -146,7 +146,7 @@ class _Writer:
         for name, column in encode_starts(_Opened([each.ranges.start for each in self._portions])).items():
             self._file.write(name, column)
         self._write_pages()
-        count = sum(each.functions[0].count for each in self._portions)
+        count = sum(each.functions[0].steps.entries for each in self._portions)
         self._file.write("function_count", narrow(np.array([count])))
         self._write_table("function_data", [each.functions for each in self._portions])
         self._write_table("row_data", [each.rows for each in self._portions])
@@ -170,12 +170,9 @@ class _Writer:
         self._file.write("kernel_by_name", narrow(order))
 
     def _write_pages(self) -> None:
-        found = RangePages([each.ranges for each in self._portions], self._keeper)
-        pages = [*found.packed(self._compress)]
-        self._file.write("range_count", narrow(np.array([found.count], np.uint64)))
-        self._file.write("page_width", np.array([dtype.itemsize for dtype in found.types[:3]], np.uint8))
-        self._file.write("page_frame", narrow(found.first_frames))
-        self._file.write("page_end", narrow(np.cumsum([len(page) for page in pages], dtype=np.uint64)))
+        columns, pages = range_columns([each.ranges for each in self._portions], self._keeper, self._compress)
+        for name, column in columns.items():
+            self._file.write(name, column)
         self._file.write_bytes("page_data", pages)
 
     def _write_table(self, name: str, tables: Sequence[Sequence[Differences]]) -> None:

@@ -23,7 +23,7 @@ class ColumnFile:
     def __init__(self, file: BinaryIO, largest: int, columns: int = len(SCHEMA)) -> None:
         """``columns`` is how many there will be."""
         self._file, self._largest = file, largest
-        self._table: dict[str, bytes] = {}
+        self._table: list[bytes] = []
         self._at = table_size(columns)
         self._file.seek(self._at)
 
@@ -33,9 +33,9 @@ class ColumnFile:
         stored = np.ascontiguousarray(column[:1] if equal else column)
         pad = -self._at % column.itemsize
         if pad:
-            self._append(bytes(pad))
-        self._table[name] = described_column(name, column.dtype, self._at, len(column), len(stored))
-        self._append(stored.data)
+            self._append(bytes(pad), pad)
+        self._table.append(described_column(name, column.dtype, self._at, len(column), len(stored)))
+        self._append(stored.data, stored.nbytes)
 
     def write_bytes(self, name: str, pieces: Iterable[bytes]) -> None:
         """One more column of bytes, which come piece by piece."""
@@ -43,10 +43,10 @@ class ColumnFile:
         for piece in pieces:
             first = first or piece[:1]
             equal = equal and piece == first * len(piece)
-            self._append(piece)
+            self._append(piece, len(piece))
         count = self._at - begin
         stored = 1 if equal and count > 1 else count
-        self._table[name] = described_column(name, np.dtype(np.uint8), begin, count, stored)
+        self._table.append(described_column(name, np.dtype(np.uint8), begin, count, stored))
         self._at = begin + stored
         self._file.seek(self._at)
 
@@ -55,17 +55,16 @@ class ColumnFile:
         self._file.truncate(self._at)
         self._file.seek(table_size(len(self._table)))
         checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))
-        self._append(checksums)
+        self._append(checksums, len(checksums))
         self._file.seek(0)
-        for part in front([*self._table.values()], checksums):
+        for part in front(self._table, checksums):
             self._file.write(part)
         return self._at
 
-    def _append(self, data: bytes | memoryview) -> None:
-        size = len(data) if isinstance(data, bytes) else data.nbytes
-        check_size(self._at + size, self._largest)
-        self._file.write(data)
+    def _append(self, data: bytes | memoryview, size: int) -> None:
         self._at += size
+        check_size(self._at, self._largest)
+        self._file.write(data)
 
 
 def check_size(size: int, largest: int) -> None:

@@ -22,7 +22,7 @@ class Interner:
 
     def __init__(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self._numbers[""]  # noqa: B018 - which gives it one
+        self._numbers[""]
         self._added: list[U32] = []
         self._first_kind = np.zeros(0, np.uint8)
         self._first_met: list[list[U32]] = []

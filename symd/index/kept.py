@@ -3,14 +3,14 @@ they would take side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from symd.index.format import Column, narrow
-from symd.index.packing import signed_type
+from symd.index.packing import narrow_signed, signed_type, widest
 
 _LEVEL = -3
 """Zstandard's: what waits is read once or twice, so that speed counts more than size."""
@@ -92,21 +92,12 @@ class Arena(Keeper):
 class Differences:
     """Non-negative integers as differences from entry to entry, which is how tables are packed."""
 
-    __slots__ = ("_steps", "first", "high", "last", "low")
+    __slots__ = ("first", "last", "steps")
 
     def __init__(self, values: Column, keeper: Keeper) -> None:
         self.first, self.last = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
         parts = [_steps(values, first) for first in range(0, max(len(values), 1), _TOGETHER)]
-        self.low, self.high = min(part[0] for part in parts), max(part[1] for part in parts)
-        steps = parts[0][2]
-        if len(parts) > 1:
-            dtype = signed_type(self.low, self.high)
-            steps = np.concatenate([part[2] for part in parts], dtype=dtype, casting="unsafe")
-        self._steps = keeper.keep(steps)
-
-    @property
-    def count(self) -> int:
-        return self._steps.entries
+        self.steps = keeper.keep(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
     def moved(self, by: int) -> Differences:
         """The same with so much added to each entry."""
@@ -116,31 +107,24 @@ class Differences:
 
     def values(self) -> Column:
         """They, as the 64 bits that they have."""
-        found = np.cumsum(self._steps.values(), dtype=np.int64)
+        found = np.cumsum(self.steps.values(), dtype=np.int64)
         found += np.uint64(self.first).view(np.int64)
         return found.view(np.uint64)
 
-    def after(self, first: int, dtype: np.dtype[Any]) -> Column:
-        """The differences, the first of which is ``first``."""
-        steps = self._steps.values().astype(dtype)
-        steps[:1] = first
-        return steps
 
-
-def _steps(values: Column, first: int) -> tuple[int, int, Column]:
-    """(the lowest, the highest, all) of how far each of some entries is from the one before, the first of all from itself, as narrow as they are."""
+def _steps(values: Column, first: int) -> Column:
+    """How far each of some entries is from the one before, the first of all from itself, as narrow as they are."""
     some = values[first : first + _TOGETHER].astype(np.int64)
     steps = np.empty_like(some)
     np.subtract(some[1:], some[:-1], out=steps[1:])
     steps[:1] = some[:1] - values[first - 1].astype(np.int64) if first else 0
-    low, high = int(np.minimum.reduce(steps, initial=0)), int(np.maximum.reduce(steps, initial=0))
-    return low, high, steps.astype(signed_type(low, high), copy=False)
+    return narrow_signed(steps)
 
 
-def packed_table(columns: Sequence[Iterable[Differences]]) -> tuple[int, Iterator[bytes | Column]]:
+def packed_table(columns: Sequence[Sequence[Differences]]) -> tuple[int, Iterator[bytes | Column]]:
     """(size, content) of a table that nobody searches: the differences of its columns, one column after the other, each as the width of
     its entries (one byte) and the entries. Each column is in pieces."""
-    tables = [_Joined([piece for piece in pieces if piece.count]) for pieces in columns]
+    tables = [_Joined([piece for piece in pieces if piece.steps.entries]) for pieces in columns]
     return sum(each.size for each in tables), (part for each in tables for part in each.parts())
 
 
@@ -148,18 +132,18 @@ class _Joined:
     """One column of a packed table: ``size`` bytes."""
 
     def __init__(self, pieces: Sequence[Differences]) -> None:
-        before = [0, *(piece.last for piece in pieces[:-1])]
-        self._pieces = pieces
-        self._firsts = [_wrapped(piece.first - last) for piece, last in zip(pieces, before, strict=False)]
-        low = min((0, *self._firsts, *(piece.low for piece in pieces)))
-        high = max((0, *self._firsts, *(piece.high for piece in pieces)))
-        self._dtype = signed_type(low, high)
-        self.size = 1 + self._dtype.itemsize * sum(piece.count for piece in pieces)
+        before = [0, *[piece.last for piece in pieces[:-1]]]
+        firsts = [_wrapped(piece.first - last) for piece, last in zip(pieces, before, strict=False)]
+        types = [signed_type(min(firsts, default=0), max(firsts, default=0)), *[piece.steps.dtype for piece in pieces]]
+        self._pieces, self._firsts, self._dtype = pieces, firsts, widest(types)
+        self.size = 1 + self._dtype.itemsize * sum([piece.steps.entries for piece in pieces])
 
     def parts(self) -> Iterator[bytes | Column]:
         yield bytes([self._dtype.itemsize])
         for piece, first in zip(self._pieces, self._firsts, strict=True):
-            yield piece.after(first, self._dtype)
+            steps = piece.steps.values().astype(self._dtype)
+            steps[0] = first
+            yield steps
 
 
 def _wrapped(difference: int) -> int:

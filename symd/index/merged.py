@@ -42,7 +42,9 @@ def merged(portions: Sequence[Portion], string: U32, keeper: Keeper) -> Iterator
             column = numbers.final(name, kept.values())
             cuts = np.split(column, [1, 1 + each.extent.scopes])
             layers[name] = cuts[0][: 0 if before.objects else 1], *cuts[1:]
-        lift = np.append(each.layers["frame_line"][0].values()[:first] - nobody.line[own], np.zeros(end - first, np.uint32))
+        lift = np.append(
+            each.layers["frame_line"][0].values()[:first] - nobody.line[own], np.zeros(end - first, np.uint32)
+        )
         yield each._replace(
             columns=_columns(each, numbers, keeper),
             layers={name: [keeper.keep(narrow(part)) for part in parts] for name, parts in layers.items()},

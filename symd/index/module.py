@@ -48,28 +48,23 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     return made
 
 
-def index_of(data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> bytes:
-    """The same for a module that was opened already; ``digest`` is that of ``data``."""
-    kept = _heap_for(data)
-    made = _indexed(data, lambda: digest, unpacked, limits)
-    del kept
-    return made
-
-
 def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
     indexed = decoded_objects(unpacked.objects, limits, len(data))
     return build(indexed, described(data, digest(), unpacked, indexed))
 
 
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
-    """The same, written into a file; its size. Raises LimitExceeded for more than ``limits.index_size`` bytes."""
-    made = index_of(data, digest, unpacked, limits)
+    """The same of a module that was opened already, written into a file; its size. ``digest`` is that of ``data``. Raises LimitExceeded for more than
+    ``limits.index_size`` bytes."""
+    kept = _heap_for(data)
+    made = _indexed(data, lambda: digest, unpacked, limits)
+    del kept
     check_size(len(made), limits.index_size)
     return file.write(made)
 
 
 def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limits: Limits) -> int:
-    """The same for a large module, written into an empty file that may be read, too; its size. Some of its code objects
+    """The same for a large module, written into an empty file that may be read, too. Some of its code objects
     are in memory at a time, and of the others what the index says of them, compressed. Without ``digest`` another thread makes
     it meanwhile. Raises LimitExceeded where it would take more than ``limits.index_size`` bytes."""
     keep_freed_memory()

@@ -3,20 +3,19 @@ tables that nobody searches as differences from row to row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from itertools import accumulate
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from symd.core.index_lookup import LARGEST_PAGE
 from symd.errors import DataLoss
-from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
-from symd.index.locations import ModuleRanges
-from symd.index.schema import Columns, FunctionTable
+from symd.index.format import Column, decompress, narrow
+from symd.index.schema import Columns
 from symd.model.columns import I64
 from symd.model.reasons import KNOWN
-from symd.model.summaries import ModuleSummary
 
 PAGE_SHIFT = 12
 """A page has 1 << PAGE_SHIFT ranges."""
@@ -27,7 +26,19 @@ _LARGEST = tuple(((1 << 8 * width - 1) - 1, dtype) for width, dtype in _SIGNED.i
 """Signed types, the narrowest first, and the largest number of each."""
 _IS_REASON = np.isin(np.arange(256), KNOWN)
 _BYTE = np.dtype(np.uint8)
+_itemsize = attrgetter("itemsize")
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
+
+
+def narrow_signed(values: I64) -> Column:
+    """The same numbers in the narrowest signed type that holds them."""
+    low, high = int(np.minimum.reduce(values, initial=0)), int(np.maximum.reduce(values, initial=0))
+    return values.astype(signed_type(low, high), copy=False)
+
+
+def widest(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+    """Of several, all signed or all unsigned."""
+    return max(types, key=_itemsize)
 
 
 def signed_type(low: int, high: int) -> np.dtype[Any]:

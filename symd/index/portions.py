@@ -68,8 +68,8 @@ def portion(
     """Those of ``objects``, whose tables are ``module``."""
     found = module_ranges(module)
     described = noted(ModuleSummary(Digest(""), 0, "", tuple(summaries)), objects, module.texts, found.stretches)
-    columns = {**_columns(objects, module, strings), **_named("written", found.written)}
-    layers = {**_named("frame", found.frames), **_named("owner", found.owners)}
+    columns = {**_columns(objects, module, strings), **named("written", found.written)}
+    layers = {**named("frame", found.frames), **named("owner", found.owners)}
     return Portion(
         _extent(objects, module, found),
         {name: keeper.keep(narrow(column)) for name, column in columns.items()},
@@ -89,7 +89,8 @@ def _extent(objects: Sequence[DecodedObject], module: ModuleTables, found: Modul
     return Extent(len(objects), len(sizes), int(sizes.sum()), scopes, symbols, len(found.start))
 
 
-def _named(kind: str, table: NamedTuple) -> dict[str, Column]:
+def named(kind: str, table: NamedTuple) -> dict[str, Column]:
+    """The columns of a table, as the index file names them."""
     return {f"{kind}_{name}": column for name, column in table._asdict().items()}
 
 

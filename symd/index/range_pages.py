@@ -11,7 +11,7 @@ import numpy as np
 from symd.index.format import Column, Compressor, narrow
 from symd.index.kept import Keeper, Kept
 from symd.index.locations import ModuleRanges
-from symd.index.packing import PAGE_SHIFT, signed_type
+from symd.index.packing import PAGE_SHIFT, narrow_signed, widest
 from symd.model.columns import I64
 
 _PAGE = 1 << PAGE_SHIFT
@@ -52,7 +52,21 @@ class _Cut(NamedTuple):
     planes: tuple[Kept, Kept, Kept]
 
 
-class RangePages:
+def range_columns(
+    portions: Iterable[KeptRanges], keeper: Keeper, compress: Compressor
+) -> tuple[dict[str, Column], list[bytes]]:
+    """The columns range_count and page_*, but for the last of these, page_data, which is in pieces: a page each."""
+    found = _Ranges(portions, keeper)
+    pages = [*found.packed(compress)]
+    return {
+        "range_count": narrow(np.array([found.count], np.uint64)),
+        "page_width": np.array([dtype.itemsize for dtype in found.types[:3]], np.uint8),
+        "page_frame": narrow(found.first_frames),
+        "page_end": narrow(np.cumsum([len(page) for page in pages], dtype=np.uint64)),
+    }, pages
+
+
+class _Ranges:
     """``first_frames`` has the frame of the first range of each page, ``types`` are those of steps and of the planes: lines above the frames', columns
     and reasons."""
 
@@ -66,15 +80,15 @@ class RangePages:
             first_frames.append(frame[begins])
             last = int(frame[-1]) if len(frame) else last
             steps[begins] = 0
-            if len(run) and not steps[0] and not (len(firsts) and firsts[0] == 0):  # goes on with the last portion's frame
+            goes_on = len(run) > 0 and steps[0] == 0 and self.count % _PAGE > 0
+            if goes_on:  # with the last portion's frame
                 run, steps = run[1:], steps[1:]
-            dtype = signed_type(int(np.minimum.reduce(steps, initial=0)), int(np.maximum.reduce(steps, initial=0)))
             planes = each.above, each.column, each.reason
-            self._portions.append(_Cut(keeper.keep_ascending(run), keeper.keep(steps.astype(dtype)), planes))
+            self._portions.append(_Cut(keeper.keep_ascending(run), keeper.keep(narrow_signed(steps)), planes))
             self.count += each.reason.entries
         self.first_frames = np.concatenate(first_frames)
         kept = [(each.steps, *each.planes) for each in self._portions]
-        self.types = [max((one.dtype for one in column), key=lambda dtype: dtype.itemsize) for column in zip(*kept, strict=True)]
+        self.types = [widest([one.dtype for one in column]) for column in zip(*kept, strict=True)]
 
     def packed(self, compress: Compressor) -> Iterator[bytes]:
         """Each page: a bit for each range with which another frame begins than the last one's, the differences of these frames, then the planes."""
