@@ -1,8 +1,7 @@
 """Code objects and their debug information in, an index file out.
 
-What a portion of the code objects says is kept (``portions``): of most modules there is one, kept as it is; a large module has
-many, of which all but one are kept compressed. When all are there strings, symbols and frames get their final numbers, and the file is
-written column after column."""
+What a portion of the code objects says is kept (``portions``, ``kept``). Most modules are one portion; of a large one, which has many, they get
+the numbers that strings, symbols and frames have in the module when all are there (``merged``). The file is written column after column."""
 
 from __future__ import annotations
 

@@ -170,7 +170,8 @@ def test_debugging_entries_are_counted_through_the_module() -> None:
 @pytest.mark.parametrize("columns", [{"a": [7] * 9, "b": [1, 2, 700]}, {"a": [], "b": [5]}])
 def test_columns_one_after_the_other(columns: dict[str, list[int]]) -> None:
     stored = decode(encode({name: narrow(np.array(column, np.uint64)) for name, column in columns.items()}))
-    assert {name: stored[name].tolist() for name in stored.keys()} == columns
+    assert len(stored.described()) == len(columns)
+    assert {name: stored[name].tolist() for name in columns} == columns
 
 
 @pytest.mark.parametrize("pieces", [[], [b"", b"aa", b"a"], [b"a"], [b"ab", b"c"], [b"aa", b"b"]])
