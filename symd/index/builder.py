@@ -1,172 +1,203 @@
-"""Code objects and their debug information in, index columns out: row and scope boundaries of all objects merged into
-one sorted array of range starts, each with its frame and position."""
+"""Code objects and their debug information in, an index file out.
+
+What a portion of the code objects says is kept (``portions``, ``kept``). Most modules are one portion; of a large one, which has many, they get
+the numbers that strings, symbols and frames have in the module when all are there (``merged``). The file is written column after column."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+from itertools import chain
+from typing import BinaryIO
 
 import numpy as np
 
-from symd.index.contradiction_notes import noted
-from symd.index.format import Column, compress, encode, encode_strings, narrow
-from symd.index.functions import module_functions
+from symd.index.column_file import ColumnFile
+from symd.index.file_header import LARGEST
+from symd.index.format import Column, Compressor, encoded_strings, narrow
 from symd.index.interner import Interner
-from symd.index.locations import ModuleRanges, module_ranges
-from symd.index.module_tables import DecodedObject, ModuleTables, module_tables
-from symd.index.packing import Unpacked, pack_ranges, pack_table, range_count
-from symd.index.schema import FunctionTable, RowTable, check_names
+from symd.index.kept import Differences, Keeper, Kept, packed_table
+from symd.index.merged import merged
+from symd.index.module_tables import DecodedObject, module_tables
+from symd.index.portions import Portion, portion
+from symd.index.range_pages import range_columns
 from symd.index.starts import encode_starts
-from symd.model.debug_info import RowFlag
-from symd.model.summaries import ModuleSummary
+from symd.index.summary import is_too_much, pack_around, shortened
+from symd.model.columns import U64
+from symd.model.debug_info import DebugInfo
+from symd.model.summaries import ModuleSummary, ObjectSummary
 
-__all__ = ("DecodedObject", "build", "build_unless_suspect", "build_unpacked")
+__all__ = ("DecodedObject", "IndexBuilder", "build", "build_unless_suspect")
+
+PORTION = 1 << 18
+"""So many line rows, scopes and symbols, or a few more, are worked on at a time."""
+_OBJECT_ENTRIES = 256
+"""As many of these an object counts for at least."""
+_STRINGS = 1 << 14
+"""Strings that are written at a time."""
 
 
 def build(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes:
     """The index file of a module."""
-    strings = Interner()
-    module = module_tables(objects, strings)
-    return _encoded(columns(objects, summary, module, module_ranges(module), strings))
+    return _taken(objects, summary).made(summary)
 
 
 def build_unless_suspect(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes | None:
     """The same of a part of the debug data; None where that seems to contradict itself, which only all of it decides."""
-    strings = Interner()
-    module = module_tables(objects, strings)
-    found = module_ranges(module)
-    return None if found.suspected else _encoded(columns(objects, summary, module, found, strings))
+    index = _taken(objects, summary)
+    return None if index.is_suspect else index.made(summary)
 
 
-def build_unpacked(objects: Sequence[DecodedObject], summary: ModuleSummary) -> tuple[bytes, Unpacked]:
-    """An index for a process that keeps it to itself: its file lacks what would be packed only to be opened again, which is beside it, and line rows,
-    which no address asks for."""
-    strings = Interner()
-    module = module_tables(objects, strings)
-    found = module_ranges(module)
-    functions = FunctionTable(*(narrow(column.astype(np.uint64)) for column in module_functions(module)))
-    written = columns(objects, summary, module, found, strings, is_packed=False)
-    return encode(written), Unpacked(found, functions, noted(summary, objects, module.texts, found.stretches))
+def _taken(objects: Sequence[DecodedObject], summary: ModuleSummary) -> IndexBuilder:
+    index = IndexBuilder(Keeper())
+    index.add(objects, summary.objects)
+    index.take()
+    return index
 
 
-def _encoded(written: dict[str, Column]) -> bytes:
-    check_names(written)
-    return encode(written)
+class IndexBuilder:
+    """Takes the code objects of a module in order, and then writes its index."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._strings, self._keeper = Interner(), keeper
+        self._portions: list[Portion] = []
+        self._objects: list[DecodedObject] = []
+        self._summaries: list[ObjectSummary] = []
+        self._entries = 0
+
+    def add(self, objects: Sequence[DecodedObject], summaries: Sequence[ObjectSummary]) -> None:
+        """Further code objects."""
+        self._objects += objects
+        self._summaries += summaries
+
+    def settle(self) -> None:
+        """Make a portion of what waits, if it is much with the object that was added last; whoever added it keeps nothing of it meanwhile."""
+        self._entries += _entries(self._objects[-1])
+        if self._entries >= PORTION:
+            self.take()
+
+    def take(self) -> None:
+        """Make a portion of what waits."""
+        objects, summaries = self._objects, self._summaries
+        self._objects, self._summaries, self._entries = [], [], 0
+        self._strings.begin_portion()
+        module = module_tables(objects, self._strings)
+        objects = [item._replace(debug=None) for item in objects]  # the tables have what is needed of it
+        self._portions.append(portion(objects, module, summaries, self._strings, self._keeper))
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether debug data seems to contradict itself."""
+        return any(each.suspected for each in self._portions)
+
+    def made(self, summary: ModuleSummary) -> bytes:
+        """As of ``write``."""
+        file = BytesIO()
+        self.write(file, summary, LARGEST)
+        return file.getvalue()
+
+    def write(self, file: BinaryIO, summary: ModuleSummary, largest: int) -> int:
+        """The whole index, into an empty file that may be read, too; its size. Nothing is asked of the objects of ``summary``. Raises LimitExceeded
+        where the index would take more than ``largest`` bytes."""
+        if self._objects or not self._portions:
+            self.take()
+        portions, texts = self._portions, self._strings.values
+        if len(portions) > 1:
+            string = self._strings.final()
+            texts = [texts[number] for number in np.argsort(string).tolist()]
+            portions = [*merged(portions, string, self._keeper)]
+        written = ColumnFile(file, largest)
+        _Writer(portions, texts, self._keeper, written).write(summary)
+        return written.close()
 
 
-def columns(
-    objects: Sequence[DecodedObject],
-    summary: ModuleSummary,
-    module: ModuleTables,
-    found: ModuleRanges,
-    strings: Interner,
-    *,
-    is_packed: bool = True,
-) -> dict[str, Column]:
-    """The columns of an index file; ``schema`` says what each means. Without packed ones as for ``build_unpacked``."""
-    of_objects, kernels = object_columns(objects, module, strings), kernel_columns(module)
-    texts = strings.values
-    numbers = {
-        **of_objects,
-        **section_columns(module),
-        **kernels,
-        "kernel_by_name": in_order_of_names(kernels["kernel_name"], texts),
-        "file_object": module.files[0],
-        "file_name": module.files[1],
-        **written_columns(found),
-        **frame_columns(found),
-        **owner_columns(found),
-    }
-    result = {name: narrow(column) for name, column in numbers.items()}
-    packed = {**pack_ranges(found), **_packed_tables(module)} if is_packed else {"range_count": range_count(found)}
-    result |= {**encode_starts([found.start]), **packed}
-    result["string_ends"], result["string_data"] = encode_strings(texts)
-    result["module_sha256"] = np.frombuffer(bytes.fromhex(summary.sha256), np.uint8)
-    if is_packed:
-        from symd.index.summary import pack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
-
-        result["summary"] = compress(pack(noted(summary, objects, module.texts, found.stretches)))
-    return result
+def _entries(item: DecodedObject) -> int:
+    found = _OBJECT_ENTRIES + len(item.code.functions) + len(item.code.kernels)
+    if isinstance(item.debug, DebugInfo):
+        found += len(item.debug.rows) + len(item.debug.scopes) + len(item.debug.scopes.range_scope)
+    return found
 
 
-def object_columns(objects: Sequence[DecodedObject], module: ModuleTables, strings: Interner) -> dict[str, Column]:
-    codes = [item.code for item in objects]
-    return {
-        "object_path": strings.add_all([code.path for code in codes]),
-        "object_target": strings.add_all([code.target or "" for code in codes]),
-        "object_compiler_input": np.array([code.is_compiler_input for code in codes], np.uint8),
-        "object_rows": _written_rows(module),
-    }
+class _Opened:
+    """Kept columns, opened one after the other whenever somebody goes through them."""
+
+    def __init__(self, kept: Sequence[Kept]) -> None:
+        self._kept = kept
+
+    def __iter__(self) -> Iterator[U64]:
+        return (each.values() for each in self._kept)
 
 
-def section_columns(module: ModuleTables) -> dict[str, Column]:
-    texts = module.texts
-    return {
-        "section_object": texts.object,
-        "section_name": texts.name,
-        "section_number": texts.number,
-        "section_address": texts.address,
-        "section_size": texts.size,
-        "section_base": texts.base,
-    }
+class _Writer:
+    """Writes the portions of a module and its strings."""
+
+    def __init__(self, portions: Sequence[Portion], texts: Sequence[str], keeper: Keeper, file: ColumnFile) -> None:
+        self._portions, self._texts, self._keeper, self._file = portions, texts, keeper, file
+        self._compress = Compressor()
+
+    def write(self, summary: ModuleSummary) -> None:
+        """All columns."""
+        self._write_joined("object", "section", "kernel")
+        self._write_kernels_by_name()
+        self._write_joined("file", "written")
+        for name in self._portions[0].layers:
+            self._write(name, [*chain.from_iterable(zip(*(each.layers[name] for each in self._portions), strict=True))])
+        for name, column in encode_starts(_Opened([each.ranges.start for each in self._portions])).items():
+            self._file.write(name, column)
+        self._write_pages()
+        count = sum(each.functions[0].steps.entries for each in self._portions)
+        self._file.write("function_count", narrow(np.array([count])))
+        self._write_table("function_data", [each.functions for each in self._portions])
+        self._write_table("row_data", [each.rows for each in self._portions])
+        self._write_strings()
+        self._file.write("module_sha256", np.frombuffer(bytes.fromhex(summary.sha256), np.uint8))
+        self._write_summary(summary)
+
+    def _write_joined(self, *kinds: str) -> None:
+        for name in self._portions[0].columns:
+            if name.partition("_")[0] in kinds:
+                self._write(name, [each.columns[name] for each in self._portions])
+
+    def _write(self, name: str, pieces: Sequence[Kept]) -> None:
+        self._file.write(name, _end_to_end(pieces))
+
+    def _write_kernels_by_name(self) -> None:
+        """Kernels' numbers in the order of their names, so that one is found without reading all."""
+        number = _end_to_end([each.columns["kernel_name"] for each in self._portions])
+        names = [self._texts[each] for each in number.tolist()]
+        order = np.array(sorted(range(len(names)), key=names.__getitem__), np.uint32)
+        self._file.write("kernel_by_name", narrow(order))
+
+    def _write_pages(self) -> None:
+        columns, pages = range_columns([each.ranges for each in self._portions], self._keeper, self._compress)
+        for name, column in columns.items():
+            self._file.write(name, column)
+        self._file.write_bytes("page_data", pages)
+
+    def _write_table(self, name: str, tables: Sequence[Sequence[Differences]]) -> None:
+        self._file.write_bytes(name, self._compress.pieces(*packed_table([*zip(*tables, strict=True)])))
+
+    def _write_strings(self) -> None:
+        sizes, kept = [], []
+        for first in range(0, len(self._texts), _STRINGS):
+            size, data = encoded_strings(self._texts[first : first + _STRINGS])
+            sizes.append(size)
+            kept.append(self._keeper.keep(np.frombuffer(data, np.uint8)))
+        self._file.write("string_ends", narrow(np.cumsum(np.concatenate(sizes))))
+        self._file.write_bytes("string_data", (each.values().tobytes() for each in kept))
+
+    def _write_summary(self, summary: ModuleSummary) -> None:
+        objects = [each for portion in self._portions for each in portion.summaries]
+        head, tail = pack_around(summary, len(objects))
+        described: Iterable[bytes | Column] = (each.values() for each in objects)
+        size = sum(each.entries for each in objects)
+        if is_too_much(size, sum(portion.listed for portion in self._portions)):
+            found = shortened(each.values().data for each in objects)
+            described, size = found, sum(map(len, found))
+        parts = chain([head], described, [tail])
+        self._file.write_bytes("summary", self._compress.pieces(len(head) + size + len(tail), parts))
 
 
-def kernel_columns(module: ModuleTables) -> dict[str, Column]:
-    """Those in text."""
-    kernels = module.kernels
-    known = np.flatnonzero(kernels.section >= 0)
-    return {
-        "kernel_object": kernels.object[known],
-        "kernel_name": kernels.name[known],
-        "kernel_section": kernels.section[known],
-        "kernel_offset": kernels.offset[known],
-        "kernel_size": kernels.size[known],
-    }
-
-
-def in_order_of_names(name: Column, texts: Sequence[str]) -> Column:
-    """Kernels' numbers in the order of their names, so that one is found without reading all. ``name`` has each one's
-    number in ``texts``."""
-    names = [texts[number] for number in name.tolist()]
-    return np.array(sorted(range(len(names)), key=names.__getitem__), np.uint32)
-
-
-def written_columns(found: ModuleRanges) -> dict[str, Column]:
-    written: Sequence[Column] = found.written
-    return {f"written_{name}": column for name, column in zip(found.written._fields, written, strict=True)}
-
-
-def frame_columns(found: ModuleRanges) -> dict[str, Column]:
-    return {f"frame_{name}": column for name, column in zip(found.frames._fields, found.frames, strict=True)}
-
-
-def owner_columns(found: ModuleRanges) -> dict[str, Column]:
-    return {f"owner_{name}": column for name, column in zip(found.owners._fields, found.owners, strict=True)}
-
-
-def row_table(module: ModuleTables) -> RowTable:
-    """The rows that line tables have; ranges follow from others too (``RowFlag.IMPLIED``)."""
-    rows = module.rows
-    section = np.broadcast_to(rows.section, len(rows.offset))
-    table = RowTable(section, rows.offset, rows.file, rows.line, rows.column, rows.flags)
-    implied = (rows.flags & RowFlag.IMPLIED) != 0
-    return RowTable(*(column[~implied] for column in table)) if implied.any() else table
-
-
-def _written_rows(module: ModuleTables) -> Column:
-    """How many of these each object has."""
-    implied = (module.rows.flags & RowFlag.IMPLIED) != 0
-    if not implied.any():
-        return module.rows.counts
-    before = np.append(0, np.cumsum(~implied))
-    ends = np.cumsum(module.rows.counts)
-    counts: Column = before[ends] - before[ends - module.rows.counts]
-    return counts
-
-
-def _packed_tables(module: ModuleTables) -> dict[str, Column]:
-    functions = module_functions(module)
-    return {
-        "function_count": narrow(np.array([len(functions.object)])),
-        "function_data": pack_table(functions),
-        "row_data": pack_table(row_table(module)),
-    }
+def _end_to_end(pieces: Sequence[Kept]) -> Column:
+    """Columns as narrow as they are, one after the other."""
+    return pieces[0].values() if len(pieces) == 1 else np.concatenate([each.values() for each in pieces])

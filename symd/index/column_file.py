@@ -1,9 +1,9 @@
-"""An index file written column after column, each forgotten when it is written."""
+"""An index file written column after column."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from symd.core.index_lookup import PIECE
 from symd.errors import LimitExceeded
 from symd.index.checksums import piece_checksums
 from symd.index.format import Column, described_column, front, table_size
-from symd.index.schema import SCHEMA, check_names
+from symd.index.schema import SCHEMA
 
 _PIECES_AT_ONCE = 256
 """So many are read at a time for their checksums."""
@@ -20,17 +20,22 @@ _PIECES_AT_ONCE = 256
 class ColumnFile:
     """``file`` is empty and may be read, too. Raises LimitExceeded where it would take more than ``largest`` bytes."""
 
-    def __init__(self, file: BinaryIO, largest: int) -> None:
+    def __init__(self, file: BinaryIO, largest: int, columns: int = len(SCHEMA)) -> None:
+        """``columns`` is how many there will be."""
         self._file, self._largest = file, largest
-        self._table: dict[str, bytes] = {}
-        self._at = table_size(len(SCHEMA))
+        self._table: list[bytes] = []
+        self._at = table_size(columns)
         self._file.seek(self._at)
 
     def write(self, name: str, column: Column) -> None:
-        """One more column, as ``format.encode`` has it."""
+        """One more column, of unsigned integers."""
         equal = len(column) > 1 and bool((column == column[0]).all())
-        self._place(name, column.dtype, len(column), 1 if equal else len(column))
-        self._append(np.ascontiguousarray(column[:1] if equal else column).data)
+        stored = np.ascontiguousarray(column[:1] if equal else column)
+        pad = -self._at % column.itemsize
+        if pad:
+            self._append(bytes(pad), pad)
+        self._table.append(described_column(name, column.dtype, self._at, len(column), len(stored)))
+        self._append(stored.data, stored.nbytes)
 
     def write_bytes(self, name: str, pieces: Iterable[bytes]) -> None:
         """One more column of bytes, which come piece by piece."""
@@ -38,34 +43,28 @@ class ColumnFile:
         for piece in pieces:
             first = first or piece[:1]
             equal = equal and piece == first * len(piece)
-            self._append(piece)
+            self._append(piece, len(piece))
         count = self._at - begin
         stored = 1 if equal and count > 1 else count
-        self._table[name] = described_column(name, np.dtype(np.uint8), begin, count, stored)
+        self._table.append(described_column(name, np.dtype(np.uint8), begin, count, stored))
         self._at = begin + stored
         self._file.seek(self._at)
 
     def close(self) -> int:
         """Write what stands in front of the columns; how many bytes the file has."""
-        check_names(self._table)
         self._file.truncate(self._at)
         self._file.seek(table_size(len(self._table)))
         checksums = b"".join(map(piece_checksums, iter(lambda: self._file.read(_PIECES_AT_ONCE * PIECE), b"")))
-        self._append(checksums)
+        self._append(checksums, len(checksums))
         self._file.seek(0)
-        for part in front([*self._table.values()], checksums):
+        for part in front(self._table, checksums):
             self._file.write(part)
         return self._at
 
-    def _place(self, name: str, dtype: np.dtype[Any], entries: int, stored: int) -> None:
-        self._append(bytes(-self._at % dtype.itemsize))
-        self._table[name] = described_column(name, dtype, self._at, entries, stored)
-
-    def _append(self, data: bytes | memoryview) -> None:
-        size = len(data) if isinstance(data, bytes) else data.nbytes
-        check_size(self._at + size, self._largest)
-        self._file.write(data)
+    def _append(self, data: bytes | memoryview, size: int) -> None:
         self._at += size
+        check_size(self._at, self._largest)
+        self._file.write(data)
 
 
 def check_size(size: int, largest: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column
-from symd.index.packing import OpenRanges, RangePages, Unpacked, unpack_table
+from symd.index.packing import RangePages, unpack_table
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.starts import Starts
 from symd.model.answers import Reason
@@ -30,8 +30,8 @@ _CONTRADICTION = "has starts and ranges that contradict each other"
 class DerivedColumns:
     """What follows from ``columns``, each when it is first asked for, and then kept."""
 
-    def __init__(self, columns: Columns, *, as_written: bool = False, unpacked: Unpacked | None = None) -> None:
-        self._columns, self._as_written, self._unpacked = columns, as_written, unpacked
+    def __init__(self, columns: Columns, *, as_written: bool = False) -> None:
+        self._columns, self._as_written = columns, as_written
 
     @cached_property
     def starts(self) -> Starts:
@@ -41,8 +41,6 @@ class DerivedColumns:
     @cached_property
     def ranges(self) -> RangePages:
         """Frame, line, column and reason of each range."""
-        if self._unpacked is not None:
-            return OpenRanges(self._columns, self._unpacked.ranges, as_written=self._as_written)
         if self.starts.count != self._columns.range_count.item(0):  # which few bytes may state as any number
             raise DataLoss(_CONTRADICTION, where="index file")
         return RangePages(self._columns, as_written=self._as_written)
@@ -146,8 +144,6 @@ class DerivedColumns:
     @cached_property
     def functions(self) -> FunctionTable:
         """Functions. Raises DataLoss."""
-        if self._unpacked is not None:
-            return self._unpacked.functions
         columns = self._columns
         count = int(columns.function_count.item(0))
         table = FunctionTable(*unpack_table(columns.function_data, count, len(FunctionTable._fields)))

@@ -10,7 +10,7 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.containers.code_again import CodeAgain, without_bytes
 from symd.debuginfo import read_in_turn
 from symd.errors import SymdError
-from symd.index.builder import build_unpacked
+from symd.index.builder import build
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
 from symd.index.module_tables import DecodedObject
@@ -112,8 +112,7 @@ class FileIndex:
             next(decoded) if inputs or not code.is_compiler_input else DecodedObject(code, None)
             for code in self._objects
         ]
-        file, unpacked = build_unpacked(every, self._summary)
-        return Index(file, one_table=True, unpacked=unpacked)
+        return Index(build(every, self._summary), one_table=True)
 
     def _decoded(self, codes: Sequence[CodeObject]) -> Iterator[DecodedObject]:
         """Each with what is decoded from it, and without its bytes where those can be read again."""

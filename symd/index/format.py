@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from symd.core.index_lookup import COLUMN, COLUMN_NAME, HEADER, MAGIC, Damaged
 from symd.errors import DataLoss
-from symd.index.checksums import head_checksum, piece_checksums, sound_columns
+from symd.index.checksums import head_checksum, sound_columns
 from symd.index.file_header import LARGEST
 from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as others know it
 
@@ -42,32 +42,12 @@ _AT_ONCE = 1 << 22
 """So many bytes are compressed in one step. Of more, which are compressed as they come, the frame differs a little."""
 
 Column = NDArray[Any]
-NamedColumns = Mapping[str, Column]
 
 
 def narrow(values: Column) -> Column:
     """The same non-negative integers in the narrowest unsigned type that holds them."""
     top = int(np.maximum.reduce(values)) if len(values) else 0
     return values.astype(next(dtype for largest, dtype in _UNSIGNED if top <= largest), copy=False)
-
-
-def encode(columns: NamedColumns) -> bytes:
-    """Columns (one-dimensional, unsigned integers) as an index file."""
-    at = table_size(len(columns))
-    table: list[bytes] = []
-    chunks: list[bytes | memoryview] = []
-    for name, column in columns.items():
-        equal = len(column) > 1 and bool((column == column[0]).all())
-        stored = np.ascontiguousarray(column[:1] if equal else column)
-        pad = -at % column.itemsize
-        if pad:
-            chunks.append(bytes(pad))
-        chunks.append(stored.data)
-        table.append(described_column(name, column.dtype, at + pad, len(column), len(stored)))
-        at += pad + stored.nbytes
-    content = b"".join(chunks)
-    pieces = piece_checksums(content)
-    return b"".join([*front(table, pieces), content, pieces])
 
 
 def table_size(columns: int) -> int:
@@ -194,16 +174,6 @@ _ZSTD_HEADER = 18
 """Bytes that the header of a zstd frame has at most."""
 
 
-def compress(data: bytes) -> Column:
-    """Bytes as a compressed column."""
-    return compress_parts(len(data), [data])
-
-
-def compress_parts(size: int, parts: Iterable[Column | bytes]) -> Column:
-    """Parts that take ``size`` bytes together as one compressed column."""
-    return np.frombuffer(b"".join(Compressor().pieces(size, parts)), np.uint8)
-
-
 def decompress(column: Column, largest: int = LARGEST) -> bytes:
     """The bytes of a compressed column, at most ``largest``. Raises DataLoss."""
     import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
@@ -286,12 +256,6 @@ class Strings(Sequence[str]):
     def text_bytes(self) -> int:
         """Of all strings together."""
         return len(self._data)
-
-
-def encode_strings(strings: Sequence[str]) -> tuple[Column, Column]:
-    """(ends, bytes) columns of ``strings``."""
-    sizes, data = encoded_strings(strings)
-    return narrow(np.cumsum(sizes)), np.frombuffer(data, np.uint8)
 
 
 def encoded_strings(strings: Sequence[str]) -> tuple[Column, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 
@@ -15,63 +15,49 @@ _NEVER = 255
 
 
 class Interner:
-    """Strings with numbers, in the order in which they were added; number 0 is ""."""
+    """Strings with numbers, in the order in which they were added; number 0 is "".
+
+    Where the code objects of a module come in portions, ``final`` has the numbers that strings would have if those of all portions had been
+    added at once: each portion adds the same kinds of strings in the same order, one kind at a time."""
 
     def __init__(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self.add("")
-
-    def add(self, text: str) -> int:
-        return self._numbers[text]
+        self._numbers[""]
+        self._added: list[U32] = []
+        self._first_kind = np.zeros(0, np.uint8)
+        self._first_met: list[list[U32]] = []
 
     def add_all(self, texts: Iterable[str], size: int = -1) -> U32:
         """The numbers of ``texts``, of which there are ``size``."""
-        return np.fromiter(map(self._numbers.__getitem__, texts), np.uint32, size)
+        numbers = np.fromiter(map(self._numbers.__getitem__, texts), np.uint32, size)
+        self._added.append(numbers)
+        return numbers
 
     @property
     def values(self) -> list[str]:
         """By number."""
         return list(self._numbers)
 
-
-class PortionStrings(Interner):
-    """The strings of a module whose code objects come in portions. Until all are there a string has a number of its own;
-    ``final`` has those that an ``Interner`` would have given which was handed the strings of all portions at once: each
-    portion adds the same kinds of strings in the same order, one kind at a time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kind = 0
-        self._first_kind = np.zeros(0, np.uint8)
-        self._first_met: list[list[U32]] = []
-
     def begin_portion(self) -> None:
-        self._kind = 0
-
-    def add_all(self, texts: Iterable[str], size: int = -1) -> U32:
-        numbers = super().add_all(texts, size)
-        self._note(numbers)
-        self._kind += 1
-        return numbers
-
-    def _note(self, numbers: U32) -> None:
-        """Which strings are met for the first time in this kind or in an earlier one, in their order."""
-        if self._kind == len(self._first_met):
-            self._first_met.append([])
-        distinct, at = np.unique(numbers, return_index=True)
+        """Note which strings of the last one are met for the first time in each kind or in an earlier one, in their order."""
         missing = len(self._numbers) - len(self._first_kind)
         self._first_kind = np.append(self._first_kind, np.full(missing, _NEVER, np.uint8))
-        new = self._first_kind[distinct] > self._kind
-        self._first_kind[distinct[new]] = self._kind
-        self._first_met[self._kind].append(distinct[new][np.argsort(at[new])])
+        self._first_met += [[] for _ in self._added[len(self._first_met) :]]
+        for kind, numbers in enumerate(self._added):
+            distinct, at = np.unique(numbers, return_index=True)
+            new = self._first_kind[distinct] > kind
+            self._first_kind[distinct[new]] = kind
+            self._first_met[kind].append(distinct[new][np.argsort(at[new])])
+        self._added = []
 
     def final(self) -> U32:
         """By the number of each string that which it has in the end."""
+        self.begin_portion()
         found = np.zeros(len(self._numbers), np.uint32)
         known = np.zeros(len(found), np.bool_)
         known[0] = True
         count = 1
-        for numbers in (each for kind in self._first_met for each in kind):
+        for numbers in chain.from_iterable(self._first_met):
             new = numbers[~known[numbers]]
             known[new] = True
             found[new] = np.arange(count, count + len(new), dtype=np.uint32)

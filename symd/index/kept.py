@@ -1,15 +1,16 @@
-"""Columns that wait to be written, compressed: so the tables of a large module take a part of the memory that they would
-take side by side."""
+"""Columns that wait to be written: as they are, or compressed, so that the tables of a large module take a part of the memory that
+they would take side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from symd.index.format import Column, narrow
-from symd.index.packing import signed_type
+from symd.index.packing import narrow_signed, signed_type, widest
 
 _LEVEL = -3
 """Zstandard's: what waits is read once or twice, so that speed counts more than size."""
@@ -17,13 +18,48 @@ _WRAP = 1 << 64
 _BLOCK = 40 << 20
 """Bytes of memory of which small pieces are taken; glibc maps so much by itself (mallopt(3), M_MMAP_THRESHOLD). Pieces that stay
 where arrays come and go would leave holes that nothing fits into."""
-
 _TOGETHER = 1 << 17
 """Entries that are worked on together: what is made of them fits the caches."""
 
 
-class Arena:
-    """Where columns are kept."""
+class Kept:
+    """A column."""
+
+    __slots__ = ("_column", "dtype", "entries")
+
+    def __init__(self, column: Column) -> None:
+        self._column, self.dtype, self.entries = column, column.dtype, len(column)
+
+    def values(self) -> Column:
+        """It, read-only."""
+        return self._column
+
+
+class Opened(Kept):
+    """One that is made whenever somebody wants it."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, dtype: np.dtype[Any], entries: int, made: Callable[[], Column]) -> None:
+        self.dtype, self.entries, self._made = dtype, entries, made
+
+    def values(self) -> Column:
+        return self._made()
+
+
+class Keeper:
+    """Keeps columns as they are, where all of them fit into memory."""
+
+    def keep(self, values: Column) -> Kept:
+        return Kept(values)
+
+    def keep_ascending(self, values: Column) -> Kept:
+        """The same of numbers that grow."""
+        return Kept(values)
+
+
+class Arena(Keeper):
+    """Keeps columns compressed."""
 
     def __init__(self) -> None:
         import zstandard  # noqa: PLC0415 - few modules are large
@@ -33,9 +69,18 @@ class Arena:
         self._block = memoryview(b"")
         self._free = 0
 
-    def put(self, values: Column) -> memoryview:
-        """Their bytes, compressed."""
-        data = self._compress(np.ascontiguousarray(values).data)
+    def keep(self, values: Column) -> Kept:
+        data, dtype = self._put(np.ascontiguousarray(values)), values.dtype
+        return Opened(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
+
+    def keep_ascending(self, values: Column) -> Kept:
+        if not len(values):
+            return self.keep(values)
+        steps, first = self.keep(narrow(np.diff(values, prepend=values[:1]))), values[0]
+        return Opened(values.dtype, len(values), lambda: np.cumsum(steps.values(), dtype=values.dtype) + first)
+
+    def _put(self, values: Column) -> memoryview:
+        data = self._compress(values.data)
         if self._free + len(data) > len(self._block):
             self._block, self._free = np.empty(max(_BLOCK, len(data)), np.uint8).data, 0
         place = self._block[self._free : self._free + len(data)]
@@ -43,87 +88,62 @@ class Arena:
         self._free += len(data)
         return place
 
-    def taken(self, data: memoryview, dtype: np.dtype[Any]) -> Column:
-        """What was put, read-only."""
-        return np.frombuffer(self._decompress(data), dtype)
 
-
-class Kept:
-    """Non-negative integers."""
-
-    __slots__ = ("_arena", "_data", "_dtype", "count", "highest")
-
-    def __init__(self, values: Column, arena: Arena) -> None:
-        values = narrow(values)
-        self.count, self.highest = len(values), int(values.max(initial=0))
-        self._dtype, self._data, self._arena = values.dtype, arena.put(values), arena
-
-    def values(self) -> Column:
-        """They, read-only."""
-        return self._arena.taken(self._data, self._dtype)
-
-
-class KeptDifferences:
+class Differences:
     """Non-negative integers as differences from entry to entry, which is how tables are packed."""
 
-    __slots__ = ("_arena", "_data", "_dtype", "count", "first", "high", "last", "low")
+    __slots__ = ("first", "last", "steps")
 
-    def __init__(self, values: Column, arena: Arena, above: int = 0) -> None:
-        """``above`` is added to each of ``values``."""
-        self.count = len(values)
-        self.first, self.last = (int(values[0]) + above, int(values[-1]) + above) if self.count else (0, 0)
-        parts = [*_steps(values)]
-        self.low = min(0, *(int(part.min(initial=0)) for part in parts))
-        self.high = max(0, *(int(part.max(initial=0)) for part in parts))
-        steps = np.concatenate(parts, dtype=signed_type(self.low, self.high), casting="unsafe")
-        self._dtype, self._data, self._arena = steps.dtype, arena.put(steps), arena
+    def __init__(self, values: Column, keeper: Keeper) -> None:
+        self.first, self.last = (int(values[0]), int(values[-1])) if len(values) else (0, 0)
+        parts = [_steps(values, first) for first in range(0, max(len(values), 1), _TOGETHER)]
+        self.steps = keeper.keep(np.concatenate(parts) if len(parts) > 1 else parts[0])
+
+    def moved(self, by: int) -> Differences:
+        """The same with so much added to each entry."""
+        found = copy(self)
+        found.first, found.last = self.first + by, self.last + by
+        return found
 
     def values(self) -> Column:
         """They, as the 64 bits that they have."""
-        found = np.cumsum(self._arena.taken(self._data, self._dtype), dtype=np.int64)
+        found = np.cumsum(self.steps.values(), dtype=np.int64)
         found += np.uint64(self.first).view(np.int64)
         return found.view(np.uint64)
 
-    def after(self, first: int, dtype: np.dtype[Any]) -> Column:
-        """The differences, the first of which is ``first``."""
-        steps = self._arena.taken(self._data, self._dtype).astype(dtype)
-        steps[:1] = first
-        return steps
+
+def _steps(values: Column, first: int) -> Column:
+    """How far each of some entries is from the one before, the first of all from itself, as narrow as they are."""
+    some = values[first : first + _TOGETHER].astype(np.int64)
+    steps = np.empty_like(some)
+    np.subtract(some[1:], some[:-1], out=steps[1:])
+    steps[:1] = some[:1] - values[first - 1].astype(np.int64) if first else 0
+    return narrow_signed(steps)
 
 
-def _steps(values: Column) -> Iterator[Column]:
-    """How far each entry is from the one before, the first from itself, some entries after the other, each time as narrow as
-    they are."""
-    before = values[:1].astype(np.int64)
-    for first in range(0, max(len(values), 1), _TOGETHER):
-        whole = values[first : first + _TOGETHER].astype(np.int64)
-        steps = np.diff(whole, prepend=before)
-        yield steps.astype(signed_type(int(steps.min(initial=0)), int(steps.max(initial=0))), copy=False)
-        before = whole[-1:]
-
-
-def packed_table(columns: Sequence[Iterable[KeptDifferences]]) -> tuple[int, Iterator[bytes | Column]]:
-    """(size, content) of the frame that ``packing.pack_table`` makes of these columns, each of which is in pieces."""
-    tables = [_Differences([piece for piece in pieces if piece.count]) for pieces in columns]
+def packed_table(columns: Sequence[Sequence[Differences]]) -> tuple[int, Iterator[bytes | Column]]:
+    """(size, content) of a table that nobody searches: the differences of its columns, one column after the other, each as the width of
+    its entries (one byte) and the entries. Each column is in pieces."""
+    tables = [_Joined([piece for piece in pieces if piece.steps.entries]) for pieces in columns]
     return sum(each.size for each in tables), (part for each in tables for part in each.parts())
 
 
-class _Differences:
+class _Joined:
     """One column of a packed table: ``size`` bytes."""
 
-    def __init__(self, pieces: Sequence[KeptDifferences]) -> None:
-        before = [0, *(piece.last for piece in pieces[:-1])]
-        self._pieces = pieces
-        self._firsts = [_wrapped(piece.first - last) for piece, last in zip(pieces, before, strict=False)]
-        low = min((0, *self._firsts, *(piece.low for piece in pieces)))
-        high = max((0, *self._firsts, *(piece.high for piece in pieces)))
-        self._dtype = signed_type(low, high)
-        self.size = 1 + self._dtype.itemsize * sum(piece.count for piece in pieces)
+    def __init__(self, pieces: Sequence[Differences]) -> None:
+        before = [0, *[piece.last for piece in pieces[:-1]]]
+        firsts = [_wrapped(piece.first - last) for piece, last in zip(pieces, before, strict=False)]
+        types = [signed_type(min(firsts, default=0), max(firsts, default=0)), *[piece.steps.dtype for piece in pieces]]
+        self._pieces, self._firsts, self._dtype = pieces, firsts, widest(types)
+        self.size = 1 + self._dtype.itemsize * sum([piece.steps.entries for piece in pieces])
 
     def parts(self) -> Iterator[bytes | Column]:
         yield bytes([self._dtype.itemsize])
         for piece, first in zip(self._pieces, self._firsts, strict=True):
-            yield piece.after(first, self._dtype)
+            steps = piece.steps.values().astype(self._dtype)
+            steps[0] = first
+            yield steps
 
 
 def _wrapped(difference: int) -> int:

@@ -16,7 +16,6 @@ from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.file_header import VERSION
 from symd.index.format import Column, Strings, decode, decompress, decompressed_size
-from symd.index.packing import OpenRanges, Unpacked
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Locations, Reason, TextSection
@@ -82,27 +81,18 @@ class Index:
 
     __slots__ = ("__dict__", "_has_few_sections", "_lookup", "used")
 
-    def __init__(
-        self,
-        buffer: memoryview | bytes,
-        *,
-        as_written: bool = False,
-        one_table: bool = False,
-        unpacked: Unpacked | None = None,
-    ) -> None:
+    def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
         """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That is for a process
-        whose answers go nowhere else with their table. ``unpacked``: what ``buffer`` lacks."""
-        self._one_table, self._unpacked = one_table, unpacked
+        whose answers go nowhere else with their table."""
+        self._one_table = one_table
         self.size = len(buffer)
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
-        self.derived = DerivedColumns(self.columns, as_written=as_written, unpacked=unpacked)
+        self.derived = DerivedColumns(self.columns, as_written=as_written)
         self.used = 0
         self._digest: Digest | None = None
-        ranges = self.derived.ranges if unpacked is not None else None
-        numbers = ranges.numbers if isinstance(ranges, OpenRanges) else None
         try:
-            self._lookup = _lookup(memoryview(buffer), is_sound=True, as_written=as_written, ranges=numbers)
+            self._lookup = _lookup(memoryview(buffer), is_sound=True, as_written=as_written)
             self._range_count = self.columns.range_count.item(0)
         except Damaged as error:
             raise _data_loss(error) from error
@@ -132,7 +122,7 @@ class Index:
     def _as_written(self) -> Index:
         if not len(self.columns.written_range) and not self.derived.has_bodies:
             return self
-        return Index(self.buffer, as_written=True, one_table=self._one_table, unpacked=self._unpacked)
+        return Index(self.buffer, as_written=True, one_table=self._one_table)
 
     @cached_property
     def strings(self) -> Strings:
@@ -141,8 +131,6 @@ class Index:
     @cached_property
     def summary(self) -> ModuleSummary:
         """Its digest is the very text by which the module is known: who asks by it is found without a look at its letters."""
-        if self._unpacked is not None:
-            return self._unpacked.summary
         from symd.index.summary import unpack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
 
         is_large = decompressed_size(self.columns.summary) > _LARGE_SUMMARY
@@ -156,7 +144,7 @@ class Index:
         answers that it keeps, and its description once somebody looks at it, which in the file is compressed."""
         ranges: int = self._range_count
         kept = min(ranges, KEPT_ANSWERS) * _ANSWER_BYTES + min(ranges * _OPEN_RANGE_BYTES, KEPT_PAGES)
-        described = 0 if self._unpacked else decompressed_size(self.columns.summary) * _SUMMARY_OBJECTS
+        described = decompressed_size(self.columns.summary) * _SUMMARY_OBJECTS
         return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + kept + described
 
     @cached_property

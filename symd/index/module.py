@@ -14,11 +14,12 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.containers.code_again import read_now, settled, without_bytes
 from symd.containers.file_part import LARGE, forget, sha256_of
 from symd.errors import SymdError
-from symd.index.builder import build
+from symd.index.builder import IndexBuilder, build
 from symd.index.column_file import check_size
 from symd.index.contradiction_notes import noted
 from symd.index.format import Column
 from symd.index.interner import Interner
+from symd.index.kept import Arena
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
 from symd.model.code import CodeObject
@@ -47,48 +48,41 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     return made
 
 
-def index_of(data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> bytes:
-    """The same for a module that was opened already; ``digest`` is that of ``data``."""
-    kept = _heap_for(data)
-    made = _indexed(data, lambda: digest, unpacked, limits)
-    del kept
-    return made
-
-
 def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
     indexed = decoded_objects(unpacked.objects, limits, len(data))
     return build(indexed, described(data, digest(), unpacked, indexed))
 
 
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
-    """The same, written into a file; its size. Raises LimitExceeded for more than ``limits.index_size`` bytes."""
-    made = index_of(data, digest, unpacked, limits)
+    """The same of a module that was opened already, written into a file; its size. ``digest`` is that of ``data``. Raises LimitExceeded for more than
+    ``limits.index_size`` bytes."""
+    kept = _heap_for(data)
+    made = _indexed(data, lambda: digest, unpacked, limits)
+    del kept
     check_size(len(made), limits.index_size)
     return file.write(made)
 
 
 def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limits: Limits) -> int:
-    """The same for a large module, written into an empty file that may be read, too; its size. Some of its code objects
+    """The same for a large module, written into an empty file that may be read, too. Some of its code objects
     are in memory at a time, and of the others what the index says of them, compressed. Without ``digest`` another thread makes
     it meanwhile. Raises LimitExceeded where it would take more than ``limits.index_size`` bytes."""
-    from symd.index.piecewise import PiecewiseIndex  # noqa: PLC0415 - few modules are large
-
     keep_freed_memory()
     known = _digest_aside(data) if digest is None else partial(Digest, digest)
     opening = containers.Opening(data, limits)
-    pieces = PiecewiseIndex()
+    index = IndexBuilder(Arena())
     for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
-        pieces.add(*_kept(DecodedObject(code, debug), known() if code.data is data else None))
+        index.add(*_kept(DecodedObject(code, debug), known() if code.data is data else None))
         del code, debug
         forget(data)
-        pieces.settle()
+        index.settle()
     notes, opened = tuple(opening.notes), tuple(opening.containers)
-    return pieces.write(file, ModuleSummary(known(), len(data), opening.format, (), notes, opened), limits.index_size)
+    return index.write(file, ModuleSummary(known(), len(data), opening.format, (), notes, opened), limits.index_size)
 
 
-def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, ObjectSummary]:
+def _kept(item: DecodedObject, digest: Digest | None) -> tuple[list[DecodedObject], list[ObjectSummary]]:
     code = replace(without_bytes(item.code), facts=settled(item.code.facts))
-    return item._replace(code=code), read_now(object_summary(item, digest))
+    return [item._replace(code=code)], [read_now(object_summary(item, digest))]
 
 
 def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectSummary:

@@ -3,20 +3,19 @@ tables that nobody searches as differences from row to row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from itertools import accumulate
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from symd.core.index_lookup import LARGEST_PAGE
 from symd.errors import DataLoss
-from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
-from symd.index.locations import ModuleRanges
-from symd.index.schema import Columns, FunctionTable
+from symd.index.format import Column, decompress, narrow
+from symd.index.schema import Columns
 from symd.model.columns import I64
 from symd.model.reasons import KNOWN
-from symd.model.summaries import ModuleSummary
 
 PAGE_SHIFT = 12
 """A page has 1 << PAGE_SHIFT ranges."""
@@ -27,71 +26,19 @@ _LARGEST = tuple(((1 << 8 * width - 1) - 1, dtype) for width, dtype in _SIGNED.i
 """Signed types, the narrowest first, and the largest number of each."""
 _IS_REASON = np.isin(np.arange(256), KNOWN)
 _BYTE = np.dtype(np.uint8)
+_itemsize = attrgetter("itemsize")
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
 
 
-def pack_ranges(found: ModuleRanges) -> dict[str, Column]:
-    """Columns range_count and page_*. A page: a bit for each range with which another frame begins than the last
-    one's, the differences of these frames, then for each range the line (above the frame's; 0: none), the column, the
-    reason."""
-    count = len(found.line)
-    firsts = np.arange(0, count, 1 << PAGE_SHIFT)
-    run, frame = _cut(found.run, found.run_frame, firsts)
-    steps = np.diff(frame, prepend=np.int64(0))
-    at = np.searchsorted(run, firsts)
-    steps[at] = 0
-    steps = _signed(steps)
-    planes = (_above(found, run, frame), narrow(found.column), found.reason)
-    written = list(packed_pages(run, steps, planes))
-    return {
-        "range_count": range_count(found),
-        "page_width": np.array([steps.itemsize, planes[0].itemsize, planes[1].itemsize], np.uint8),
-        "page_frame": narrow(frame[at]),
-        "page_end": narrow(np.cumsum([len(page) for page in written], dtype=np.uint64)),
-        "page_data": np.frombuffer(b"".join(written), np.uint8),
-    }
-
-
-def range_count(found: ModuleRanges) -> Column:
-    """The column of that name."""
-    return narrow(np.array([len(found.line)], np.uint64))
-
-
-def packed_pages(run: I64, steps: Column, planes: tuple[Column, Column, Column]) -> Iterator[bytes]:
-    """Pages of ranges, the first of which begins a page. ``run`` are the ranges that begin a page or have another frame than
-    the one before, ``steps`` how far that is from its (0 where a page begins); ``planes`` are the lines above the frames',
-    columns and reasons of all ranges."""
-    count = len(planes[0])
-    begins = np.zeros(count, np.bool_)
-    begins[run] = True
-    bits = np.packbits(begins, bitorder="little")
-    stops = np.searchsorted(run, np.append(np.arange(0, count, 1 << PAGE_SHIFT), count)).tolist()
-    compress = Compressor()
-    for page, (begin, stop) in enumerate(pairwise(stops)):
-        first, last = page << PAGE_SHIFT, page + 1 << PAGE_SHIFT
-        yield compress(bits[first >> 3 : last >> 3], steps[begin:stop], *(plane[first:last] for plane in planes))
-
-
-def _cut(run: I64, frame: I64, firsts: I64) -> tuple[I64, I64]:
-    """The runs, cut where pages begin."""
-    at = np.searchsorted(run, firsts, side="right")
-    new = run[at - 1] != firsts
-    return np.insert(run, at[new], firsts[new]), np.insert(frame, at[new], frame[at[new] - 1])
-
-
-def _above(found: ModuleRanges, run: I64, frame: I64) -> Column:
-    """Lines less those of their frames; 0 stays 0."""
-    base = found.frames.line.astype(np.uint32)[frame]
-    above = found.line - np.repeat(base, np.diff(run, append=len(found.line)))
-    above[found.line == 0] = 0
-    return narrow(above)
-
-
-def _signed(values: I64) -> Column:
+def narrow_signed(values: I64) -> Column:
     """The same numbers in the narrowest signed type that holds them."""
-    return values.astype(
-        signed_type(int(np.minimum.reduce(values, initial=0)), int(np.maximum.reduce(values, initial=0))), copy=False
-    )
+    low, high = int(np.minimum.reduce(values, initial=0)), int(np.maximum.reduce(values, initial=0))
+    return values.astype(signed_type(low, high), copy=False)
+
+
+def widest(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
+    """Of several, all signed or all unsigned."""
+    return max(types, key=_itemsize)
 
 
 def signed_type(low: int, high: int) -> np.dtype[Any]:
@@ -99,25 +46,8 @@ def signed_type(low: int, high: int) -> np.dtype[Any]:
     return next(dtype for largest, dtype in _LARGEST if ~largest <= low and high <= largest)
 
 
-def pack_table(columns: Sequence[Column]) -> Column:
-    """Equally long columns that nobody searches: differences from row to row, one column after the other, each as the
-    width of its entries (one byte) and the entries; then all compressed."""
-    differences = [_signed(_differences(column)) for column in columns]
-    size = sum(1 + each.nbytes for each in differences)
-    return compress_parts(size, (part for each in differences for part in (bytes([each.itemsize]), each)))
-
-
-def _differences(column: Column) -> Column:
-    """From entry to entry (the first from 0), in a type in which none of them is too large."""
-    top = int(np.maximum.reduce(column, initial=0))
-    dtype = next((dtype for largest, dtype in _LARGEST if top <= largest), _SIGNED[8])
-    result = column.astype(dtype)
-    result[1:] -= result[:-1].copy()
-    return result
-
-
 def unpack_table(packed: Column, count: int, width: int) -> list[Column]:
-    """The ``width`` columns that ``pack_table`` was given, of ``count`` entries each. Raises DataLoss."""
+    """The ``width`` columns that ``kept.packed_table`` was given, of ``count`` entries each. Raises DataLoss."""
     data, at, columns = decompress(packed), 0, []
     for _ in range(width):
         itemsize = data[at] if at < len(data) else 0
@@ -240,32 +170,3 @@ class RangePages:
 
     def _stop(self, page: int) -> int:
         return min((page + 1) << PAGE_SHIFT, self._count)
-
-
-class Unpacked(NamedTuple):
-    """What an index is told beside its file instead of packed in it (``builder.build_unpacked``)."""
-
-    ranges: ModuleRanges
-    functions: FunctionTable
-    summary: ModuleSummary
-
-
-class OpenRanges(RangePages):
-    """The same of ranges that were never packed."""
-
-    def __init__(self, columns: Columns, found: ModuleRanges, *, as_written: bool = False) -> None:
-        self._count = count = len(found.line)
-        self._open = bytearray(b"\1") * -(-count >> PAGE_SHIFT)
-        frame = np.repeat(found.run_frame, np.diff(found.run, append=count))
-        self._frame = frame.astype(np.uint16 if len(found.frames.line) <= 1 << 16 else np.uint32)
-        self._line, self._column, self._reason = found.line, found.column, found.reason
-        if as_written:
-            self._line, self._reason = found.line.copy(), found.reason.copy()
-            self._column = found.column.astype(np.uint32)
-            self._written = _written(columns)
-            self._write_over(0, count)
-
-    @property
-    def numbers(self) -> tuple[memoryview, ...]:
-        """Frame, line, column and reason of every range, for who asks for one number at a time."""
-        return self._frame.data, self._line.data, self._column.data, self._reason.data

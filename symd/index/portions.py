@@ -1,9 +1,8 @@
-"""Some code objects of a large module, indexed by themselves: everything that an index file says of them, kept until what
-it says of the others is there.
+"""Some code objects of a module, indexed by themselves: everything that an index file says of them, kept until what it says of the
+others is there.
 
 Nothing of one code object reaches into another's text, so that what is answered there follows from that object. Only
-numbers depend on the others. What stands before a portion is known when it is made, and so are all numbers but three
-kinds: those of strings, of function symbols, whose owners come after all scopes, and of frames."""
+numbers depend on the others, and where a portion stands alone they are the module's."""
 
 from __future__ import annotations
 
@@ -12,25 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.index.builder import (
-    frame_columns,
-    kernel_columns,
-    object_columns,
-    owner_columns,
-    row_table,
-    section_columns,
-    written_columns,
-)
 from symd.index.contradiction_notes import noted
-from symd.index.format import Column
+from symd.index.format import Column, narrow
 from symd.index.functions import module_functions
-from symd.index.interner import PortionStrings
-from symd.index.kept import Arena, Kept, KeptDifferences
-from symd.index.locations import NO_LINE, ModuleRanges, lowest_lines, module_ranges
-from symd.index.module_tables import DecodedObject, ModuleTables
-from symd.index.schema import SCHEMA, FunctionTable
+from symd.index.interner import Interner
+from symd.index.kept import Differences, Keeper, Kept
+from symd.index.locations import ModuleRanges, module_ranges
+from symd.index.module_tables import DecodedObject, ModuleTables, RowTables
+from symd.index.range_pages import KeptRanges, kept_ranges
+from symd.index.schema import RowTable
 from symd.index.summary import pack_object
-from symd.model.columns import U32
+from symd.model.debug_info import RowFlag
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
@@ -49,131 +40,100 @@ class Extent(NamedTuple):
         return Extent(*(own + more for own, more in zip(self, further, strict=True)))
 
 
-class KeptRanges(NamedTuple):
-    """``start`` are text positions of the module, ``frame`` numbers of the portion's frames, each of which holds for so many
-    ranges as ``length`` says. ``written`` has the columns of that name."""
-
-    start: KeptDifferences
-    line: Kept
-    column: Kept
-    reason: Kept
-    frame: Kept
-    length: Kept
-    written: Mapping[str, Column]
-
-
 class Portion(NamedTuple):
-    """``columns`` are those of objects, sections, kernels and files, by name, ``owners`` those of owners, of scopes and of
-    symbols apart, and ``frames`` those of frames. ``lowest`` is one less than the lowest line of each frame of nobody's
-    code, of which there are the first; NO_LINE where none has one. Owners are numbered through the portion but in
-    ``owners``. ``functions`` are the columns of a ``FunctionTable``, ``rows`` those of a ``RowTable`` but for ``row_file``. Each of
-    ``summaries`` is what ``summary.pack_object`` makes of an object; ``listed`` counts the kernels in all of them."""
+    """``columns`` are those of the index file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of
+    which first all portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and
+    those of symbols; where a portion stands alone they are in one part. ``functions`` are the columns of a ``FunctionTable``, ``rows``
+    those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes of
+    an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
-    before: Extent
     extent: Extent
     columns: Mapping[str, Kept]
-    owners: Mapping[str, tuple[Kept, Kept]]
-    frames: Mapping[str, Kept]
-    lowest: U32
+    layers: Mapping[str, Sequence[Kept]]
     ranges: KeptRanges
-    functions: Sequence[Kept]
-    rows: Mapping[str, KeptDifferences]
-    row_file: Kept
+    functions: Sequence[Differences]
+    rows: Sequence[Differences]
     summaries: Sequence[Kept]
     listed: int
+    suspected: bool
 
 
 def portion(
     objects: Sequence[DecodedObject],
     module: ModuleTables,
     summaries: Sequence[ObjectSummary],
-    strings: PortionStrings,
-    before: Extent,
-    arena: Arena,
+    strings: Interner,
+    keeper: Keeper,
 ) -> Portion:
     """Those of ``objects``, whose tables are ``module``."""
     found = module_ranges(module)
-    columns = {
-        **object_columns(objects, module, strings),
-        **section_columns(module),
-        **kernel_columns(module),
-        "file_object": module.files[0],
-        "file_name": module.files[1],
-    }
-    frames = frame_columns(found)
     described = noted(ModuleSummary(Digest(""), 0, "", tuple(summaries)), objects, module.texts, found.stretches)
-    rows = row_table(module)._asdict()
-    rows["section"] = rows["section"] + before.sections
-    row_file = rows.pop("file")
+    columns = {**_columns(objects, module, strings), **named("written", found.written)}
+    layers = {**named("frame", found.frames), **named("owner", found.owners)}
     return Portion(
-        before,
         _extent(objects, module, found),
-        {name: Kept(_moved(name, column, before), arena) for name, column in columns.items()},
-        _owners(found, len(module.scopes.parent), before, arena),
-        {name: Kept(column, arena) for name, column in frames.items()},
-        _lowest(found, int(np.count_nonzero(found.frames.owner == 0))),
-        _ranges(found, before, arena),
-        [Kept(column, arena) for column in _functions(module_functions(module), before)],
-        {name: KeptDifferences(column, arena) for name, column in rows.items()},
-        Kept(row_file, arena),
-        [Kept(np.frombuffer(pack_object(each), np.uint8), arena) for each in described.objects],
+        {name: keeper.keep(narrow(column)) for name, column in columns.items()},
+        {name: (keeper.keep(narrow(column)),) for name, column in layers.items()},
+        kept_ranges(found, keeper),
+        [Differences(column, keeper) for column in module_functions(module)],
+        [Differences(column, keeper) for column in _row_table(module.rows)],
+        [keeper.keep(np.frombuffer(pack_object(each), np.uint8)) for each in described.objects],
         sum(len(each.kernels) for each in described.objects),
+        found.suspected,
     )
 
 
 def _extent(objects: Sequence[DecodedObject], module: ModuleTables, found: ModuleRanges) -> Extent:
     sizes = module.texts.size
-    return Extent(
-        len(objects),
-        len(sizes),
-        int(sizes.sum()),
-        len(module.scopes.parent),
-        len(module.symbols.name),
-        len(found.start),
-    )
+    scopes, symbols = len(module.scopes.parent), len(module.symbols.name)
+    return Extent(len(objects), len(sizes), int(sizes.sum()), scopes, symbols, len(found.start))
 
 
-def _moved(name: str, column: Column, before: Extent) -> Column:
-    """A column of numbers of objects, sections or text positions, counted through the module."""
-    if name == "section_base":
-        return column + np.uint64(before.text)
-    by = {"code object": before.objects, "text section": before.sections}.get(SCHEMA[name].number_of, 0)
-    return column + np.uint64(by) if by else column
+def named(kind: str, table: NamedTuple) -> dict[str, Column]:
+    """The columns of a table, as the index file names them."""
+    return {f"{kind}_{name}": column for name, column in table._asdict().items()}
 
 
-def _owners(found: ModuleRanges, scopes: int, before: Extent, arena: Arena) -> dict[str, tuple[Kept, Kept]]:
-    owners = owner_columns(found)
-    parent = owners["owner_parent"].astype(np.int64)
-    owners["owner_parent"] = np.where(parent > 0, parent + before.scopes, 0)
+def _columns(objects: Sequence[DecodedObject], module: ModuleTables, strings: Interner) -> dict[str, Column]:
+    """Of objects, text sections, the kernels in these, and files."""
+    codes = [item.code for item in objects]
+    texts, kernels = module.texts, module.kernels
+    known = np.flatnonzero(kernels.section >= 0)
     return {
-        name: (Kept(column[1 : 1 + scopes], arena), Kept(column[1 + scopes :], arena))
-        for name, column in owners.items()
+        "object_path": strings.add_all([code.path for code in codes]),
+        "object_target": strings.add_all([code.target or "" for code in codes]),
+        "object_compiler_input": np.array([code.is_compiler_input for code in codes], np.uint8),
+        "object_rows": _written_rows(module.rows),
+        "section_object": texts.object,
+        "section_name": texts.name,
+        "section_number": texts.number,
+        "section_address": texts.address,
+        "section_size": texts.size,
+        "section_base": texts.base,
+        "kernel_object": kernels.object[known],
+        "kernel_name": kernels.name[known],
+        "kernel_section": kernels.section[known],
+        "kernel_offset": kernels.offset[known],
+        "kernel_size": kernels.size[known],
+        "file_object": module.files[0],
+        "file_name": module.files[1],
     }
 
 
-def _lowest(found: ModuleRanges, frames: int) -> U32:
-    lowest = np.full(frames, NO_LINE, np.uint32)
-    of_runs = found.run_frame, lowest_lines(found.line, found.run)
-    for frame, line in (of_runs, (found.written.frame, found.written.line - np.uint32(1))):
-        at = np.flatnonzero(frame < frames)
-        np.minimum.at(lowest, frame[at], line[at])
-    return lowest
+def _row_table(rows: RowTables) -> RowTable:
+    """The rows that line tables have; ranges follow from others too (``RowFlag.IMPLIED``)."""
+    section = np.broadcast_to(rows.section, len(rows.offset))
+    table = RowTable(section, rows.offset, rows.file, rows.line, rows.column, rows.flags)
+    implied = (rows.flags & RowFlag.IMPLIED) != 0
+    return RowTable(*(column[~implied] for column in table)) if implied.any() else table
 
 
-def _ranges(found: ModuleRanges, before: Extent, arena: Arena) -> KeptRanges:
-    return KeptRanges(
-        KeptDifferences(found.start, arena, before.text),
-        Kept(found.line, arena),
-        Kept(found.column, arena),
-        Kept(found.reason, arena),
-        Kept(found.run_frame, arena),
-        Kept(np.diff(found.run, append=len(found.start)), arena),
-        written_columns(found),
-    )
-
-
-def _functions(table: FunctionTable, before: Extent) -> FunctionTable:
-    section = table.section.astype(np.int64)
-    return table._replace(
-        object=table.object + before.objects, section=np.where(section > 0, section + before.sections, 0)
-    )
+def _written_rows(rows: RowTables) -> Column:
+    """How many of these each object has."""
+    implied = (rows.flags & RowFlag.IMPLIED) != 0
+    if not implied.any():
+        return rows.counts
+    before = np.append(0, np.cumsum(~implied))
+    ends = np.cumsum(rows.counts)
+    counts: Column = before[ends] - before[ends - rows.counts]
+    return counts

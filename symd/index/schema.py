@@ -1,4 +1,4 @@
-"""What an index file holds: every column under its whole name, once. Writers give ``builder.columns`` these names,
+"""What an index file holds: every column under its whole name, once. ``builder`` writes columns of these names,
 readers ask ``Columns`` for them, an opened file is checked against them, and docs/index-format.md has a line for each.
 
 To change a column, change it here, where it is written, where it is read and in docs/index-format.md, and raise

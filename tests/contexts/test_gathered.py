@@ -10,8 +10,9 @@ import pytest
 from symd.contexts import gathered
 from symd.contexts.gathered import Gathered
 from symd.errors import LimitExceeded
-from symd.index.format import Strings, encode_strings
+from symd.index.format import Strings
 from symd.model.answers import Answers, Locations
+from tests.builders.index_file import encode_strings
 from tests.service.fakes import LOCATIONS, PLACES
 
 

@@ -15,13 +15,13 @@ from symd.config import Limits
 from symd.core.index_lookup import COLUMN, HEADER
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.format import Column, compress, decode, decompress, encode
+from symd.index.format import Column, decode, decompress
 from symd.index.module import build_index
-from symd.index.packing import PAGE_SHIFT, pack_table
+from symd.index.packing import PAGE_SHIFT
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.model.addresses import ByKernel, KernelOffset
 from tests.builders.elf import AX, Section, Symbol, build_elf
-from tests.builders.index_file import with_fitting_checksums
+from tests.builders.index_file import compress, encode, pack_table, with_fitting_checksums
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"
 

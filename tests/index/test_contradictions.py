@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.format import decode, encode
+from symd.index.format import decode
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.query.symbolize import symbolize
+from tests.builders.index_file import encode
 from tests.query.small import E, Object, S, Scope, index
 
 OUTER, INNER, OTHER = (20, 40), (1, 10), (10, 20)

@@ -17,15 +17,15 @@ from symd.engine import Engine
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.distinct import combined, grouped, numbered, runs
-from symd.index.format import Strings, compress, decode, decompress, encode, encode_strings, narrow
+from symd.index.format import Strings, decode, decompress, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
-from symd.index.packing import PAGE_SHIFT, RangePages, pack_ranges, pack_table, unpack_table
+from symd.index.packing import PAGE_SHIFT, RangePages, unpack_table
 from symd.index.schema import SCHEMA, Columns, RowTable
 from symd.index.starts import Starts, encode_starts
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store
-from tests.builders.index_file import with_fitting_checksums
+from tests.builders.index_file import compress, encode, encode_strings, pack_ranges, pack_table, with_fitting_checksums
 
 RAYCAST = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"
 numbers = st.integers(0, 2**64 - 1)

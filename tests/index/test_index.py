@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from symd.index import Index, build
 from symd.index.builder import DecodedObject
-from symd.index.format import decode, encode, narrow
+from symd.index.format import decode, narrow
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize_column
+from tests.builders.index_file import encode
 
 SIZE = 48
 """Bytes of text in a generated section: small enough to ask for each."""

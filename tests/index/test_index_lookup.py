@@ -20,14 +20,14 @@ from symd.core import index_lookup
 from symd.core.index_lookup import COLUMN, COLUMN_NAME, HEADER, KEPT_ANSWERS, LAST_REASON, PIECE
 from symd.errors import DataLoss, SymdError
 from symd.index import Index
-from symd.index.builder import frame_columns, owner_columns
 from symd.index.derived import NO_DEBUG_DATA
 from symd.index.file_header import LARGEST, VERSION
-from symd.index.format import decode, encode, narrow
+from symd.index.format import decode, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.lookup import FEW_SECTIONS, first_answer
 from symd.index.module import build_index
-from symd.index.packing import PAGE_SHIFT, pack_ranges
+from symd.index.packing import PAGE_SHIFT
+from symd.index.portions import named
 from symd.index.schema import SCHEMA
 from symd.index.starts import GROUP, encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
@@ -35,7 +35,7 @@ from symd.model.answers import Answer, Frame, Reason
 from symd.model.debug_info import BODY
 from symd.model.reasons import KNOWN
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
-from tests.builders.index_file import with_fitting_checksums
+from tests.builders.index_file import encode, pack_ranges, with_fitting_checksums
 from tests.core.uncompiled import uncompiled
 
 UNCOMPILED = uncompiled("index_lookup")
@@ -182,7 +182,7 @@ def of_several_pages(spread: int, columns: int) -> tuple[np.ndarray, bytes]:
     text = {"string_ends": np.array([0, 1, 2], np.uint8), "string_data": np.frombuffer(b"fg", np.uint8)}
     one = np.zeros(1, np.uint8)
     section = {"section_size": np.array([int(start[-1]) + 8], np.uint64)}
-    own = {**frame_columns(found), **owner_columns(found)}
+    own = {**named("frame", found.frames), **named("owner", found.owners)}
     packed = {**encode_starts([found.start]), **pack_ranges(found)}
     narrowed = {name: narrow(np.asarray(column, np.uint64)) for name, column in own.items()}
     none = {name: one[:0] for name in SCHEMA if name.startswith("written_")}

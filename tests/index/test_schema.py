@@ -11,10 +11,11 @@ import pytest
 from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
-from symd.index.format import decode, encode
+from symd.index.format import decode
 from symd.index.module import build_index
 from symd.index.schema import SCHEMA, FunctionTable, LocationTable, RowTable, check_names
 from symd.model.answers import Reason
+from tests.builders.index_file import encode
 from tests.query.small import Object, index
 
 ROOT = Path(__file__).parents[2]

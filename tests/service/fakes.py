@@ -23,7 +23,6 @@ from symd.errors import (
     ObjectNotFound,
     UnknownFormat,
 )
-from symd.index.format import compress
 from symd.index.summary import pack
 from symd.model.addresses import ByAddress, ByKernel, BySection, SectionOffset
 from symd.model.answers import Answers, Candidate, Locations, Reason, TextSection
@@ -31,6 +30,7 @@ from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.wire.chunks import chunks_of
+from tests.builders.index_file import compress
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
 

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from symd.config import Limits
 from symd.daemon_config import Config
 from symd.errors import DeadlineExceeded, LimitExceeded
-from symd.index.format import Strings, encode_strings
+from symd.index.format import Strings
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Reason, TextSection
 from symd.model.identities import ObjectPath
@@ -33,6 +33,7 @@ from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.builders.index_file import encode_strings
 from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
 from tests.service.http2 import Connection, message
 from tests.service.test_calls import refusal, upload

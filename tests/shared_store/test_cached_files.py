@@ -21,9 +21,10 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import DataLoss, FailedPrecondition, LimitExceeded, StoreUnavailable
-from symd.index.format import VERSION, encode
+from symd.index.format import VERSION
 from symd.shared_store.cached_files import CachedFiles
 from symd.shared_store.folder_storage import FolderStorage
+from tests.builders.index_file import encode
 from tests.open_files import open_files
 from tests.small_disk import small_disk
 

@@ -12,13 +12,13 @@ import pytest
 from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.index.file_header import VERSION
-from symd.index.format import encode
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.copying import copy
 from symd.store.inspection import ADVICE, Kind, inspect
 from symd.store.maintenance import collect, repair
+from tests.builders.index_file import encode
 
 
 def index(digest: str) -> bytes:

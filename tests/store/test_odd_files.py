@@ -19,13 +19,13 @@ from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.index import VERSION
-from symd.index.format import encode
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.inspection import Kind, inspect
 from symd.store.maintenance import collect, repair
 from symd.symbolic_links import replaceable
+from tests.builders.index_file import encode
 
 ROOT = Path(__file__).parents[2]
 LONG = 120

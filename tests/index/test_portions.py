@@ -17,17 +17,19 @@ from symd import debuginfo
 from symd.config import Limits
 from symd.containers import Opening
 from symd.errors import LimitExceeded, SymdError
-from symd.index import Index, column_file, piecewise
+from symd.index import Index, builder, column_file, kept
 from symd.index import format as index_format
 from symd.index import summary as index_summary
-from symd.index.format import Compressor, decode, decompress, encode, narrow
-from symd.index.interner import Interner, PortionStrings
-from symd.index.kept import Arena, KeptDifferences, packed_table
+from symd.index.column_file import ColumnFile
+from symd.index.format import Compressor, decode, decompress, narrow
+from symd.index.interner import Interner
+from symd.index.kept import Arena, Differences, Keeper, packed_table
 from symd.index.module import build_index, write_index_in_turn
-from symd.index.packing import pack_table
+from symd.index.packing import unpack_table
 from symd.index.schema import SCHEMA
 from symd.model.identities import Digest
 from tests.builders.amdgpu_bundle import bundle
+from tests.builders.index_file import encode, pack_table
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 EVERY = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file())
@@ -77,7 +79,7 @@ def test_the_digest_that_is_made_meanwhile_is_the_modules() -> None:
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(SAMPLES)))
 def test_every_sample(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One code object at a time."""
-    monkeypatch.setattr(piecewise, "PORTION", 1)
+    monkeypatch.setattr(builder, "PORTION", 1)
     data = path.read_bytes()
     try:
         whole = build_index(data, Limits())
@@ -92,14 +94,14 @@ def test_every_sample(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("portion", [1, 2000, 1 << 40])
 def test_many_code_objects(portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piecewise, "PORTION", portion)
+    monkeypatch.setattr(builder, "PORTION", portion)
     check(MANY)
 
 
 def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several pages; frames are compressed as they come."""
-    monkeypatch.setattr(piecewise, "PORTION", 5000)
-    monkeypatch.setattr(piecewise, "_STRINGS", 7)
+    monkeypatch.setattr(builder, "PORTION", 5000)
+    monkeypatch.setattr(builder, "_STRINGS", 7)
     monkeypatch.setattr(index_format, "_AT_ONCE", 1)
     monkeypatch.setattr(column_file, "_PIECES_AT_ONCE", 1)
     check(bundle(12, functions=16, rows=200))
@@ -120,8 +122,9 @@ from pathlib import Path
 import mmap
 from symd.config import Limits
 from symd.containers.file_part import sha256_of
-from symd.index import Index, piecewise
+from symd.index import Index
 from symd.index.module import write_index_in_turn
+from tests.builders.index_file import encode, pack_table
 
 with open(sys.argv[1], "rb") as stream, open(sys.argv[2], "w+b") as file:
     data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
@@ -163,24 +166,16 @@ def test_debugging_entries_are_counted_through_the_module() -> None:
 
 
 @pytest.mark.parametrize("columns", [{"a": [7] * 9, "b": [1, 2, 700]}, {"a": [], "b": [5]}])
-def test_columns_one_after_the_other(columns: dict[str, list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_file, "SCHEMA", columns)
-    monkeypatch.setattr(column_file, "check_names", lambda names: None)
-    made = {name: narrow(np.array(column, np.uint64)) for name, column in columns.items()}
-    file = io.BytesIO()
-    written = column_file.ColumnFile(file, 10000)
-    for name, column in made.items():
-        written.write(name, column)
-    written.close()
-    assert file.getvalue() == encode(made)
+def test_columns_one_after_the_other(columns: dict[str, list[int]]) -> None:
+    stored = decode(encode({name: narrow(np.array(column, np.uint64)) for name, column in columns.items()}))
+    assert len(stored.described()) == len(columns)
+    assert {name: stored[name].tolist() for name in columns} == columns
 
 
 @pytest.mark.parametrize("pieces", [[], [b"", b"aa", b"a"], [b"a"], [b"ab", b"c"], [b"aa", b"b"]])
-def test_bytes_piece_by_piece(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_file, "SCHEMA", {"a": 0, "b": 0})
-    monkeypatch.setattr(column_file, "check_names", lambda names: None)
+def test_bytes_piece_by_piece(pieces: list[bytes]) -> None:
     file = io.BytesIO()
-    written = column_file.ColumnFile(file, 10000)
+    written = ColumnFile(file, 10000, 2)
     written.write_bytes("a", pieces)
     written.write("b", np.array([1, 2], np.uint16))
     written.close()
@@ -193,10 +188,27 @@ def test_bytes_piece_by_piece(pieces: list[bytes], monkeypatch: pytest.MonkeyPat
 def test_tables_are_packed_piece_by_piece(values: list[int], cut: int) -> None:
     column = np.array(values, np.uint64)
     arena = Arena()
-    pieces = [KeptDifferences(column[:cut], arena), KeptDifferences(column[cut:], arena)]
+    pieces = [Differences(column[:cut], arena), Differences(column[cut:], arena)]
     assert np.concatenate([each.values() for each in pieces]).tolist() == values
     size, parts = packed_table([pieces, pieces])
-    assert b"".join(Compressor().pieces(size, parts)) == pack_table([column, column]).tobytes()
+    packed = b"".join(Compressor().pieces(size, parts))
+    assert packed == pack_table([column, column]).tobytes()
+    for found in unpack_table(np.frombuffer(packed, np.uint8), len(values), 2):
+        assert found.tolist() == values
+
+
+@pytest.mark.parametrize("together", [1, 2, 3])
+def test_differences_of_some_entries_at_a_time(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [2**64 - 1, 0, 3, 3, 400, 70_000]
+    monkeypatch.setattr(kept, "_TOGETHER", together)
+    assert Differences(np.array(values, np.uint64), Arena()).values().tolist() == values
+
+
+@pytest.mark.parametrize("values", [[], [5], [0, 3, 2**40]])
+def test_columns_come_back_as_they_were_kept(values: list[int]) -> None:
+    for keeper in (Keeper(), Arena()):
+        for found in (keeper.keep(np.array(values, np.uint64)), keeper.keep_ascending(np.array(values, np.uint64))):
+            assert (found.values().tolist(), found.dtype, found.entries) == (values, np.dtype(np.uint64), len(values))
 
 
 def test_the_frame_of_many_bytes_is_the_same_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +223,7 @@ def test_the_frame_of_many_bytes_is_the_same_however_they_are_cut(monkeypatch: p
 def test_strings_have_the_numbers_that_they_have_side_by_side() -> None:
     """Kind by kind: what a later portion has of an earlier kind comes first."""
     portions = [(["b", "a"], ["x", "", "c"]), (["c", "b"], ["d", "a"]), (["d"], ["y", "x"])]
-    strings, together = PortionStrings(), Interner()
+    strings, together = Interner(), Interner()
     numbers = []
     for kinds in portions:
         strings.begin_portion()
