@@ -3,9 +3,8 @@ has. Addresses leave this room as (section, offset)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,32 +37,54 @@ if TYPE_CHECKING:
 __all__ = ("PartialDebugInfo", "leaves_out_calls", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
 _HOPPER = 90
+_SMALL, _TOGETHER = 1 << 16, 32
+"""Bytes of a code object that is read beside others, and how many are."""
 
 
 def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget | None = None) -> DebugInfo:
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
     one for itself."""
-    debug = _read(code, limits, budget or DebugBudget.of(code, limits))
+    return _at_once(_steps(code, limits, budget or DebugBudget.of(code, limits)))
+
+
+_Steps = Generator[None, None, DebugInfo]
+"""The reading of one code object, which waits between its steps."""
+
+
+def _at_once(steps: _Steps) -> DebugInfo:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: DebugInfo = done.value
+            return found
+
+
+def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
+    if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
+        return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
+    if code.kind is CodeKind.SPIRV:
+        debug = _read_spirv(code)
+    else:
+        layout = assign(code)
+        sections = relocated(code, layout, budget)
+        yield
+        units = dwarf.read_units(sections, limits)
+        yield
+        debug = yield from _decoded(code, layout, sections, units, limits)
+        for section in code.sections:
+            if section.name.startswith(".debug_"):
+                section.forget()  # half of a file with debug data
     check_depth(debug.scopes, limits)
     return debug
 
 
-def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
-    if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
-        return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
-    if code.kind is CodeKind.SPIRV:
-        from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
+def _read_spirv(code: CodeObject) -> DebugInfo:
+    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
-        info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
-        return _without_told_calls(code, info) if leaves_out_calls(code) else info
-    layout = assign(code)
-    sections = relocated(code, layout, budget)
-    found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits)
-    for section in code.sections:
-        if section.name.startswith(".debug_"):
-            section.forget()  # half of a file with debug data
-    return found
+    info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
+    return _without_told_calls(code, info) if leaves_out_calls(code) else info
 
 
 def _debug_file(code: CodeObject) -> tuple[str, ...]:
@@ -85,17 +106,47 @@ def read_in_turn(
     objects: Iterable[CodeObject], limits: Limits, stored: int
 ) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
     """Each code object of a module with everything decoded from it, or why it cannot be; kernels that only the debug data
-    names are added to it. ``stored`` is the size of the module's file."""
-    return map(partial(read_or_refused, limits=limits, budget=DebugBudget(limits, stored)), objects)
+    names are added to it. ``stored`` is the size of the module's file. Small ones are read some at a time, step by step: the processor's caches hold the code of one
+    step, so that each takes two thirds of the time."""
+    budget = DebugBudget(limits, stored)
+    waiting: list[CodeObject] = []
+    for code in objects:
+        is_small = len(code.data) <= _SMALL
+        if is_small:
+            waiting.append(code)
+        if len(waiting) == _TOGETHER or not is_small:
+            yield from _side_by_side(waiting, limits, budget)
+            waiting = []
+        if not is_small:
+            found = [read_or_refused(code, limits, budget)]
+            del code  # a large one, which this generator would keep while it waits
+            yield found.pop()
+    yield from _side_by_side(waiting, limits, budget)
 
 
 def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
     """One of ``read_in_turn``; ``budget`` is that of its module."""
-    try:
-        debug = read(code, limits, budget)
-    except SymdError as error:
-        return code, error
-    return named(code, debug), debug
+    return _side_by_side([code], limits, budget)[0]
+
+
+def _side_by_side(
+    objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
+) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+    """Some of ``read_in_turn``; ``budget`` is that of their module."""
+    found: dict[int, DebugInfo | SymdError] = {}
+    reading = dict(enumerate(_steps(code, limits, budget) for code in objects))
+    while reading:
+        for number, steps in [*reading.items()]:
+            try:
+                next(steps)
+                continue
+            except StopIteration as done:
+                found[number] = done.value
+            except SymdError as error:
+                found[number] = error
+            del reading[number]
+    read = [(code, found[number]) for number, code in enumerate(objects)]
+    return [(code if isinstance(debug, SymdError) else named(code, debug), debug) for code, debug in read]
 
 
 class PartialDebugInfo(NamedTuple):
@@ -120,7 +171,7 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
     if chosen is None:
         return None
-    debug = _decoded(code, layout, sections, chosen.units, limits)
+    debug = _at_once(_decoded(code, layout, sections, chosen.units, limits))
     if debug.rows.calls is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
@@ -146,12 +197,15 @@ def _decoded(
     sections: DebugSections,
     units: Units,
     limits: Limits,
-) -> DebugInfo:
+) -> _Steps:
     lines = dwarf.read_lines(sections, units, limits)
+    yield
     scopes = dwarf.read_scopes(sections, lines, units)
+    yield
     missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     functions = function_lines(scopes)
     folded = find_folded(sections, lines, scopes, units, functions, layout)
+    yield
     info = DebugInfo(
         _rows(lines, layout, folded.of_others),
         _scopes(scopes, layout),
