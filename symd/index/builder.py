@@ -82,7 +82,7 @@ class IndexBuilder:
         self._objects, self._summaries, self._entries = [], [], 0
         self._strings.begin_portion()
         module = module_tables(objects, self._strings)
-        objects = [item._replace(debug=None) for item in objects]  # the tables have what is needed of it
+        objects = [DecodedObject(item.code, None) for item in objects]  # the tables have what is needed of it
         self._portions.append(portion(objects, module, summaries, self._strings, self._keeper))
 
     @property

@@ -63,7 +63,8 @@ class ColumnFile:
 
     def _append(self, data: bytes | memoryview, size: int) -> None:
         self._at += size
-        check_size(self._at, self._largest)
+        if self._at > self._largest:
+            check_size(self._at, self._largest)
         self._file.write(data)
 
 

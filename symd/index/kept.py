@@ -25,10 +25,18 @@ _TOGETHER = 1 << 17
 class Kept:
     """A column."""
 
-    __slots__ = ("_column", "dtype", "entries")
+    __slots__ = ("_column",)
 
     def __init__(self, column: Column) -> None:
-        self._column, self.dtype, self.entries = column, column.dtype, len(column)
+        self._column = column
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._column.dtype
+
+    @property
+    def entries(self) -> int:
+        return len(self._column)
 
     def values(self) -> Column:
         """It, read-only."""
@@ -38,10 +46,18 @@ class Kept:
 class Opened(Kept):
     """One that is made whenever somebody wants it."""
 
-    __slots__ = ("_made",)
+    __slots__ = ("_dtype", "_entries", "_made")
 
     def __init__(self, dtype: np.dtype[Any], entries: int, made: Callable[[], Column]) -> None:
-        self.dtype, self.entries, self._made = dtype, entries, made
+        self._dtype, self._entries, self._made = dtype, entries, made
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._dtype
+
+    @property
+    def entries(self) -> int:
+        return self._entries
 
     def values(self) -> Column:
         return self._made()

@@ -98,10 +98,12 @@ class _Ranges:
             steps = _longer(steps, each.steps)
             planes = [_longer(*pair) for pair in zip(planes, each.planes, strict=True)]
             whole = len(planes[0]) >> PAGE_SHIFT << PAGE_SHIFT
-            stop = np.searchsorted(run, whole)
-            yield from _packed(compress, run[:stop], steps[:stop], [plane[:whole] for plane in planes])
-            run, steps, planes = run[stop:] - whole, steps[stop:], [plane[whole:] for plane in planes]
-        yield from _packed(compress, run, steps, planes)
+            if whole:
+                stop = np.searchsorted(run, whole)
+                yield from _packed(compress, run[:stop], steps[:stop], [plane[:whole] for plane in planes])
+                run, steps, planes = run[stop:] - whole, steps[stop:], [plane[whole:] for plane in planes]
+        if len(run):
+            yield from _packed(compress, run, steps, planes)
 
 
 def _longer(column: Column, more: Kept) -> Column:
