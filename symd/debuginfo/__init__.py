@@ -26,7 +26,7 @@ from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.line_header import TEXT_COLUMN
 from symd.dwarf.stretches import Positions
 from symd.elf import debug_link
-from symd.errors import SymdError
+from symd.errors import LimitExceeded, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
@@ -115,13 +115,13 @@ def read_in_turn(
         if is_small:
             waiting.append(code)
         if len(waiting) == _TOGETHER or not is_small:
-            yield from _side_by_side(waiting, limits, budget)
+            yield from _some_in_turn(waiting, limits, budget)
             waiting = []
         if not is_small:
             found = [read_or_refused(code, limits, budget)]
             del code  # a large one, which this generator would keep while it waits
             yield found.pop()
-    yield from _side_by_side(waiting, limits, budget)
+    yield from _some_in_turn(waiting, limits, budget)
 
 
 def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
@@ -129,10 +129,22 @@ def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tu
     return _side_by_side([code], limits, budget)[0]
 
 
+def _some_in_turn(
+    objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
+) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+    """Those that come first are read before a limit is passed."""
+    trial = budget.trial()
+    found = _side_by_side(objects, limits, trial)
+    if any(isinstance(debug, LimitExceeded) for _, debug in found):
+        return [read_or_refused(code, limits, budget) for code in objects]
+    budget.accept(trial)
+    return found
+
+
 def _side_by_side(
     objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
 ) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Some of ``read_in_turn``; ``budget`` is that of their module."""
+    """Some of ``read_in_turn``, step by step."""
     found: dict[int, DebugInfo | SymdError] = {}
     reading = dict(enumerate(_steps(code, limits, budget) for code in objects))
     while reading:
