@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import repeat
 from operator import add, getitem
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from symd.budget import Budget
 from symd.elf.compression import decompressed, may_be_compressed
@@ -30,6 +30,7 @@ from symd.elf.constants import (
     PT_NULL,
     SHF_ALLOC,
     SHF_EXECINSTR,
+    SHN_UNDEF,
     SHN_XINDEX,
     SHT_CUDA_GLOBAL,
     SHT_CUDA_INFO,
@@ -42,14 +43,10 @@ from symd.elf.constants import (
     SHT_ZEBIN_ZEINFO,
 )
 from symd.elf.notes import Note, notes_in
-from symd.elf.strings import bulk_strings_at, strings_at
-from symd.elf.symbols import Symbol, symbol_columns
+from symd.elf.strings import strings_at
+from symd.elf.symbols import Symbol
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Section
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
 SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")
@@ -160,35 +157,26 @@ class Elf:
                 found[section.type] = [section]
         return found
 
-    def symbols(self, table: Section) -> list[Symbol]:
-        """The entries of a symbol table section, in order, the null entry included."""
+    def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
+        """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone that
+        are defined."""
         layout = SYMBOL_64 if self.header.bits == 64 else SYMBOL_32
         data = table.data
         if len(data) % layout.size:
             raise Malformed(f"symbol table size is not a multiple of {layout.size}", where=table.name)
         rows = [*layout.iter_unpack(data)]
+        if layout is SYMBOL_32:
+            rows = [(name, info, other, section, value, size) for name, value, size, info, other, section in rows]
+        if types:
+            rows = [row for row in rows if row[3] != SHN_UNDEF and row[1] & 15 in types]
         names = strings_at(self._strings(table), [each[0] for each in rows], table.name)
-        if layout is SYMBOL_64:
-            return [
-                _SYMBOL((name, value, size, info & 15, info >> 4, other, section))
-                for name, (_, info, other, section, value, size) in zip(names, rows, strict=True)
-            ]
         return [
             _SYMBOL((name, value, size, info & 15, info >> 4, other, section))
-            for name, (_, value, size, info, other, section) in zip(names, rows, strict=True)
+            for name, (_, info, other, section, value, size) in zip(names, rows, strict=True)
         ]
-
-    def symbol_names(self, table: Section, offsets: NDArray[np.uint32]) -> list[str]:
-        """The strings at ``offsets`` of the string table that belongs to a symbol table section. Raises Malformed where they
-        overlap so much that they were made to exhaust memory."""
-        return bulk_strings_at(self._strings(table), offsets, table.name)
 
     def _strings(self, table: Section) -> bytes:
         return self.sections[table.link].data if table.link < len(self.sections) else b""
-
-    def symbol_columns(self, table: Section) -> NDArray[np.void]:
-        """The same as ``symbols.symbol_columns`` gives them for an image of this class."""
-        return symbol_columns(table, self.header.bits)
 
     def notes(self) -> Iterator[tuple[str, Note]]:
         """(section name or "segment", note) of every SHT_NOTE section; of the PT_NOTE segments where there is no

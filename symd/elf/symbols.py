@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from symd.elf.strings import bulk_strings_at
+from symd.elf.strings import strings_at
 from symd.errors import Malformed
 from symd.model.code import Section
 
@@ -45,4 +45,4 @@ def symbol_names(table: Section, sections: Sequence[Section]) -> list[str]:
     """The names of a 64-bit table's symbols; ``sections`` are those of its image, of which sh_link has the strings. Raises
     Malformed."""
     strings = sections[table.link].data if table.link < len(sections) else b""
-    return bulk_strings_at(strings, symbol_columns(table)["name"], table.name)
+    return strings_at(strings, symbol_columns(table)["name"].tolist(), table.name)
