@@ -9,13 +9,13 @@ import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import repeat
-from operator import add, getitem
+from operator import add
 from typing import Any, NamedTuple, cast
 
 from symd.budget import Budget
-from symd.elf.compression import decompressed, may_be_compressed
+from symd.elf.compression import ZDEBUG, decompressed
 from symd.elf.constants import (
     ELFCLASS32,
     ELFCLASS64,
@@ -29,6 +29,7 @@ from symd.elf.constants import (
     PT_NOTE,
     PT_NULL,
     SHF_ALLOC,
+    SHF_COMPRESSED,
     SHF_EXECINSTR,
     SHN_UNDEF,
     SHN_XINDEX,
@@ -62,7 +63,6 @@ _EMPTY = (SHT_NULL, SHT_NOBITS)
 """Sections without content in the file."""
 _EMPTY_OF_MACHINE = ((EM_CUDA, SHT_CUDA_GLOBAL), (EM_CUDA, SHT_CUDA_SHARED))
 _ADDRESS_SPACE_BYTES = 1 << 64
-_NOTHING = slice(0, 0)
 _SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
 """Makes a symbol of its fields, in half of the time."""
 _MANY_BYTES = 256 << 10
@@ -138,8 +138,6 @@ class Elf:
     data: bytes = field(repr=False)
     sections: tuple[Section, ...] = field(repr=False)
     segments: tuple[Segment, ...] = field(default=(), repr=False)
-    extents: tuple[slice, ...] = field(default=(), repr=False)
-    """Where the file has each section as it is stored."""
 
     @cached_property
     def by_name(self) -> dict[str, Section]:
@@ -220,17 +218,21 @@ class Kind(NamedTuple):
 
 def kind(data: bytes) -> Kind | None:
     """What an image is, by its first 20 bytes alone (0 where they are missing); None for what is no ELF. Never raises."""
-    if data[:4] != MAGIC:
-        return None
-    return Kind(int.from_bytes(data[16:18], "little"), int.from_bytes(data[18:20], "little"))
+    return _kind(data[:20])
+
+
+@lru_cache(16)
+def _kind(head: bytes) -> Kind | None:
+    """Each format of ELF images asks."""
+    return Kind(*struct.unpack("<HH", head[16:].ljust(4, b"\0"))) if head[:4] == MAGIC else None
 
 
 def parse(data: bytes, budget: Budget, where: str = "ELF", *, section_table: bool = True) -> Elf:
     """Read header, section and program header tables; without ``section_table`` as if the image had none. Raises Malformed
     where a table or a section leaves the file, Unsupported for big-endian images."""
     header = parse_header(data, where)
-    sections, extents = _sections(data, header, budget, where) if section_table else ((), ())
-    return Elf(header, data, sections, _segments(data, header, sections, where), extents)
+    sections = _sections(data, header, budget, where) if section_table else ()
+    return Elf(header, data, sections, _segments(data, header, sections, where))
 
 
 def parse_header(data: bytes, where: str = "ELF") -> Header:
@@ -294,41 +296,36 @@ def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], wh
     return strings_at(table, [each[0] for each in headers], where)
 
 
-def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[tuple[Section, ...], tuple[slice, ...]]:
+def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[Section, ...]:
     headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
     steps = sum([_STEPS[each[1]] * each[5] // 6 for each in headers if each[1] in _STEPS])
     budget.spend(_HEADER_STEPS * len(headers) + steps, where)
     if not headers:
-        return (), ()
+        return ()
     # Column by column: a library of kernels has hundreds of thousands of sections.
     _, kinds, flags, addresses, offsets, sizes, links, infos, _, entry_sizes = zip(*headers, strict=True)
     empty = {*_EMPTY, *(kind for machine, kind in _EMPTY_OF_MACHINE if machine == header.machine)}
-    extents = [
-        _NOTHING if kind in empty else slice(offset, offset + size)
-        for kind, offset, size in zip(kinds, offsets, sizes, strict=True)
-    ]
-    ends = [extent.stop for extent in extents]
-    held = sum(ends) - sum([extent.start for extent in extents])
+    begins = [0 if kind in empty else offset for kind, offset in zip(kinds, offsets, strict=True)]
+    ends = [0 if row[1] in empty else row[4] + row[5] for row in headers]
+    held = sum(ends) - sum(begins)
     if max(ends) > len(data) or held > _OVERLAP * len(data) or max(map(add, addresses, sizes)) >= _ADDRESS_SPACE_BYTES:
-        _check_sections(data, headers, extents, names, where)
-    mapped = isinstance(data, mmap.mmap)
-    read = _copied if mapped else getitem
-    contents: Iterator[Callable[[], bytes]] = map(partial, repeat(read), repeat(data), extents)  # type: ignore[arg-type] # of bytes it is bytes
-    numbers = range(len(headers))
-    made = map(Section, numbers, names, kinds, flags, addresses, sizes, contents, links, infos, entry_sizes)
-    result = [*made]
-    for number in [one for one, name, flag in zip(numbers, names, flags, strict=True) if may_be_compressed(name, flag)]:
-        result[number] = decompressed(result[number], header.bits, budget, _place(where, number, names[number]))
-    return tuple(result), tuple(extents)
+        _check_sections(data, headers, begins, ends, names, where)
+    numbers, content = range(len(headers)), repeat(partial(_content, data))
+    columns = (kinds, flags, addresses, sizes, content, links, infos, entry_sizes, begins, ends)
+    result = [*map(Section, numbers, names, *columns)]
+    for number, name, flag in zip(numbers, names, flags, strict=True):
+        if flag & SHF_COMPRESSED or name.startswith(ZDEBUG):
+            result[number] = decompressed(result[number], header.bits, budget, _place(where, number, name))
+    return tuple(result)
 
 
-def _copied(data: bytes, extent: slice) -> bytes:
-    """What stands there in a mapped file, whose pages need not stay in memory beside the copy, if they are many."""
-    found, mapped = data[extent], cast("mmap.mmap", data)
-    start = extent.start // mmap.PAGESIZE * mmap.PAGESIZE
-    if len(found) >= _MANY_BYTES:
-        mapped.madvise(mmap.MADV_DONTNEED, start, extent.stop - start)
+def _content(data: bytes, begin: int, end: int) -> bytes:
+    """What stands there; the pages of a mapped file need not stay in memory beside the copy, if they are many."""
+    found, mapped = data[begin:end], cast("object", data)
+    if len(found) >= _MANY_BYTES and isinstance(mapped, mmap.mmap):
+        start = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
     return found
 
 
@@ -337,14 +334,19 @@ def _place(where: str, number: int, name: str) -> str:
 
 
 def _check_sections(
-    data: bytes, headers: Sequence[_RawHeader], extents: Sequence[slice], names: Sequence[str], where: str
+    data: bytes,
+    headers: Sequence[_RawHeader],
+    begins: Sequence[int],
+    ends: Sequence[int],
+    names: Sequence[str],
+    where: str,
 ) -> None:
     """Raises Malformed where one of the sections cannot be, alone or together with those before it."""
     held = 0
-    for number, (fields, extent, name) in enumerate(zip(headers, extents, names, strict=True)):
+    for number, (fields, begin, end, name) in enumerate(zip(headers, begins, ends, names, strict=True)):
         place = _place(where, number, name)
-        held += extent.stop - extent.start
-        _extent(data, extent.start, extent.stop - extent.start, place)
+        held += end - begin
+        _extent(data, begin, end - begin, place)
         if fields[2] & (SHF_ALLOC | SHF_EXECINSTR):
             _check_addresses(fields[3], fields[5], place)
         if held > _OVERLAP * len(data):
