@@ -31,7 +31,6 @@ from symd.elf.constants import (
 )
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
-from symd.model.identities import ObjectPath
 from symd.model.summaries import NO_SECTIONS
 
 NAME = "amdgpu"
@@ -56,7 +55,9 @@ def read(element: Element, budget: Budget) -> Contents:
     if not symbols.code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
     code = CodeObject(
-        path=ObjectPath(""),
+        path=element.path,
+        bias=element.bias,
+        stored=element.stored,
         format=NAME,
         target=_target(image, version, notes) or element.target,
         data=element.data,
