@@ -61,7 +61,7 @@ FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
 _IDENT_SIZE = 16
 _EMPTY = (SHT_NULL, SHT_NOBITS)
 """Sections without content in the file."""
-_EMPTY_OF_MACHINE = ((EM_CUDA, SHT_CUDA_GLOBAL), (EM_CUDA, SHT_CUDA_SHARED))
+_EMPTY_OF_MACHINE = {EM_CUDA: (*_EMPTY, SHT_CUDA_GLOBAL, SHT_CUDA_SHARED)}
 _ADDRESS_SPACE_BYTES = 1 << 64
 _SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
 """Makes a symbol of its fields, in half of the time."""
@@ -278,6 +278,11 @@ def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
         raise Malformed(
             f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
         )
+    return _rows(data, offset, count, entry_size, layout)
+
+
+def _rows(data: bytes, offset: int, count: int, entry_size: int, layout: struct.Struct) -> list[_RawHeader]:
+    """The entries of a table that is all there."""
     if entry_size == layout.size:
         return [*layout.iter_unpack(data[offset : offset + count * entry_size])]
     return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
@@ -305,7 +310,7 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
         return ()
     # Column by column: a library of kernels has hundreds of thousands of sections.
     _, kinds, flags, addresses, offsets, sizes, links, infos, _, entry_sizes = zip(*headers, strict=True)
-    empty = {*_EMPTY, *(kind for machine, kind in _EMPTY_OF_MACHINE if machine == header.machine)}
+    empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
     begins = [0 if kind in empty else offset for kind, offset in zip(kinds, offsets, strict=True)]
     ends = [0 if row[1] in empty else row[4] + row[5] for row in headers]
     held = sum(ends) - sum(begins)
@@ -385,8 +390,9 @@ def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | N
     if header.shoff and header.shnum:
         layout = SECTION_HEADER_64 if wide else SECTION_HEADER_32
         rows = _whole_table(read, header.shoff, header.shnum, header.shentsize, layout)
-        stored = (row for row in rows if row[1] not in _EMPTY and (header.machine, row[1]) not in _EMPTY_OF_MACHINE)
-        ends.append([header.shoff + header.shnum * header.shentsize, *(row[4] + row[5] for row in stored)])
+        empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
+        stored = [row[4] + row[5] for row in rows if row[1] not in empty]
+        ends.append([header.shoff + header.shnum * header.shentsize, *stored])
     return max(map(max, ends)) if ends and all(len(each) > 1 for each in ends) else None
 
 
@@ -396,7 +402,7 @@ def _whole_table(
     """The entries of a table; none where it is not all there."""
     size = count * entry_size
     data = read(offset, size) if entry_size >= layout.size and size <= _MOST_TABLE_BYTES else b""
-    return [layout.unpack_from(data, at) for at in range(0, size, entry_size)] if size == len(data) else []
+    return _rows(data, 0, count, entry_size, layout) if size and size == len(data) else []
 
 
 def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:
@@ -411,11 +417,11 @@ def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where:
             f"the program header table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes",
             where=where,
         )
-    rows = (layout.unpack_from(data, offset + number * entry_size) for number in range(count))
+    rows = _rows(data, offset, count, entry_size, layout)
     if header.bits == 64:
-        segments = tuple(Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows)
+        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows])
     else:
-        segments = tuple(Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows)
+        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows])
     for number, segment in enumerate(segments):
         if segment.type == PT_LOAD:
             _check_addresses(segment.address, segment.memory_size, f"{where}: program header {number}")
