@@ -144,16 +144,9 @@ class Elf:
         """The first section of each name."""
         return {section.name: section for section in reversed(self.sections)}
 
-    @cached_property
-    def by_type(self) -> dict[int, list[Section]]:
-        """The sections of each type, in order."""
-        found: dict[int, list[Section]] = {}
-        for section in self.sections:
-            if section.type in found:
-                found[section.type].append(section)
-            else:
-                found[section.type] = [section]
-        return found
+    def of_type(self, kind: int) -> list[Section]:
+        """The sections of a type, in order."""
+        return [section for section in self.sections if section.type == kind]
 
     def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
         """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone that
@@ -179,7 +172,7 @@ class Elf:
     def notes(self) -> Iterator[tuple[str, Note]]:
         """(section name or "segment", note) of every SHT_NOTE section; of the PT_NOTE segments where there is no
         section table."""
-        found = [(section.name, section.data) for section in self.by_type.get(SHT_NOTE, ())]
+        found = [(section.name, section.data) for section in self.of_type(SHT_NOTE)]
         if not self.sections:
             found = [("segment", self.stored(segment)) for segment in self.segments if segment.type == PT_NOTE]
         for where, data in found:

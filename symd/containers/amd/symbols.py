@@ -174,7 +174,7 @@ class Symbols:
 def _table(image: Elf) -> list[Symbol]:
     """What may be code or descriptors of .symtab, else of .dynsym, else of PT_DYNAMIC."""
     for kind in (SHT_SYMTAB, SHT_DYNSYM):
-        table = next((section for section in image.by_type.get(kind, ()) if section.data), None)
+        table = next((section for section in image.of_type(kind) if section.data), None)
         if table:
             return image.symbols(table, _CODE_OR_DATA)
     found = segments.dynamic_symbols(image)
