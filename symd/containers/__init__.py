@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from symd.budget import Budget
@@ -119,7 +118,7 @@ class Opening:
         """Open one element and what is inside it."""
         place = "/".join(path)
         self._budget.check_depth(depth, place or "the module")
-        element = replace(element, content=element.data)
+        element = element._replace(content=element.data, path=ObjectPath(place), stored=len(self.data))
         module = identify(element.data)
         if module is None:
             from symd.containers.recognised import recognised  # noqa: PLC0415 - what is read needs no word for what is not
@@ -141,7 +140,7 @@ class Opening:
         self._budget.count_elements(place)
         children = _uniquely_named(contents.elements)
         if contents.code_object is not None:
-            made = [self._placed(contents.code_object, element, place)]
+            made = [self._checked(contents.code_object, place)]
             del contents, element  # while a generator waits, what it has names for stays in memory
             self._found = True
             yield made.pop()
@@ -152,11 +151,10 @@ class Opening:
             if self._on_the_way((*path, name)):
                 yield from self._child(child, (*path, name), depth + 1)
 
-    def _placed(self, made: CodeObject, element: Element, place: str) -> CodeObject:
-        text = sum(section.size for section in made.sections if section.executable)
+    def _checked(self, code: CodeObject, place: str) -> CodeObject:
+        text = sum([section.size for section in code.sections if section.executable])
         if text > MOST_TEXT:
             raise Malformed(f"its text takes {text} bytes, more than {MOST_TEXT} that any GPU could hold", where=place)
-        code = replace(made, path=ObjectPath(place), bias=element.bias, stored=len(self.data))
         if place not in self._apart:
             return code
         from symd.containers.with_dwo import with_files  # noqa: PLC0415 - few have files of their own

@@ -9,25 +9,26 @@ read(element, budget)    the contents: elements to open further, or one code obj
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from symd.budget import Budget
 from symd.model.code import NO_FACTS, CodeObject
+from symd.model.identities import ObjectPath
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Element:
+class Element(NamedTuple):
     """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the element is
     opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
     the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
-    around it knows and the bytes may not say."""
+    around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so."""
 
     name: str
-    content: bytes | Callable[[], bytes] = field(repr=False)
+    content: bytes | Callable[[], bytes]
     kernel: str | None = None
     target: str | None = None
     bias: int = 0
+    path: ObjectPath = ObjectPath("")
+    stored: int = 0
 
     @property
     def data(self) -> bytes:

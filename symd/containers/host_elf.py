@@ -219,9 +219,9 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
 
 def _part(image: elf.Elf, section: Section) -> FilePart:
     """The section's content, as long as it is read from the file where it stands."""
-    extent = image.extents[section.index]
-    stored = not section.flags & SHF_COMPRESSED and section.size == extent.stop - extent.start
-    return FilePart(image.data, extent.start, extent.stop) if stored else FilePart(section.data, 0, len(section.data))
+    begin, end = section.begin, section.end
+    stored = not section.flags & SHF_COMPRESSED and section.size == end - begin
+    return FilePart(image.data, begin, end) if stored else FilePart(section.data, 0, len(section.data))
 
 
 _WINDOW, _WIDEST = 1 << 12, 1 << 25

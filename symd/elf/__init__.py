@@ -16,7 +16,7 @@ from symd.elf.reader import (
     section_names,
 )
 from symd.elf.strings import string_at
-from symd.elf.symbols import Symbol, symbol_columns, symbol_names
+from symd.elf.symbols import Symbol, symbol_names
 
 __all__ = (
     "MAGIC",
@@ -36,6 +36,5 @@ __all__ = (
     "section_headers",
     "section_names",
     "string_at",
-    "symbol_columns",
     "symbol_names",
 )

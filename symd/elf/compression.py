@@ -16,13 +16,10 @@ from symd.model.code import Section
 
 _CHDR_64 = struct.Struct("<I4xQ8x")
 _CHDR_32 = struct.Struct("<II4x")
+ZDEBUG = ".zdebug_"
+"""What the names of sections begin with that are compressed without a flag."""
 _ZDEBUG_HEADER = 12
 """Bytes in front of the zlib stream of a ``.zdebug_`` section: "ZLIB", then the size as a big-endian u64."""
-
-
-def may_be_compressed(name: str, flags: int) -> bool:
-    """Whether ``decompressed`` may return another section."""
-    return bool(flags & SHF_COMPRESSED) or name.startswith(".zdebug_")
 
 
 def decompressed(section: Section, bits: int, budget: Budget, where: str) -> Section:
@@ -30,7 +27,7 @@ def decompressed(section: Section, bits: int, budget: Budget, where: str) -> Sec
     if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
         content = _behind_header(section.data, bits, budget, where)
         return replace(section, content=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
-    if section.name.startswith(".zdebug_"):
+    if section.name.startswith(ZDEBUG):
         data = section.data
         if data[:4] == b"ZLIB" and len(data) >= _ZDEBUG_HEADER:
             content = inflate(data[_ZDEBUG_HEADER:], int.from_bytes(data[4:12], "big"), budget, where)

@@ -9,13 +9,13 @@ import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import repeat
-from operator import add, getitem
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from operator import add
+from typing import Any, NamedTuple, cast
 
 from symd.budget import Budget
-from symd.elf.compression import decompressed, may_be_compressed
+from symd.elf.compression import ZDEBUG, decompressed
 from symd.elf.constants import (
     ELFCLASS32,
     ELFCLASS64,
@@ -29,7 +29,9 @@ from symd.elf.constants import (
     PT_NOTE,
     PT_NULL,
     SHF_ALLOC,
+    SHF_COMPRESSED,
     SHF_EXECINSTR,
+    SHN_UNDEF,
     SHN_XINDEX,
     SHT_CUDA_GLOBAL,
     SHT_CUDA_INFO,
@@ -42,14 +44,10 @@ from symd.elf.constants import (
     SHT_ZEBIN_ZEINFO,
 )
 from symd.elf.notes import Note, notes_in
-from symd.elf.strings import bulk_strings_at, strings_at
-from symd.elf.symbols import Symbol, symbol_columns
+from symd.elf.strings import strings_at
+from symd.elf.symbols import Symbol
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Section
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
 SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")
@@ -63,9 +61,8 @@ FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
 _IDENT_SIZE = 16
 _EMPTY = (SHT_NULL, SHT_NOBITS)
 """Sections without content in the file."""
-_EMPTY_OF_MACHINE = ((EM_CUDA, SHT_CUDA_GLOBAL), (EM_CUDA, SHT_CUDA_SHARED))
+_EMPTY_OF_MACHINE = {EM_CUDA: (*_EMPTY, SHT_CUDA_GLOBAL, SHT_CUDA_SHARED)}
 _ADDRESS_SPACE_BYTES = 1 << 64
-_NOTHING = slice(0, 0)
 _SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
 """Makes a symbol of its fields, in half of the time."""
 _MANY_BYTES = 256 << 10
@@ -141,59 +138,41 @@ class Elf:
     data: bytes = field(repr=False)
     sections: tuple[Section, ...] = field(repr=False)
     segments: tuple[Segment, ...] = field(default=(), repr=False)
-    extents: tuple[slice, ...] = field(default=(), repr=False)
-    """Where the file has each section as it is stored."""
 
     @cached_property
     def by_name(self) -> dict[str, Section]:
         """The first section of each name."""
         return {section.name: section for section in reversed(self.sections)}
 
-    @cached_property
-    def by_type(self) -> dict[int, list[Section]]:
-        """The sections of each type, in order."""
-        found: dict[int, list[Section]] = {}
-        for section in self.sections:
-            if section.type in found:
-                found[section.type].append(section)
-            else:
-                found[section.type] = [section]
-        return found
+    def of_type(self, kind: int) -> list[Section]:
+        """The sections of a type, in order."""
+        return [section for section in self.sections if section.type == kind]
 
-    def symbols(self, table: Section) -> list[Symbol]:
-        """The entries of a symbol table section, in order, the null entry included."""
+    def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
+        """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone that
+        are defined."""
         layout = SYMBOL_64 if self.header.bits == 64 else SYMBOL_32
         data = table.data
         if len(data) % layout.size:
             raise Malformed(f"symbol table size is not a multiple of {layout.size}", where=table.name)
         rows = [*layout.iter_unpack(data)]
+        if layout is SYMBOL_32:
+            rows = [(name, info, other, section, value, size) for name, value, size, info, other, section in rows]
+        if types:
+            rows = [row for row in rows if row[3] != SHN_UNDEF and row[1] & 15 in types]
         names = strings_at(self._strings(table), [each[0] for each in rows], table.name)
-        if layout is SYMBOL_64:
-            return [
-                _SYMBOL((name, value, size, info & 15, info >> 4, other, section))
-                for name, (_, info, other, section, value, size) in zip(names, rows, strict=True)
-            ]
         return [
             _SYMBOL((name, value, size, info & 15, info >> 4, other, section))
-            for name, (_, value, size, info, other, section) in zip(names, rows, strict=True)
+            for name, (_, info, other, section, value, size) in zip(names, rows, strict=True)
         ]
-
-    def symbol_names(self, table: Section, offsets: NDArray[np.uint32]) -> list[str]:
-        """The strings at ``offsets`` of the string table that belongs to a symbol table section. Raises Malformed where they
-        overlap so much that they were made to exhaust memory."""
-        return bulk_strings_at(self._strings(table), offsets, table.name)
 
     def _strings(self, table: Section) -> bytes:
         return self.sections[table.link].data if table.link < len(self.sections) else b""
 
-    def symbol_columns(self, table: Section) -> NDArray[np.void]:
-        """The same as ``symbols.symbol_columns`` gives them for an image of this class."""
-        return symbol_columns(table, self.header.bits)
-
     def notes(self) -> Iterator[tuple[str, Note]]:
         """(section name or "segment", note) of every SHT_NOTE section; of the PT_NOTE segments where there is no
         section table."""
-        found = [(section.name, section.data) for section in self.by_type.get(SHT_NOTE, ())]
+        found = [(section.name, section.data) for section in self.of_type(SHT_NOTE)]
         if not self.sections:
             found = [("segment", self.stored(segment)) for segment in self.segments if segment.type == PT_NOTE]
         for where, data in found:
@@ -232,17 +211,21 @@ class Kind(NamedTuple):
 
 def kind(data: bytes) -> Kind | None:
     """What an image is, by its first 20 bytes alone (0 where they are missing); None for what is no ELF. Never raises."""
-    if data[:4] != MAGIC:
-        return None
-    return Kind(int.from_bytes(data[16:18], "little"), int.from_bytes(data[18:20], "little"))
+    return _kind(data[:20])
+
+
+@lru_cache(16)
+def _kind(head: bytes) -> Kind | None:
+    """Each format of ELF images asks."""
+    return Kind(*struct.unpack("<HH", head[16:].ljust(4, b"\0"))) if head[:4] == MAGIC else None
 
 
 def parse(data: bytes, budget: Budget, where: str = "ELF", *, section_table: bool = True) -> Elf:
     """Read header, section and program header tables; without ``section_table`` as if the image had none. Raises Malformed
     where a table or a section leaves the file, Unsupported for big-endian images."""
     header = parse_header(data, where)
-    sections, extents = _sections(data, header, budget, where) if section_table else ((), ())
-    return Elf(header, data, sections, _segments(data, header, sections, where), extents)
+    sections = _sections(data, header, budget, where) if section_table else ()
+    return Elf(header, data, sections, _segments(data, header, sections, where))
 
 
 def parse_header(data: bytes, where: str = "ELF") -> Header:
@@ -288,6 +271,11 @@ def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
         raise Malformed(
             f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
         )
+    return _rows(data, offset, count, entry_size, layout)
+
+
+def _rows(data: bytes, offset: int, count: int, entry_size: int, layout: struct.Struct) -> list[_RawHeader]:
+    """The entries of a table that is all there."""
     if entry_size == layout.size:
         return [*layout.iter_unpack(data[offset : offset + count * entry_size])]
     return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
@@ -306,41 +294,36 @@ def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], wh
     return strings_at(table, [each[0] for each in headers], where)
 
 
-def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[tuple[Section, ...], tuple[slice, ...]]:
+def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[Section, ...]:
     headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
     steps = sum([_STEPS[each[1]] * each[5] // 6 for each in headers if each[1] in _STEPS])
     budget.spend(_HEADER_STEPS * len(headers) + steps, where)
     if not headers:
-        return (), ()
+        return ()
     # Column by column: a library of kernels has hundreds of thousands of sections.
     _, kinds, flags, addresses, offsets, sizes, links, infos, _, entry_sizes = zip(*headers, strict=True)
-    empty = {*_EMPTY, *(kind for machine, kind in _EMPTY_OF_MACHINE if machine == header.machine)}
-    extents = [
-        _NOTHING if kind in empty else slice(offset, offset + size)
-        for kind, offset, size in zip(kinds, offsets, sizes, strict=True)
-    ]
-    ends = [extent.stop for extent in extents]
-    held = sum(ends) - sum([extent.start for extent in extents])
+    empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
+    begins = [0 if kind in empty else offset for kind, offset in zip(kinds, offsets, strict=True)]
+    ends = [0 if row[1] in empty else row[4] + row[5] for row in headers]
+    held = sum(ends) - sum(begins)
     if max(ends) > len(data) or held > _OVERLAP * len(data) or max(map(add, addresses, sizes)) >= _ADDRESS_SPACE_BYTES:
-        _check_sections(data, headers, extents, names, where)
-    mapped = isinstance(data, mmap.mmap)
-    read = _copied if mapped else getitem
-    contents: Iterator[Callable[[], bytes]] = map(partial, repeat(read), repeat(data), extents)  # type: ignore[arg-type] # of bytes it is bytes
-    numbers = range(len(headers))
-    made = map(Section, numbers, names, kinds, flags, addresses, sizes, contents, links, infos, entry_sizes)
-    result = [*made]
-    for number in [one for one, name, flag in zip(numbers, names, flags, strict=True) if may_be_compressed(name, flag)]:
-        result[number] = decompressed(result[number], header.bits, budget, _place(where, number, names[number]))
-    return tuple(result), tuple(extents)
+        _check_sections(data, headers, begins, ends, names, where)
+    numbers, content = range(len(headers)), repeat(partial(_content, data))
+    columns = (kinds, flags, addresses, sizes, content, links, infos, entry_sizes, begins, ends)
+    result = [*map(Section, numbers, names, *columns)]
+    for number, name, flag in zip(numbers, names, flags, strict=True):
+        if flag & SHF_COMPRESSED or name.startswith(ZDEBUG):
+            result[number] = decompressed(result[number], header.bits, budget, _place(where, number, name))
+    return tuple(result)
 
 
-def _copied(data: bytes, extent: slice) -> bytes:
-    """What stands there in a mapped file, whose pages need not stay in memory beside the copy, if they are many."""
-    found, mapped = data[extent], cast("mmap.mmap", data)
-    start = extent.start // mmap.PAGESIZE * mmap.PAGESIZE
-    if len(found) >= _MANY_BYTES:
-        mapped.madvise(mmap.MADV_DONTNEED, start, extent.stop - start)
+def _content(data: bytes, begin: int, end: int) -> bytes:
+    """What stands there; the pages of a mapped file need not stay in memory beside the copy, if they are many."""
+    found, mapped = data[begin:end], cast("object", data)
+    if len(found) >= _MANY_BYTES and isinstance(mapped, mmap.mmap):
+        start = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
     return found
 
 
@@ -349,14 +332,19 @@ def _place(where: str, number: int, name: str) -> str:
 
 
 def _check_sections(
-    data: bytes, headers: Sequence[_RawHeader], extents: Sequence[slice], names: Sequence[str], where: str
+    data: bytes,
+    headers: Sequence[_RawHeader],
+    begins: Sequence[int],
+    ends: Sequence[int],
+    names: Sequence[str],
+    where: str,
 ) -> None:
     """Raises Malformed where one of the sections cannot be, alone or together with those before it."""
     held = 0
-    for number, (fields, extent, name) in enumerate(zip(headers, extents, names, strict=True)):
+    for number, (fields, begin, end, name) in enumerate(zip(headers, begins, ends, names, strict=True)):
         place = _place(where, number, name)
-        held += extent.stop - extent.start
-        _extent(data, extent.start, extent.stop - extent.start, place)
+        held += end - begin
+        _extent(data, begin, end - begin, place)
         if fields[2] & (SHF_ALLOC | SHF_EXECINSTR):
             _check_addresses(fields[3], fields[5], place)
         if held > _OVERLAP * len(data):
@@ -395,8 +383,9 @@ def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | N
     if header.shoff and header.shnum:
         layout = SECTION_HEADER_64 if wide else SECTION_HEADER_32
         rows = _whole_table(read, header.shoff, header.shnum, header.shentsize, layout)
-        stored = (row for row in rows if row[1] not in _EMPTY and (header.machine, row[1]) not in _EMPTY_OF_MACHINE)
-        ends.append([header.shoff + header.shnum * header.shentsize, *(row[4] + row[5] for row in stored)])
+        empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
+        stored = [row[4] + row[5] for row in rows if row[1] not in empty]
+        ends.append([header.shoff + header.shnum * header.shentsize, *stored])
     return max(map(max, ends)) if ends and all(len(each) > 1 for each in ends) else None
 
 
@@ -406,7 +395,7 @@ def _whole_table(
     """The entries of a table; none where it is not all there."""
     size = count * entry_size
     data = read(offset, size) if entry_size >= layout.size and size <= _MOST_TABLE_BYTES else b""
-    return [layout.unpack_from(data, at) for at in range(0, size, entry_size)] if size == len(data) else []
+    return _rows(data, 0, count, entry_size, layout) if size and size == len(data) else []
 
 
 def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:
@@ -421,11 +410,11 @@ def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where:
             f"the program header table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes",
             where=where,
         )
-    rows = (layout.unpack_from(data, offset + number * entry_size) for number in range(count))
+    rows = _rows(data, offset, count, entry_size, layout)
     if header.bits == 64:
-        segments = tuple(Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows)
+        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows])
     else:
-        segments = tuple(Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows)
+        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows])
     for number, segment in enumerate(segments):
         if segment.type == PT_LOAD:
             _check_addresses(segment.address, segment.memory_size, f"{where}: program header {number}")

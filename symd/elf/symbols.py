@@ -1,19 +1,14 @@
-"""Symbol tables as columns.
+"""Symbols and their names.
 
 Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from symd.elf.strings import strings_at
-from symd.errors import Malformed
 from symd.model.code import Section
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _SYMBOL_BYTES = 24
 """An entry of a 64-bit table."""
@@ -29,19 +24,6 @@ class Symbol(NamedTuple):
     bind: int
     other: int
     section: int
-
-
-def symbol_columns(table: Section, bits: int = 64) -> NDArray[np.void]:
-    """The entries of a symbol table section, the null entry included, as a structured array with the fields name (offset in
-    the string table), info, other, section, value, size. Raises Malformed."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and who asks for sections alone needs none of it
-
-    from symd.elf.symbol_layout import SYMBOL_32, SYMBOL_64  # noqa: PLC0415
-
-    dtype = SYMBOL_64 if bits == 64 else SYMBOL_32
-    if len(table.data) % dtype.itemsize:
-        raise Malformed(f"symbol table size is not a multiple of {dtype.itemsize}", where=table.name)
-    return np.frombuffer(table.data, dtype)
 
 
 def symbol_names(table: Section, sections: Sequence[Section], numbers: Sequence[int]) -> list[str]:

@@ -70,7 +70,7 @@ class RelocationScheme(StrEnum):
 @dataclass(init=False, slots=True, weakref_slot=True)
 class Section:
     """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
-    somebody looks: most questions need few of an object's sections."""
+    somebody looks, from ``begin`` to ``end``, where the file has it as it is stored: most questions need few of an object's sections."""
 
     index: int
     name: str
@@ -78,10 +78,12 @@ class Section:
     flags: int
     address: int
     size: int
-    content: bytes | Callable[[], bytes] = field(repr=False)
+    content: bytes | Callable[[int, int], bytes] = field(repr=False)
     link: int = 0
     info: int = 0
     entry_size: int = 0
+    begin: int = 0
+    end: int = 0
     _data: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def __init__(
@@ -92,15 +94,17 @@ class Section:
         flags: int,
         address: int,
         size: int,
-        content: bytes | Callable[[], bytes],
+        content: bytes | Callable[[int, int], bytes],
         link: int = 0,
         info: int = 0,
         entry_size: int = 0,
+        begin: int = 0,
+        end: int = 0,
     ) -> None:
         """A frozen dataclass takes ten times as long: a library of kernels has hundreds of thousands of sections."""
         self.index, self.name, self.type, self.flags = index, name, type, flags
         self.address, self.size, self.content = address, size, content
-        self.link, self.info, self.entry_size = link, info, entry_size
+        self.link, self.info, self.entry_size, self.begin, self.end = link, info, entry_size, begin, end
         self._data = None
 
     @property
@@ -109,7 +113,7 @@ class Section:
         found = self._data
         if found is None:
             content = self.content
-            found = self._data = content if isinstance(content, bytes) else content()
+            found = self._data = content if isinstance(content, bytes) else content(self.begin, self.end)
         return found
 
     def forget(self) -> None:

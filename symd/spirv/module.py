@@ -5,10 +5,7 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -64,13 +61,15 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
     words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
-    content: Callable[[], bytes] = partial(getitem, data, slice(None))  # type: ignore[assignment] # a mapped file's bytes, not the map
+    whole = Section(
+        0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), lambda begin, end: data[begin:end], end=len(data)
+    )
     return CodeObject(
         path=ObjectPath(""),
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,
-        sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), content),),
+        sections=(whole,),
         kernels=_kernels(words, points, budget),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,

@@ -11,15 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.elf.constants import SHN_LORESERVE, SHN_UNDEF, STB_LOCAL
-from symd.elf.symbol_layout import SYMBOL_64
 from symd.elf.writer import OutputSection
 from symd.errors import Malformed
+
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+"""Elf64_Sym."""
 
 
 def renumbered(table: bytes, number: Mapping[int, int]) -> NDArray[np.void]:
     """The entries of a 64-bit symbol table, writable, with section numbers mapped by ``number``; sections that it lacks
     become SHN_UNDEF. A last entry that the content cuts off is left out."""
-    rows = np.frombuffer(table[: len(table) // SYMBOL_64.itemsize * SYMBOL_64.itemsize], SYMBOL_64).copy()
+    rows = np.frombuffer(table[: len(table) // _SYMBOL.itemsize * _SYMBOL.itemsize], _SYMBOL).copy()
     lookup = np.zeros(0x10000, np.uint16)
     lookup[SHN_LORESERVE:] = np.arange(SHN_LORESERVE, 0x10000)
     for old, new in number.items():
@@ -34,7 +38,7 @@ def without_lost(
 ) -> tuple[OutputSection, OutputSection]:
     """A symbol table and its string table without the symbols whose sections ``number`` lacks."""
     rows = renumbered(table.content, number)
-    before = np.frombuffer(table.content[: len(rows) * SYMBOL_64.itemsize], SYMBOL_64)["section"]
+    before = np.frombuffer(table.content[: len(rows) * _SYMBOL.itemsize], _SYMBOL)["section"]
     rows = rows[(rows["section"] != SHN_UNDEF) | (before == SHN_UNDEF)]
     names = _own_strings(rows, strings.content)
     local = int(np.count_nonzero(rows["info"] >> 4 == STB_LOCAL))

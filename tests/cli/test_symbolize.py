@@ -328,9 +328,9 @@ def with_line_tables_of_version(version: int, path: Path) -> bytes:
     """The code object at ``path`` as if its line tables were of another version."""
     data = bytearray(path.read_bytes())
     image = elf.parse(bytes(data), Budget(Limits()))
-    extent = image.extents[image.by_name[".debug_line"].index]
-    at = extent.start
-    while at < extent.stop:
+    lines = image.by_name[".debug_line"]
+    at = lines.begin
+    while at < lines.end:
         data[at + 4 : at + 6] = version.to_bytes(2, "little")
         at += 4 + int.from_bytes(data[at : at + 4], "little")
     return bytes(data)

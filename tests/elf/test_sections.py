@@ -57,3 +57,13 @@ def test_what_was_copied_of_a_mapped_file_is_not_in_memory_twice(tmp_path: Path)
         assert text.data == content
         mapping = Path("/proc/self/smaps").read_text().partition(str(path))[2]
         assert int(mapping.partition("\nRss:")[2].split()[0]) << 10 < len(content) // 4
+
+
+@pytest.mark.parametrize("entry_size", [0, 1])
+@pytest.mark.parametrize("at", [54, 58])
+def test_an_image_whose_headers_have_no_room_has_no_size(at: int, entry_size: int) -> None:
+    """``at`` is e_phentsize or e_shentsize."""
+    data = bytearray((SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes())
+    assert elf.image_size(lambda begin, size: bytes(data[begin : begin + size])) == len(data)
+    data[at : at + 2] = entry_size.to_bytes(2, "little")
+    assert elf.image_size(lambda begin, size: bytes(data[begin : begin + size])) is None

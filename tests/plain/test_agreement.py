@@ -139,11 +139,7 @@ def test_other_bytes_in_the_debug_data_change_both_answers_alike(seed: int) -> N
 def test_what_stands_behind_a_unit_without_children_is_not_its_own() -> None:
     data = bytearray((BIN / "v4-gfx900-lines.co").read_bytes())
     image = elf.parse(bytes(data), Budget(Limits()))
-    at = next(
-        extent.start
-        for section, extent in zip(image.sections, image.extents, strict=True)
-        if section.name == ".debug_abbrev"
-    )
+    at = image.by_name[".debug_abbrev"].begin
     assert data[at : at + 3] == bytes((1, 0x11, 1)), "the abbreviation of the unit, which has children"
     assert plain(bytes(data), 0x1978) is not None
     data[at + 2] = 0
@@ -205,9 +201,9 @@ def changed(dice: random.Random, data: bytes) -> tuple[bytes, range]:
     """An image with a few bytes of its debug sections changed; and the addresses of its text."""
     image, found = elf.parse(data, Budget(Limits())), bytearray(data)
     debug = [
-        extent
-        for section, extent in zip(image.sections, image.extents, strict=True)
-        if section.name in ELF_NAMES and extent.stop > extent.start
+        range(section.begin, section.end)
+        for section in image.sections
+        if section.name in ELF_NAMES and section.end > section.begin
     ]
     for _ in range(dice.choice((1, 1, 2))):
         extent = dice.choice(debug)

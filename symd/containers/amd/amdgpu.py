@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symd import elf
 from symd.budget import Budget
 from symd.containers.amd import kernel_descriptor, segments, target_id
 from symd.containers.amd.metadata import Notes
+from symd.containers.amd.symbols import Descriptor, Placed, Symbols
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
 from symd.containers.lazy import LazyMapping, LazySequence
@@ -30,11 +31,7 @@ from symd.elf.constants import (
 )
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
-from symd.model.identities import ObjectPath
 from symd.model.summaries import NO_SECTIONS
-
-if TYPE_CHECKING:
-    from symd.containers.amd.symbols import Descriptor, Placed, Symbols
 
 NAME = "amdgpu"
 _NOTHING_SAID: dict[str, Any] = {}
@@ -51,8 +48,6 @@ def read(element: Element, budget: Budget) -> Contents:
     """One code object. Where the section table is missing or lost, sections are made from the segments, with a warning.
     Notes and descriptors are read when somebody looks at facts or warnings. Raises Malformed where no section table and
     no segment leads anywhere."""
-    from symd.containers.amd.symbols import Symbols  # noqa: PLC0415 - needs NumPy, which is slow to import, and this module is asked about every file
-
     image, warnings = _image(element.data, budget)
     version = image.header.abi_version + 2
     notes = Notes(image)
@@ -60,7 +55,9 @@ def read(element: Element, budget: Budget) -> Contents:
     if not symbols.code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
     code = CodeObject(
-        path=ObjectPath(""),
+        path=element.path,
+        bias=element.bias,
+        stored=element.stored,
         format=NAME,
         target=_target(image, version, notes) or element.target,
         data=element.data,

@@ -4,20 +4,19 @@ Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Sym
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import islice
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 from symd.containers.amd import segments
-from symd.elf import Elf
+from symd.elf import Elf, Symbol
 from symd.elf.constants import (
     ET_REL,
     SHF_ALLOC,
     SHN_LORESERVE,
-    SHN_UNDEF,
     SHN_XINDEX,
     SHT_DYNSYM,
     SHT_SYMTAB,
@@ -27,14 +26,12 @@ from symd.elf.constants import (
     STT_OBJECT,
 )
 from symd.model.code import Function, Section
-from symd.model.columns import U8, U64
 
-I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-_IS_CODE_OR_DATA = np.zeros(16, np.bool_)
-"""By st_info's type."""
-_IS_CODE_OR_DATA[[STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_AMDGPU_HSA_KERNEL]] = True
+_FUNCTIONS = (STT_FUNC, STT_AMDGPU_HSA_KERNEL)
+_CODE_OR_DATA = (STT_NOTYPE, STT_OBJECT, *_FUNCTIONS)
+_PADDING = (0, 0xBF800000, 0xBF9F0000)
+"""What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
+_LARGEST = (1 << 64) - 1
 
 
 class Placed(NamedTuple):
@@ -58,14 +55,8 @@ class Descriptor(NamedTuple):
     offset: int
 
 
-class _SymbolColumns(NamedTuple):
-    """Symbols that may be code or descriptors: their names, and st_info's type, st_shndx, st_value and st_size."""
-
-    names: list[str]
-    kind: U8
-    section: NDArray[np.uint16]
-    value: U64
-    size: U64
+_Row: TypeAlias = tuple[int, int, bool, bool, int, Symbol]
+"""A symbol of code as it is sorted: section, offset, whether it is a label, whether it has a size, its number."""
 
 
 class Symbols:
@@ -74,62 +65,83 @@ class Symbols:
 
     def __init__(self, image: Elf) -> None:
         self.relocatable = image.header.type == ET_REL
-        self._image = image
-        self._space = _Space(image)
-        rows = _rows(image)
-        section = self._space.holding(rows)
-        offset = rows.value if self.relocatable else rows.value - self._space.address[section]
-        self.descriptors = _descriptors(rows, section, offset)
-        self.code = self._code(rows, section, offset)
+        self._image, self._sections = image, image.sections
+        self._loaded = sorted([(s.address, s.index) for s in image.sections if s.flags & SHF_ALLOC and s.size])
+        found = [(symbol, *self._place(symbol)) for symbol in _table(image)]
+        self.descriptors = {
+            symbol.name[:-3]: Descriptor(symbol.value, section, offset)
+            for symbol, section, offset in found
+            if symbol.type <= STT_OBJECT and symbol.name.endswith(".kd")
+        }
+        rows: list[_Row] = sorted(
+            (section, offset, self._is_label(symbol), symbol.size > 0, number, symbol)
+            for number, (symbol, section, offset) in enumerate(found)
+            if self._is_of_code(symbol, section, offset)
+        )
+        self.code = [
+            placed
+            for number, group in groupby(rows, itemgetter(0))
+            for placed in self._placed(self._sections[number], [*group])
+        ]
         self.by_name = {placed.name: placed for placed in self.code}
 
-    def _code(self, rows: _SymbolColumns, section: I64, offset: U64) -> list[Placed]:
+    def _place(self, symbol: Symbol) -> tuple[int, int]:
+        """The section that a symbol names, or, where that is not true, the one whose addresses hold it, and its offset there; -1
+        where there is none. One that may be empty can stand at the end of code."""
+        number, value = symbol.section, symbol.value
+        named = self._sections[number] if number < len(self._sections) else None
+        if self.relocatable:
+            return (-1 if named is None else number), value
+        if named is not None and 0 <= value - named.address < named.size:
+            return number, value - named.address
+        found = self.at(value)
+        if _may_be_empty(symbol):
+            before = (named or self._sections[0], self.at(value - 1))
+            ended = next((one for one in before if one and one.executable and one.address + one.size == value), None)
+            if ended and (found is None or not found.executable or ended is before[0]):
+                found = ended
+        return (found.index, value - found.address) if found else (-1, 0)
+
+    def _is_of_code(self, symbol: Symbol, section: int, offset: int) -> bool:
         """Functions, and what has no type and a place in code. Absolute values, such as register counts that newer
         compilers leave as symbols, have none."""
-        space, names = self._space, rows.names
-        absolute = (rows.section >= SHN_LORESERVE) & (rows.section != SHN_XINDEX)
-        room = np.maximum(space.size[section], np.uint64(1))
-        inside = (section >= 0) & space.executable[section] & (offset < room + _may_be_empty(rows))
-        chosen = np.flatnonzero(inside & (rows.kind != STT_OBJECT) & ~absolute)
-        chosen = chosen[np.array([bool(names[row]) for row in chosen.tolist()], np.bool_)]
-        entry = rows.kind[chosen] != STT_NOTYPE
-        for at in np.flatnonzero(~entry).tolist():
-            entry[at] = names[chosen[at]] in self.descriptors
-        order = np.lexsort((rows.size[chosen] > 0, ~entry, offset[chosen], section[chosen]))
-        chosen, entry = chosen[order], entry[order]
-        section, offset = section[chosen], offset[chosen]
-        given, limit = rows.size[chosen], space.size[section]
-        size = _sizes(section, offset, given, entry, limit)
-        size[self._empty(section, offset, size, entry & (given > 0), _may_be_empty(rows)[chosen])] = 0
-        inner = ~entry & (given == 0)
-        if inner.any():
-            inner &= _around(section, offset, given * entry, limit, none=0) > offset
-        columns = (section, offset, size, entry, rows.kind[chosen], inner)
-        return [*map(Placed, [names[row] for row in chosen.tolist()], *(column.tolist() for column in columns))]
+        if section < 0 or not self._sections[section].executable or symbol.type == STT_OBJECT or not symbol.name:
+            return False
+        room = max(self._sections[section].size, 1) + _may_be_empty(symbol)
+        return offset < room and (symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX)
 
-    def _empty(self, section: I64, offset: U64, size: U64, sized: Flags, unsized: Flags) -> Flags:
-        """Which of the ``unsized`` functions own no byte: what they would reach over is that of a function with a size that begins
-        at the same place, or padding. A compiler leaves such a one where a function has no instructions; assembly without sizes has
-        instructions there."""
-        if not unsized.any():
-            return unsized
-        place = np.cumsum(_place_starts(section, offset)) - 1
-        taken = np.zeros(len(place), np.bool_)
-        taken[place[sized]] = True
-        found: Flags = unsized & taken[place]
-        for number in np.unique(place[unsized & ~found]).tolist():
-            first = int(np.searchsorted(place, number))
-            at = first + int(np.flatnonzero(unsized[first:])[0])
-            if _is_padding(self.bytes_at(int(section[at]), int(offset[at]), int(size[at]))):
-                found |= unsized & (place == number)
-        return found
+    def _is_label(self, symbol: Symbol) -> bool:
+        return symbol.type == STT_NOTYPE and symbol.name not in self.descriptors
+
+    def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
+        """The symbols of a section, in order. Those without a size reach to the next place: a function to the next function, a label
+        to the next symbol or the end of the function around it; the last one to the end of the section."""
+        limit, reach = section.size, 0
+        starts = [row[1] for row in rows]
+        entries = [row[1] for row in rows if not row[2]]
+        taken = {row[1]: True for row in rows if row[3] and not row[2]}
+        for _, offset, is_label, is_sized, _, symbol in rows:
+            size = symbol.size
+            if not is_label:
+                reach = max(reach, offset + size)
+            around = min(reach, limit) if reach > offset else 0
+            if not is_sized:
+                among = starts if is_label else entries
+                follower = bisect_right(among, offset)
+                end = among[follower] if follower < len(among) else limit
+                size = (min(end, around or limit) if is_label else end) - offset & _LARGEST
+                if symbol.type in _FUNCTIONS:
+                    if offset not in taken:
+                        taken[offset] = _is_padding(section.data[offset : offset + size])
+                    size = 0 if taken[offset] else size
+            inner = is_label and not is_sized and around > offset
+            yield Placed(symbol.name, section.index, offset, size, not is_label, symbol.type, inner)
 
     def at(self, address: int) -> Section | None:
         """The loaded section that holds an address of a linked object."""
-        if not 0 <= address < 1 << 64:
-            return None
-        number = self._space.at(np.array([address], np.uint64)).item()
-        return None if number < 0 else self._image.sections[number]
+        slot = bisect_right(self._loaded, (address, len(self._sections))) - 1
+        found = self._sections[self._loaded[slot][1]] if slot >= 0 else None
+        return found if found and address - found.address < found.size else None
 
     def extent(self, section: Section, offset: int) -> int:
         """The size of the first symbol at a place in code that owns any; where none is, the bytes up to the next one or the section's end."""
@@ -149,137 +161,33 @@ class Symbols:
 
     def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
         """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
-        data = self._image.sections[symbol.section].data if symbol.section >= 0 else b""
+        data = self._sections[symbol.section].data if symbol.section >= 0 else b""
         if data:
             return data[symbol.offset : symbol.offset + size]
         return b"" if self.relocatable else self._image.at_address(symbol.value, size)
 
     def bytes_at(self, section: int, offset: int, size: int) -> bytes:
         """``size`` bytes of a section; fewer where it ends."""
-        return self._image.sections[section].data[offset : offset + size]
+        return self._sections[section].data[offset : offset + size]
 
 
-class _Space:
-    """The sections as columns, by number: ``address``, ``size``, ``executable``."""
-
-    def __init__(self, image: Elf) -> None:
-        self.relocatable = image.header.type == ET_REL
-        self.address = np.array([section.address for section in image.sections], np.uint64)
-        self.size = np.array([section.size for section in image.sections], np.uint64)
-        self.executable = np.array([section.executable for section in image.sections], np.bool_)
-        loaded = [s.index for s in image.sections if s.flags & SHF_ALLOC and s.size]
-        self._loaded = np.array(loaded, np.int64)[np.argsort(self.address[loaded], kind="stable")]
-
-    def holding(self, rows: _SymbolColumns) -> I64:
-        """For each symbol the section that it names, or, where that is not true, the one whose addresses hold it; -1
-        where there is none. One that may be empty can stand at the end of code."""
-        number, value = rows.section, rows.value
-        known = number < len(self.address)
-        named = np.where(known, number, 0).astype(np.int64)
-        if self.relocatable:
-            return np.where(known, named, -1)
-        inside = known & (value >= self.address[named]) & (value - self.address[named] < self.size[named])
-        found = np.where(inside, named, self.at(value))
-        for at in np.flatnonzero(_may_be_empty(rows) & ~inside).tolist():
-            before = (int(named[at]), int(self.at(value[at : at + 1] - np.uint64(1))[0]))
-            ended = next((each for each in before if each >= 0 and self._is_code_up_to(each, value[at])), -1)
-            if ended >= 0 and (found[at] < 0 or not self.executable[found[at]] or ended == before[0]):
-                found[at] = ended
-        return found
-
-    def _is_code_up_to(self, number: int, address: np.uint64) -> bool:
-        return bool(self.executable[number] and self.address[number] + self.size[number] == address)
-
-    def at(self, address: U64) -> I64:
-        """For each address of a linked object the loaded section that holds it, or -1."""
-        if not len(self._loaded):
-            return np.full(len(address), -1)
-        slot = np.searchsorted(self.address[self._loaded], address, side="right") - 1
-        found = self._loaded[slot]
-        return np.where((slot >= 0) & (address - self.address[found] < self.size[found]), found, -1)
-
-
-def _rows(image: Elf) -> _SymbolColumns:
-    """Of .symtab, else of .dynsym, else of PT_DYNAMIC."""
-    found = _table(image)
-    if found is None:
-        none = np.zeros(0, np.uint64)
-        return _SymbolColumns([], none.astype(np.uint8), none.astype(np.uint16), none, none)
-    image, table = found
-    rows = image.symbol_columns(table)
-    rows = rows[(rows["section"] != SHN_UNDEF) & _IS_CODE_OR_DATA[rows["info"] & 15]]
-    value, size = rows["value"].astype(np.uint64), rows["size"].astype(np.uint64)
-    return _SymbolColumns(image.symbol_names(table, rows["name"]), rows["info"] & 15, rows["section"], value, size)
-
-
-def _table(image: Elf) -> tuple[Elf, Section] | None:
+def _table(image: Elf) -> list[Symbol]:
+    """What may be code or descriptors of .symtab, else of .dynsym, else of PT_DYNAMIC."""
     for kind in (SHT_SYMTAB, SHT_DYNSYM):
-        table = next((section for section in image.sections if section.type == kind and section.data), None)
+        table = next((section for section in image.of_type(kind) if section.data), None)
         if table:
-            return image, table
-    return segments.dynamic_symbols(image)
+            return image.symbols(table, _CODE_OR_DATA)
+    found = segments.dynamic_symbols(image)
+    return found[0].symbols(found[1], _CODE_OR_DATA) if found else []
 
 
-def _descriptors(rows: _SymbolColumns, section: I64, offset: U64) -> dict[str, Descriptor]:
-    names = rows.names
-    data = np.flatnonzero(rows.kind <= STT_OBJECT).tolist()
-    which = [row for row in data if names[row].endswith(".kd")]
-    columns = (column[which].tolist() for column in (rows.value, section, offset))
-    return dict(zip([names[row][:-3] for row in which], map(Descriptor, *columns), strict=True))
-
-
-def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U64:
-    """Symbols without a size reach to the next place: a function to the next function, a label to the next symbol or the
-    end of the function around it; the last one to the end of its section (``limit``). Columns sorted by place."""
-    if size.all():
-        return size
-    starts = _place_starts(section, offset)
-    place: I64 = np.cumsum(starts)
-    next_entry = _start_of_next(place, np.flatnonzero(entry), section, offset, limit)
-    next_any = _start_of_next(place, np.flatnonzero(starts), section, offset, limit)
-    end = np.where(entry, next_entry, np.minimum(next_any, _around(section, offset, size * entry, limit, none=limit)))
-    return np.where(size == 0, end - offset, size)
-
-
-def _place_starts(section: I64, offset: U64) -> Flags:
-    """Which of the symbols, sorted by place, are the first at theirs."""
-    first: Flags = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))[: len(section)]
-    return first
-
-
-def _may_be_empty(rows: _SymbolColumns) -> Flags:
+def _may_be_empty(symbol: Symbol) -> bool:
     """Functions without a size."""
-    found: Flags = (rows.kind != STT_NOTYPE) & (rows.kind != STT_OBJECT) & (rows.size == 0)
-    return found
-
-
-_PADDING = np.array([0, 0xBF800000, 0xBF9F0000], np.uint32)
-"""What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
+    return not symbol.size and symbol.type in _FUNCTIONS
 
 
 def _is_padding(data: bytes) -> bool:
     """Whether there are bytes, and no other instructions than those of padding."""
-    words = np.frombuffer(data, "<u4", len(data) // 4)
-    return bool(data) and bool(np.isin(words, _PADDING).all()) and not any(data[len(words) * 4 :])
-
-
-def _start_of_next(place: I64, among: I64, section: I64, offset: U64, limit: U64) -> U64:
-    """Where the first of the symbols ``among`` after each one's place begins, if it is in the same section."""
-    if not len(among):
-        return limit
-    follower = np.searchsorted(place[among], place, side="right")
-    target = among[np.minimum(follower, len(among) - 1)]
-    same = (follower < len(among)) & (section[target] == section)
-    return np.where(same, offset[target], limit)
-
-
-def _around(section: I64, offset: U64, size: U64, limit: U64, *, none: U64 | int) -> U64:
-    """The end of the sized function that covers each symbol, in the section that ends at ``limit``; ``none`` where none
-    does."""
-    ends, last, reach = [], -1, 0
-    for number, begin, length in zip(*(column.tolist() for column in (section, offset, size)), strict=True):
-        reach = max(reach if number == last else 0, begin + length)
-        last = number
-        ends.append(reach)
-    end = np.array([min(each, (1 << 64) - 1) for each in ends], np.uint64)
-    return np.where(end > offset, np.minimum(end, limit), np.uint64(0) + none)
+    whole = len(data) & ~3
+    words = struct.iter_unpack("<I", data[:whole])
+    return bool(data) and all(word in _PADDING for (word,) in words) and not any(data[whole:])

@@ -15,7 +15,6 @@ from symd.containers.intel.targets import FUNCTIONS_ONLY
 from symd.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
-from symd.model.identities import ObjectPath
 
 NAME = "igc-elf"
 DW_AT_INTEL_SIMD_WIDTH = 0x2400
@@ -56,7 +55,9 @@ def read(element: Element, budget: Budget) -> Contents:
     name = element.kernel or text.name.removeprefix(".text.").removeprefix(".text")
     kernels = (Kernel(name, text.index, 0, text.size),) if name and name != FUNCTIONS_ONLY else ()
     code = CodeObject(
-        path=ObjectPath(""),
+        path=element.path,
+        bias=element.bias,
+        stored=element.stored,
         format=NAME,
         target=element.target,
         data=element.data,

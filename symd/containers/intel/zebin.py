@@ -39,7 +39,6 @@ from symd.elf.constants import (
 )
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
-from symd.model.identities import ObjectPath
 
 NAME = "zebin"
 DEBUG_NAME = "debug-zebin"
@@ -72,7 +71,9 @@ def read(element: Element, budget: Budget) -> Contents:
     functions = _functions(image, notes)
     ends = _ends(functions)
     code = CodeObject(
-        path=ObjectPath(""),
+        path=element.path,
+        bias=element.bias,
+        stored=element.stored,
         format=DEBUG_NAME if image.header.type == ET_EXEC and image.header.machine == EM_INTELGT else NAME,
         target=element.target or _target(image, facts),
         data=element.data,

@@ -5,6 +5,8 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from symd.budget import Budget
 from symd.containers.format import Contents, Element
 
@@ -21,4 +23,5 @@ def read(element: Element, budget: Budget) -> Contents:
     """The module as one code object. Raises Malformed where it does not split into instructions to its end."""
     from symd.spirv import module  # noqa: PLC0415 - the grammar's tables are slow to import
 
-    return Contents(code_object=module.code_object(element.data, budget, element.name))
+    code = module.code_object(element.data, budget, element.name)
+    return Contents(code_object=replace(code, path=element.path, bias=element.bias, stored=element.stored))

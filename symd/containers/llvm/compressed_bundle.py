@@ -5,7 +5,6 @@ Source: Clang's offload bundler documentation, "Compressed Bundle Format"."""
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import NamedTuple
 
 from symd.budget import Budget
@@ -47,7 +46,7 @@ def read(element: Element, budget: Budget) -> Contents:
     raw = expand(element.data[head.length : end], head.expanded, budget, "compressed bundle")
     if not offload_bundle.claims(raw):
         raise Malformed("the compressed bundle does not expand to an offload bundle")
-    inner = offload_bundle.read(replace(element, content=raw), budget)
+    inner = offload_bundle.read(element._replace(content=raw), budget)
     facts = {**inner.facts, "compression": _METHODS[head.method], "bundle_version": head.version}
     return inner._replace(notes=_hash_notes(raw, head) + inner.notes, facts=facts, format=offload_bundle.NAME)
 

@@ -40,7 +40,6 @@ from symd.elf.constants import (
     STT_FUNC,
 )
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
-from symd.model.identities import ObjectPath
 from symd.model.plurals import counted
 
 if TYPE_CHECKING:
@@ -78,7 +77,9 @@ def read(element: Element, budget: Budget) -> Contents:
     of_functions: list[str] = []
     functions = tuple(_functions(texts, named, of_functions))
     code = CodeObject(
-        path=ObjectPath(""),
+        path=element.path,
+        bias=element.bias,
+        stored=element.stored,
         format=NAME,
         target=_target(image, tools, described.accelerated, element.target),
         data=element.data,

@@ -106,12 +106,12 @@ class CubinFacts:
         return [self._attributes(each) for each in self._info_sections(own=False)]
 
     def _info_sections(self, *, own: bool) -> Iterator[Section]:
-        found = self._image.by_type.get(SHT_CUDA_INFO, ())
+        found = self._image.of_type(SHT_CUDA_INFO)
         return (section for section in found if section.name.startswith(".nv.info.") is own)
 
     @cached_property
     def _compatibility(self) -> list[dict[str, Any]]:
-        sections = self._image.by_type.get(SHT_CUDA_COMPAT, ())
+        sections = self._image.of_type(SHT_CUDA_COMPAT)
         return [one for each in sections for one in self._attributes(each, nv_info.COMPATIBILITY_NAMES).plain()]
 
     def _attributes(self, section: Section, names: Mapping[int, str] = nv_info.NAMES) -> nv_info.PackedAttributes:

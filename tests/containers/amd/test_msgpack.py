@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symd.containers.amd import metadata
 from symd.containers.amd import msgpack as amdgpu_msgpack
 from symd.errors import Malformed
 from tests.containers.amd import objects
@@ -33,6 +34,13 @@ NOTES = st.fixed_dictionaries(
     {},
     optional={"amdhsa.kernels": st.lists(KERNELS | VALUES, max_size=20) | VALUES, "amdhsa.target": VALUES, "x": VALUES},
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_notes_are_taken_apart_too() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(amdgpu_msgpack, "_SHORT", 0)
+        yield
 
 
 def joined(note: amdgpu_msgpack.Note) -> dict:
@@ -60,6 +68,16 @@ def test_the_parts_are_the_whole(tree):
     note = amdgpu_msgpack.load(msgpack.packb(tree))
     assert note is not None
     assert joined(note) == expected(tree)
+
+
+@given(NOTES.map(msgpack.packb) | st.binary(max_size=40))
+def test_a_short_note_says_the_same_read_as_a_whole(data):
+    found = [metadata.Metadata(), metadata.Metadata()]
+    metadata._take_msgpack(data, found[0])
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(amdgpu_msgpack, "_SHORT", len(data))
+        metadata._take_msgpack(data, found[1])
+    assert found[0] == found[1]
 
 
 def test_kernels_of_one_signature_share_it():
