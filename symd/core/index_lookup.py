@@ -195,7 +195,6 @@ class IndexLookup:
     _answer_type = cython.declare(object)
     _frame_type = cython.declare(object)
     _reasons = cython.declare(object)
-    _ranges = cython.declare(object)
     _pages = cython.declare(dict)
     _page_bytes = cython.declare(cython.Py_ssize_t)
     _kept_answers = cython.declare(dict)
@@ -210,14 +209,12 @@ class IndexLookup:
         digest: bytes | None = None,
         is_sound: bool = False,
         as_written: bool = False,
-        ranges: Sequence[Sequence[int]] | None = None,
         answer_type: type = tuple,
         frame_type: type = tuple,
         reasons: Sequence[object] = tuple(range(LAST_REASON + 1)),
     ) -> None:
         """``digest`` is the SHA-256 of the module that it must be the index of. ``is_sound``: all checksums were compared. ``as_written``: ranges that
-        are answered otherwise than rows and scopes say are read as these say. ``ranges`` are frame, line, column and reason of every range, where the
-        file lacks them."""
+        are answered otherwise than rows and scopes say are read as these say."""
         size: cython.Py_ssize_t = len(file)
         if size < HEADER.size:
             raise Damaged("is too short")
@@ -230,7 +227,7 @@ class IndexLookup:
         self._stop = columns_end(size, self._first)
         self._file, self._data = file, file
         self._is_sound, self._as_written = is_sound, as_written
-        self._answer_type, self._frame_type, self._reasons, self._ranges = answer_type, frame_type, reasons, ranges
+        self._answer_type, self._frame_type, self._reasons = answer_type, frame_type, reasons
         self._pages, self._page_bytes, self._kept_answers = {}, 0, {}
         self._last_section, self._new_tuple = None, tuple.__new__
         table = bytes(file[HEADER.size : self._first])
@@ -259,10 +256,7 @@ class IndexLookup:
         for name in _NAMES:
             described = found.get(name.encode().ljust(COLUMN_NAME, b"\0"))
             if described is None:
-                if self._ranges is not None and name.startswith("page_"):
-                    described = (b"|u1\0", self._first, 0, 0)
-                else:
-                    raise Damaged(f"lacks column {name!r}")
+                raise Damaged(f"lacks column {name!r}")
             kind, offset, entries, stored = described
             width = _WIDTHS.get(kind, 0)
             if not width or (stored != entries and (stored != 1 or entries > self._stop)):
@@ -482,9 +476,6 @@ class IndexLookup:
         """(frame, line, column, reason) of a range."""
         if number >= self._number(_RANGE_COUNT, 0):
             raise Damaged("has starts and ranges that contradict each other")
-        if self._ranges is not None:
-            frames, lines, columns, reasons = self._ranges
-            return frames[number], lines[number], columns[number], reasons[number]
         written: cython.ulonglong = self._not_above(_WRITTEN_RANGE, number) if self._as_written else 0
         if written and self._number(_WRITTEN_RANGE, written - 1) == number:
             found: tuple[int, int, int, int] = self._written(written - 1)

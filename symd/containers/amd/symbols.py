@@ -67,16 +67,20 @@ class Symbols:
         self.relocatable = image.header.type == ET_REL
         self._image, self._sections = image, image.sections
         self._loaded = sorted([(s.address, s.index) for s in image.sections if s.flags & SHF_ALLOC and s.size])
-        found = [(symbol, *self._place(symbol)) for symbol in _table(image)]
-        self.descriptors = {
-            symbol.name[:-3]: Descriptor(symbol.value, section, offset)
-            for symbol, section, offset in found
-            if symbol.type <= STT_OBJECT and symbol.name.endswith(".kd")
-        }
+        self._rooms = {s.index: max(s.size, 1) for s in image.sections if s.executable}
+        self.descriptors: dict[str, Descriptor] = {}
+        found: list[tuple[int, int, Symbol]] = []
+        for symbol in _table(image):
+            section, offset = self._place(symbol)
+            if symbol.type <= STT_OBJECT and symbol.name.endswith(".kd"):
+                self.descriptors[symbol.name[:-3]] = Descriptor(symbol.value, section, offset)
+            if self._is_of_code(symbol, section, offset):
+                found.append((section, offset, symbol))
         rows: list[_Row] = sorted(
-            (section, offset, self._is_label(symbol), symbol.size > 0, number, symbol)
-            for number, (symbol, section, offset) in enumerate(found)
-            if self._is_of_code(symbol, section, offset)
+            [
+                (section, offset, self._is_label(symbol), symbol.size > 0, number, symbol)
+                for number, (section, offset, symbol) in enumerate(found)
+            ]
         )
         self.code = [
             placed
@@ -105,10 +109,10 @@ class Symbols:
     def _is_of_code(self, symbol: Symbol, section: int, offset: int) -> bool:
         """Functions, and what has no type and a place in code. Absolute values, such as register counts that newer
         compilers leave as symbols, have none."""
-        if section < 0 or not self._sections[section].executable or symbol.type == STT_OBJECT or not symbol.name:
+        room = self._rooms.get(section)
+        if room is None or symbol.type == STT_OBJECT or not symbol.name:
             return False
-        room = max(self._sections[section].size, 1) + _may_be_empty(symbol)
-        return offset < room and (symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX)
+        return offset < room + _may_be_empty(symbol) and (symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX)
 
     def _is_label(self, symbol: Symbol) -> bool:
         return symbol.type == STT_NOTYPE and symbol.name not in self.descriptors
@@ -116,7 +120,7 @@ class Symbols:
     def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
         """The symbols of a section, in order. Those without a size reach to the next place: a function to the next function, a label
         to the next symbol or the end of the function around it; the last one to the end of the section."""
-        limit, reach = section.size, 0
+        number, limit, reach = section.index, section.size, 0
         starts = [row[1] for row in rows]
         entries = [row[1] for row in rows if not row[2]]
         taken = {row[1]: True for row in rows if row[3] and not row[2]}
@@ -135,7 +139,7 @@ class Symbols:
                         taken[offset] = _is_padding(section.data[offset : offset + size])
                     size = 0 if taken[offset] else size
             inner = is_label and not is_sized and around > offset
-            yield Placed(symbol.name, section.index, offset, size, not is_label, symbol.type, inner)
+            yield Placed(symbol.name, number, offset, size, not is_label, symbol.type, inner)
 
     def at(self, address: int) -> Section | None:
         """The loaded section that holds an address of a linked object."""
