@@ -98,7 +98,7 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def restore(self, count: cython.Py_ssize_t, damaged: cython.Py_ssize_t, missing: cython.Py_ssize_t) -> cython.int:
-        """Forget what was read since there were so many."""
+        """Forget the rows that were read since there were so many; the work stays counted."""
         self.count, self.damaged, self.missing = count, damaged, missing
         return 0
 
@@ -209,12 +209,15 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _fit(self, size: cython.int, numbers: cython.int) -> cython.bint:
-        """Whether so many bytes and, behind these, so many LEB128 numbers are left."""
+        """Whether so many bytes and, behind these, so many LEB128 numbers are left; where they are not, what was looked at counts as read."""
         at: cython.Py_ssize_t = self.at + size
         while numbers and at < self.end:
             numbers -= self.data[at] < 0x80
             at += 1
-        return numbers == 0 and at <= self.end
+        if numbers == 0 and at <= self.end:
+            return True
+        self.at = min(at, self.end)
+        return False
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)

@@ -82,3 +82,16 @@ def test_a_table_that_goes_on_behind_what_may_be_read_is_refused_for_that():
     tables = AbbreviationTables(DebugSection(".debug_abbrev", {".debug_abbrev": table}), budget)
     with pytest.raises(LimitExceeded, match="work_ratio"):
         tables.table(0, Widths(8, 4, 4))
+
+
+@pytest.mark.parametrize("dies", [2, 20])
+def test_a_list_whose_number_has_no_end_is_not_looked_through_for_each_die(dies):
+    """A scan through the rest of the section counts as if it had been read."""
+    lists = b"\x04" + b"\x80" * (1 << 17)
+    info = unit(b"\x01" + (b"\x02f\0" + bytes(4)) * dies + b"\0", 5)
+    data = sections(info, b"\x01\x11\x01\0\0\x02\x2e\0\x03\x08\x55\x17\0\0", rnglists=lists)
+    if dies == 2:
+        assert "2 references out of range sections" in read_scopes(data, read_lines(data)).warnings[0]
+    else:
+        with pytest.raises(LimitExceeded, match="overlap without end"):
+            read_scopes(data, read_lines(data))
