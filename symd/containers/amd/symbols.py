@@ -112,7 +112,9 @@ class Symbols:
         room = self._rooms.get(section)
         if room is None or symbol.type == STT_OBJECT or not symbol.name:
             return False
-        return offset < room + _may_be_empty(symbol) and (symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX)
+        return offset < room + _may_be_empty(symbol) and (
+            symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX
+        )
 
     def _is_label(self, symbol: Symbol) -> bool:
         return symbol.type == STT_NOTYPE and symbol.name not in self.descriptors
