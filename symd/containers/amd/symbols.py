@@ -74,14 +74,21 @@ class Symbols:
             section, offset = self._place(symbol)
             if symbol.type <= STT_OBJECT and symbol.name.endswith(".kd"):
                 self.descriptors[symbol.name[:-3]] = Descriptor(symbol.value, section, offset)
-            if self._is_of_code(symbol, section, offset):
+            if symbol.type != STT_OBJECT and self._is_of_code(symbol, section, offset):
                 found.append((section, offset, symbol))
-        rows: list[_Row] = sorted(
-            [
-                (section, offset, self._is_label(symbol), symbol.size > 0, number, symbol)
-                for number, (section, offset, symbol) in enumerate(found)
-            ]
-        )
+        descriptors = self.descriptors
+        rows: list[_Row] = [
+            (
+                section,
+                offset,
+                symbol.type == STT_NOTYPE and symbol.name not in descriptors,
+                symbol.size > 0,
+                number,
+                symbol,
+            )
+            for number, (section, offset, symbol) in enumerate(found)
+        ]
+        rows.sort()
         self.code = [
             placed
             for number, group in groupby(rows, itemgetter(0))
@@ -107,17 +114,14 @@ class Symbols:
         return (found.index, value - found.address) if found else (-1, 0)
 
     def _is_of_code(self, symbol: Symbol, section: int, offset: int) -> bool:
-        """Functions, and what has no type and a place in code. Absolute values, such as register counts that newer
+        """Whether what is no object has a name and a place in code. Absolute values, such as register counts that newer
         compilers leave as symbols, have none."""
         room = self._rooms.get(section)
-        if room is None or symbol.type == STT_OBJECT or not symbol.name:
+        if room is None or not symbol.name:
             return False
         return offset < room + _may_be_empty(symbol) and (
             symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX
         )
-
-    def _is_label(self, symbol: Symbol) -> bool:
-        return symbol.type == STT_NOTYPE and symbol.name not in self.descriptors
 
     def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
         """The symbols of a section, in order. Those without a size reach to the next place: a function to the next function, a label
@@ -130,6 +134,9 @@ class Symbols:
             size = symbol.size
             if not is_label:
                 reach = max(reach, offset + size)
+                if is_sized:
+                    yield Placed(symbol.name, number, offset, size, True, symbol.type, False)
+                    continue
             around = min(reach, limit) if reach > offset else 0
             if not is_sized:
                 among = starts if is_label else entries
