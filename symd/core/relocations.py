@@ -94,9 +94,10 @@ class RelocationTable(ByteReader):
         widths: dict[int, int],
         symbols: SymbolValues | None,
         far: tuple[int, int] = (0, 0),
+        leaves_undefined: bool = False,
     ) -> None:
         """Store symbol plus addend at each place of the section ``data``; without ``symbols`` the addend alone. ``widths`` has the bytes that each type writes, 0 of those that
-        ask for nothing. A symbol that is another file's leaves its place alone. Raises Unsupported for another type, and for a value between the two of ``far`` that
+        ask for nothing. A symbol that is another file's, or none, is 0, or leaves its place alone where ``leaves_undefined``. Raises Unsupported for another type, and for a value between the two of ``far`` that
         is to be stored in four bytes; Malformed for a place outside of the section and a symbol that is not there."""
         stored = cython.declare(cython.uchar[::1])
         values = cython.declare(cython.const[cython.ulonglong][::1])
@@ -131,7 +132,7 @@ class RelocationTable(ByteReader):
             if symbols is not None:
                 if self._symbol >= cython.cast(cython.ulonglong, len(values)):
                     raise self._malformed(f"a relocation names symbol {self._symbol} of {len(values)}", self.section)
-                if not defined[self._symbol]:
+                if leaves_undefined and not defined[self._symbol]:
                     continue
                 value = (value + values[self._symbol]) & _U64
             if width == 4 and low <= value < high:

@@ -33,7 +33,8 @@ class LinearLayout(NamedTuple):
 
     def base_of(self, section: int) -> int | None:
         """The linear address of a section's first byte; None when it is not text."""
-        return self.bases().get(section)
+        found = np.flatnonzero(np.asarray(self.section) == section)
+        return int(self.base[found[0]]) if len(found) else None
 
     def bases(self) -> dict[int, int]:
         """The base of each section by its number."""

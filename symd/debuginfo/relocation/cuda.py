@@ -63,5 +63,5 @@ def _symbol_values(code: CodeObject, layout: LinearLayout) -> SymbolValues:
 def _relocated(code: CodeObject, section: Section, symbols: SymbolValues) -> bytes:
     data = bytearray(section.data)
     for table in entries.tables_for(code, section):
-        entries.opened(table, code.address_bits).apply(data, section.name, _WIDTHS, symbols)
+        entries.opened(table, code.address_bits).apply(data, section.name, _WIDTHS, symbols, leaves_undefined=True)
     return bytes(data)
