@@ -16,7 +16,7 @@ from symd.model.code import Section
 def names(strings: bytes, offsets: list[int]) -> list[str]:
     rows = b"".join(struct.pack("<I20x", offset) for offset in offsets)
     sections = (Section(0, "", 0, 0, 0, 0, b""), Section(1, ".strtab", 3, 0, 0, 0, strings))
-    return elf.symbol_names(Section(2, ".symtab", 2, 0, 0, 0, rows, link=1), sections)
+    return elf.symbol_names(Section(2, ".symtab", 2, 0, 0, 0, rows, link=1), sections, range(len(offsets) + 1))
 
 
 BYTES = st.lists(st.sampled_from([b"\0", b"a", b"bc", "é".encode(), "漢".encode(), b"\xff", b"\xe6\xbc"])).map(b"".join)

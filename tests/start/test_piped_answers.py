@@ -72,15 +72,15 @@ def test_a_session_imports_no_command_line() -> None:
 
 
 def test_a_session_about_one_code_object_imports_what_that_needs() -> None:
-    """Nothing of a daemon, of formats behind the one that claims the file, or of an index that somebody keeps."""
+    """Nothing of a daemon, or of formats behind the one that claims the file."""
     before = run("import sys; print(*sys.modules)")[
         1
     ].split()  # an environment may import some itself, by its .pth files
     modules = set(run(STARTED, FILE, "-", "imported")[2].split()).difference(before)
     assert {"symd.containers.amd.amdgpu", "symd.index.builder"} <= modules
-    foreign = ("pathlib", "shlex", "threading", "msgpack", "zstandard", "symd.daemon_config", "symd.cli.large_file")
+    foreign = ("pathlib", "shlex", "threading", "symd.daemon_config", "symd.cli.large_file")
     others = ("symd.containers.host_elf", "symd.containers.archive", "symd.containers.nvidia", "symd.containers.llvm")
-    assert not {*foreign, *others, "symd.index.partial", "symd.index.summary"}.intersection(modules)
+    assert not {*foreign, *others, "symd.index.partial"}.intersection(modules)
 
 
 @pytest.mark.parametrize(
