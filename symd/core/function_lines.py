@@ -9,6 +9,11 @@ import cython
 
 from symd.core.sorting import ordered
 
+if cython.compiled:
+    from cython.cimports.symd.core import sorting
+else:
+    from symd.core import sorting
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Any
@@ -60,26 +65,18 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
         if not inside[at]:
             places[declared] = cython.cast(cython.ulonglong, group[at]) << 32 | line[at]
             declared += 1
-    places = ordered(keys)
+    declared_places = cython.declare(cython.const[cython.ulonglong][::1])
+    declared_places = ordered(keys)
     found = array("I", bytes(4 * count))
     ends = cython.declare(cython.uint[::1])
     ends = found
-    low: cython.Py_ssize_t
-    high: cython.Py_ssize_t
-    middle: cython.Py_ssize_t
+    following: cython.Py_ssize_t
     for at in range(count):
         if is_moved[group[at]]:
             continue
-        key = cython.cast(cython.ulonglong, group[at]) << 32 | last[at]
-        low, high = 0, declared
-        while low < high:
-            middle = (low + high) // 2
-            if places[middle] <= key:
-                low = middle + 1
-            else:
-                high = middle
-        is_same: cython.bint = low < declared and places[low] >> 32 == group[at]
-        ends[at] = cython.cast(cython.uint, places[low] & 0xFFFFFFFF) if is_same else _NO_END
+        following = sorting.behind(declared_places, cython.cast(cython.ulonglong, group[at]) << 32 | last[at])
+        is_same: cython.bint = following < declared and declared_places[following] >> 32 == group[at]
+        ends[at] = cython.cast(cython.uint, declared_places[following] & 0xFFFFFFFF) if is_same else _NO_END
     return found
 
 

@@ -10,6 +10,10 @@ from array import array
 import cython
 
 if cython.compiled:
+    from cython.cimports.symd.core import sorting
+else:
+    from symd.core import sorting
+if cython.compiled:
     from cython.cimports.symd.core.byte_reader import ByteReader
 else:
     from symd.core.byte_reader import ByteReader
@@ -107,7 +111,6 @@ class RelocationTable(ByteReader):
             values, defined = symbols.values, symbols.defined
         low: cython.ulonglong = far[0]
         high: cython.ulonglong = far[1]
-        size: cython.ulonglong = len(data)
         width: cython.int = 0
         before: cython.ulonglong = 0
         is_first: cython.bint = True
@@ -122,9 +125,7 @@ class RelocationTable(ByteReader):
                 before, is_first = self._kind, False
             if not width:
                 continue
-            if self._offset > size or size - self._offset < cython.cast(cython.ulonglong, width):
-                raise self._malformed(f"a relocation at byte {self._offset} leaves the section of {size}", section)
-            place = self._offset
+            place = self._place(len(data), width, section)
             value = self._addend
             if not self._has_addends:
                 for byte in range(width):
@@ -139,8 +140,7 @@ class RelocationTable(ByteReader):
                 from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
 
                 raise Unsupported("a 32-bit relocation against code is not read", where=self.section)
-            for byte in range(width):
-                stored[place + byte] = value >> (8 * byte) & 0xFF
+            self._store(stored, place, width, value)
 
     def apply_by_place(self, data: bytearray, section: str, kind: int, places: array[int], bases: array[int]) -> None:
         """Store base plus addend, in 8 bytes, at each place that an entry of type ``kind`` names; the base is that of the last of ``places`` (u64, in order) before it, 0
@@ -150,21 +150,18 @@ class RelocationTable(ByteReader):
         base = cython.declare(cython.const[cython.ulonglong][::1])
         stored, starts, base = data, places, bases
         wanted: cython.ulonglong = kind
-        size: cython.ulonglong = len(data)
         value: cython.ulonglong
         slot: cython.Py_ssize_t
-        byte: cython.int
+        place: cython.Py_ssize_t
         self.at = 0
         while self.at < self.end:
             self._next()
             if self._kind != wanted:
                 continue
-            if self._offset > size or size - self._offset < 8:
-                raise self._malformed(f"a relocation at byte {self._offset} leaves the section of {size}", section)
-            slot = self._slot(starts)
+            place = self._place(len(data), 8, section)
+            slot = sorting.behind(starts, self._offset) - 1
             value = (self._addend + (base[slot] if slot >= 0 else 0)) & _U64
-            for byte in range(8):
-                stored[cython.cast(cython.Py_ssize_t, self._offset) + byte] = value >> (8 * byte) & 0xFF
+            self._store(stored, place, 8, value)
 
     def symbols_by_place(self, kind: int, places: array[int]) -> list[set[int]]:
         """The symbols that entries of type ``kind`` name behind each of ``places`` (u64, in order) and before the next."""
@@ -176,25 +173,29 @@ class RelocationTable(ByteReader):
         self.at = 0
         while self.at < self.end:
             self._next()
-            slot = self._slot(starts) if self._kind == wanted else -1
+            slot = sorting.behind(starts, self._offset) - 1 if self._kind == wanted else -1
             if slot >= 0:
                 found[slot].add(self._symbol)
         return found
 
     @cython.cfunc
-    @cython.exceptval(-2, check=True)
-    def _slot(self, starts: cython.const[cython.ulonglong][::1]) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython
-        """The number of the last of ``starts`` that is not behind the entry's place, or -1."""
-        low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t = len(starts)
-        middle: cython.Py_ssize_t
-        while low < high:
-            middle = (low + high) // 2
-            if starts[middle] <= self._offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
+    @cython.exceptval(-1, check=True)
+    def _place(self, size: cython.ulonglong, width: cython.ulonglong, section: str) -> cython.Py_ssize_t:
+        """Where an entry stores so many bytes in a section of ``size`` bytes. Raises Malformed where they are not all in it."""
+        if self._offset > size or size - self._offset < width:
+            raise self._malformed(f"a relocation at byte {self._offset} leaves the section of {size}", section)
+        return cython.cast(cython.Py_ssize_t, self._offset)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _store(
+        self, data: cython.uchar[::1], place: cython.Py_ssize_t, width: cython.int, value: cython.ulonglong
+    ) -> cython.int:
+        """Write the lowest bytes of a value."""
+        byte: cython.int
+        for byte in range(width):
+            data[place + byte] = value >> (8 * byte) & 0xFF
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)

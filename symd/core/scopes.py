@@ -9,6 +9,7 @@ from array import array
 import cython
 
 from symd.core.dies import IS_DECLARATION, STATES_CODE
+from symd.core.strings import KERNEL_BODY
 
 if cython.compiled:
     from cython.cimports.symd.core import dies
@@ -32,9 +33,6 @@ _MOST_STEPS = cython.declare(cython.int, 32)
 _NO_NUMBERS = cython.declare(cython.const[cython.uint][::1], array("I"))
 _OWN_BODY = cython.declare(cython.uchar, 2)
 """``symd.model.debug_info.BODY``."""
-KERNEL_BODY = "__clang_ocl_kern_imp_"
-"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
-
 
 # Columns of ``ScopeRows.scopes`` and ``ScopeRows.functions``, one behind the other.
 SCOPE_COLUMNS = ("parent", "name", "linkage_name", "call_file", "call_line", "call_column", "unit", "function")
@@ -186,6 +184,7 @@ def _add_functions(
     said: cython.Py_ssize_t  # the row that says where it is declared
     column: cython.Py_ssize_t
     of: cython.int
+    step: cython.int
     defined: cython.uint = 0
     for row in range(count):
         said = _declared(rows, row, whole, specified)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Sorting of numbers of 64 bits."""
+"""Numbers of 64 bits put in order, and looked for in their order."""
 
 from __future__ import annotations
 
@@ -36,3 +36,19 @@ def ordered(keys: array[int]) -> array[int]:
         keys, other = other, keys
         width *= 2
     return keys
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def behind(numbers: cython.const[cython.ulonglong][::1], wanted: cython.ulonglong) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython
+    """How many of ``numbers``, which are in ascending order, are not above ``wanted``."""
+    low: cython.Py_ssize_t = 0
+    high: cython.Py_ssize_t = len(numbers)
+    middle: cython.Py_ssize_t
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low

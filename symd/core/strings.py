@@ -9,6 +9,11 @@ import cython
 
 from symd.core.sorting import ordered
 
+if cython.compiled:
+    from cython.cimports.symd.core import sorting
+else:
+    from symd.core import sorting
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +25,8 @@ _SECTION_BITS = cython.declare(cython.int, 60)
 _KEY_OFFSET = cython.declare(cython.ulonglong, 0x0FFFFFFFFFFFFFFF)
 SECTION_BITS = _SECTION_BITS
 """A key is the number of a section, shifted by these, and an offset in it; key 0 is no string."""
+KERNEL_BODY = "__clang_ocl_kern_imp_"
+"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
 MAX_EXPANSION = 16
 """Bytes read per byte of the sections of strings, at most."""
 _MIN_ALLOWANCE = cython.declare(cython.longlong, 1 << 20)
@@ -55,19 +62,19 @@ class StringReader:
         """The same, of numbers of C."""
         if section != self._section:
             self._open(section)
+        if offset >= self._end:
+            return None
         stop: cython.longlong
         for stop in range(offset, self._end):
             if self._view[stop] == 0:
-                self._allowance -= stop - offset
-                if self._allowance < 0:
-                    break
-                found: bytes = self._data[offset:stop]
-                return found
-        if offset >= self._end:
-            return None
-        from symd.errors import LimitExceeded  # noqa: PLC0415 - ``typing`` behind it takes a while to import
+                break
+        self._allowance -= stop - offset
+        if self._allowance < 0:
+            from symd.errors import LimitExceeded  # noqa: PLC0415 - ``typing`` behind it takes a while to import
 
-        raise LimitExceeded("strings overlap without end", where=self._sections[section].name)
+            raise LimitExceeded("strings overlap without end", where=self._sections[section].name)
+        found: bytes = self._data[offset:stop]
+        return found
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -130,19 +137,11 @@ class Names:
                 missing += 1
             else:
                 number[at] = known.setdefault(text.decode("utf-8", "replace"), len(known))
-        low: cython.Py_ssize_t = 0
-        high: cython.Py_ssize_t
-        middle: cython.Py_ssize_t
+        place: cython.Py_ssize_t = 0
         for at in range(len(places)):
             if not places[at]:
                 continue
-            if distinct[low] != places[at]:
-                low, high = 0, kept - 1
-                while low < high:
-                    middle = (low + high) // 2
-                    if distinct[middle] < places[at]:
-                        low = middle + 1
-                    else:
-                        high = middle
-            numbers[at] = number[low]
+            if distinct[place] != places[at]:
+                place = sorting.behind(distinct[:kept], places[at]) - 1
+            numbers[at] = number[place]
         return found, missing

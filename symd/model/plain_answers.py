@@ -11,9 +11,5 @@ EXACT, APPROXIMATE, NO_LINE = 1, 2, 3
 """Numbers of ``Reason``."""
 
 
-KERNEL_BODY = "__clang_ocl_kern_imp_"
-"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
-
-
 class NotPlain(Exception):
     """The answer is not plain, or the file is not what it should be: whoever reads everything answers."""

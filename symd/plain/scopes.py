@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from symd.core.dies import HAS_CHILDREN, IS_DECLARATION, NO_FILE, NO_REFERENCE
-from symd.model.plain_answers import KERNEL_BODY, NotPlain
+from symd.core.strings import KERNEL_BODY
+from symd.model.plain_answers import NotPlain
 from symd.plain.numbers import DW_TAG_inlined_subroutine, DW_TAG_subprogram
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import

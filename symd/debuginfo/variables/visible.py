@@ -9,6 +9,7 @@ from itertools import islice
 
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.core.strings import KERNEL_BODY
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import Die, DieReader
@@ -21,7 +22,6 @@ from symd.dwarf import DebugSections, read_units
 from symd.dwarf.constants import At, Tag
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, DebugScheme
-from symd.model.plain_answers import KERNEL_BODY
 from symd.model.variables import Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
@@ -115,7 +115,7 @@ class _Question:
         return Visible(tuple(self.variables), types, simd_width, tuple(self.notes))
 
     def _told(self, scopes: list[Scope]) -> list[Scope]:
-        """The scopes, where what stands in a kernel's own body (``plain_answers.KERNEL_BODY``) is the kernel's."""
+        """The scopes, where what stands in a kernel's own body (``core.strings.KERNEL_BODY``) is the kernel's."""
         if len(scopes) < 2 or scopes[-2].die.tag != Tag.DW_TAG_inlined_subroutine:
             return scopes
         body, kernel = scopes[-2].die, scopes[-1].die

@@ -1,0 +1,3 @@
+# What another module of the core sees of ``sorting.py``, which says what each is.
+
+cdef Py_ssize_t behind(const unsigned long long[::1] numbers, unsigned long long wanted) except? -1
