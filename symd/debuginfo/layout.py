@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from symd.core import text_layout
 from symd.errors import Malformed
 from symd.model.code import CodeObject
-from symd.model.columns import U32, U64
-from symd.model.debug_info import TextSpans
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from symd.model.columns import U32, U64
+    from symd.model.debug_info import TextSpans
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
@@ -27,25 +31,24 @@ GAP = 1 << 16
 class LinearLayout(NamedTuple):
     """Section numbers with their linear ``[base, base + size)``, sorted by base: three equally long columns."""
 
-    section: array[int] | U32
-    base: array[int] | U64
-    size: array[int] | U64
+    section: array[int]
+    base: array[int]
+    size: array[int]
 
     def base_of(self, section: int) -> int | None:
         """The linear address of a section's first byte; None when it is not text."""
-        found = np.flatnonzero(np.asarray(self.section) == section)
-        return int(self.base[found[0]]) if len(found) else None
+        return self.base[self.section.index(section)] if section in self.section else None
 
     def bases(self) -> dict[int, int]:
         """The base of each section by its number."""
         return dict(zip(self.section.tolist(), self.base.tolist(), strict=True))
 
-    def linear(self, section: U32, offset: U64) -> U64:
+    def linear(self, places: Sequence[tuple[int, int]]) -> list[int]:
         """Section numbers and offsets as linear addresses. Raises ValueError for a section that is not text."""
         bases = self.bases()
-        if unknown := set(section.tolist()) - bases.keys():
+        if unknown := {section for section, _ in places} - bases.keys():
             raise ValueError(f"sections {sorted(unknown)} hold no text")
-        return np.array([bases[number] for number in section.tolist()], np.uint64) + offset
+        return [bases[section] + offset for section, offset in places]
 
     def one_section_of(self, address: int) -> tuple[int, int] | None:
         """As ``section_of`` for one address: (section number, offset in it); None where no section holds it."""
@@ -60,11 +63,15 @@ class LinearLayout(NamedTuple):
 
         A section holds the addresses after it too, up to GAP bytes or the next section.
         """
+        import numpy as np  # noqa: PLC0415 - one address is placed without: its import takes longer than an answer
+
         section, offset, is_known = text_layout.section_of(self, GAP, np.ascontiguousarray(addresses).data)
         return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
 
     def spans(self, start: U64, end: U64) -> TextSpans:
         """Those of the linear addresses [start, end) that begin in text."""
+        from symd.model.debug_info import TextSpans  # noqa: PLC0415 - likewise
+
         if not len(start):
             return TextSpans.empty()
         section, offset, found = self.section_of(start)

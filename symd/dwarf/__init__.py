@@ -11,12 +11,12 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.dwarf.columns import LineColumns as LineColumns
     from symd.dwarf.columns import ScopeColumns as ScopeColumns
-    from symd.dwarf.lines import read_lines as read_lines
+    from symd.dwarf.die_columns import unit_ranges as unit_ranges
+    from symd.dwarf.line_columns import read_lines as read_lines
     from symd.dwarf.scopes import read_scopes as read_scopes
     from symd.dwarf.sections import DebugSection as DebugSection
     from symd.dwarf.sections import DebugSections as DebugSections
     from symd.dwarf.unit_selection import UnitSelection as UnitSelection
-    from symd.dwarf.unit_selection import unit_ranges as unit_ranges
     from symd.dwarf.unit_selection import units_for_addresses as units_for_addresses
     from symd.dwarf.units import Unit as Unit
     from symd.dwarf.units import Units as Units
@@ -30,10 +30,10 @@ else:
         "Unit": "symd.dwarf.units",
         "UnitSelection": "symd.dwarf.unit_selection",
         "Units": "symd.dwarf.units",
-        "read_lines": "symd.dwarf.lines",
+        "read_lines": "symd.dwarf.line_columns",
         "read_scopes": "symd.dwarf.scopes",
         "read_units": "symd.dwarf.units",
-        "unit_ranges": "symd.dwarf.unit_selection",
+        "unit_ranges": "symd.dwarf.die_columns",
         "units_for_addresses": "symd.dwarf.unit_selection",
     }
 

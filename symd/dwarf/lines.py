@@ -1,18 +1,15 @@
-"""All line tables of an object -> one set of columns, with one list of files."""
+"""All line tables of an object: their rows, with one list of files."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
-import numpy as np
+from typing import NamedTuple
 
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_program import LineRows
 from symd.core.strings import StringReader
-from symd.dwarf.columns import LineColumns
 from symd.dwarf.line_header import LineHeader, ListedFiles, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.sections import DebugSection, DebugSections
@@ -24,11 +21,19 @@ _BYTES_A_STEP = 4
 """Bytes of programs that are as much work as a step."""
 
 
-def read_lines(
-    sections: DebugSections,
-    units: Units | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> LineColumns:
+class LineTables(NamedTuple):
+    """What the line tables of an object say: ``rows``, whose ``program`` is a place in ``headers`` and whose files are numbers of ``files``, entry 0 of which
+    is "". ``file_maps`` maps a table's offset to an array (u32) that turns its file register into such a number; ``strings`` read what headers name."""
+
+    rows: LineRows
+    headers: Sequence[LineHeader]
+    file_maps: Mapping[int, array[int]]
+    files: tuple[str, ...]
+    strings: StringReader
+    warnings: tuple[str, ...]
+
+
+def read_tables(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineTables:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
     ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
@@ -49,7 +54,9 @@ def read_lines(
     if warnings and refused == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
     file_maps, files = number_files(FilePaths(sections.lines.name, limits), headers, units.units)
-    return assemble(strings, headers, rows, file_maps, files, warnings)
+    rows.number_files([file_maps[header.offset] for header in headers])
+    rows.trim()
+    return LineTables(rows, headers, file_maps, files, strings, warnings.all())
 
 
 def run_programs(
@@ -99,37 +106,3 @@ def number_files(
         paths = full.of(header, comp_dirs.get(header.offset, b""))
         maps[header.offset] = array("I", [numbers.setdefault(path, len(numbers)) for path in paths])
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
-
-
-def assemble(
-    strings: StringReader,
-    headers: Sequence[LineHeader],
-    rows: LineRows,
-    file_maps: Mapping[int, array[int]],
-    files: tuple[str, ...],
-    warnings: Warnings,
-) -> LineColumns:
-    """The rows with files that count over the whole object."""
-    rows.number_files([file_maps[header.offset] for header in headers])
-    rows.trim()
-    count = rows.count
-    lines = LineColumns(
-        address=np.frombuffer(rows.address, np.uint64, count),
-        file=np.frombuffer(rows.file, np.uint32, count),
-        line=np.frombuffer(rows.line, np.uint32, count),
-        column=np.frombuffer(rows.column, np.uint32, count),
-        flags=np.frombuffer(rows.flags, np.uint8, count),
-        ends=np.array(rows.ends, np.int64),
-        table=np.array(rows.program, np.uint32),
-        files=files,
-        tables=tuple(header.offset for header in headers),
-        file_maps=file_maps,
-        warnings=warnings.all(),
-    )
-    if not len(rows.context):
-        return lines
-    context, name = np.frombuffer(rows.context, np.uint64, count), np.frombuffer(rows.name, np.uint64, count)
-    from symd.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
-
-    calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
-    return replace(lines, calls=calls, names=names)

@@ -6,10 +6,9 @@ Source: DWARF 5, 7.3.2 and 7.3.5; for DWARF 4 GCC's wiki, "DebugFission" and "De
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.errors import Malformed
@@ -100,9 +99,9 @@ def _indexed(index: bytes) -> list[dict[str, tuple[int, int]]]:
     table = _INDEX_HEADER.size + slots * 12
     if not columns or len(index) < table + columns * 4 * (2 * units + 1):
         return []
-    words = np.frombuffer(index, "<u4", columns * (2 * units + 1), table).reshape(-1, columns)
-    sections = [known.get(number) for number in words[0].tolist()]
-    rows = zip(words[1 : units + 1].tolist(), words[units + 1 :].tolist(), strict=True)
+    words = [*struct.iter_unpack(f"<{columns}I", index[table : table + columns * 4 * (2 * units + 1)])]
+    sections = [known.get(number) for number in words[0]]
+    rows = zip(words[1 : units + 1], words[units + 1 :], strict=True)
     return [
         {role: each for role, *each in zip(sections, *row, strict=True) if role is not None}  # type: ignore[misc]
         for row in rows
@@ -116,8 +115,9 @@ def _moved(table: bytes, by: int, file: Mapping[str, bytes]) -> bytes:
     moved = bytearray(table)
     for start, end, width in _tables(table) if version >= 5 else [(0, len(table), 4)]:
         count = (end - start) // width
-        values = np.frombuffer(table, f"<u{width}", count, start) + np.array(by, f"<u{width}")
-        moved[start : start + count * width] = values.tobytes()
+        form, most = ("I", 0xFFFFFFFF) if width == 4 else ("Q", (1 << 64) - 1)
+        values = array(form, table[start : start + count * width])
+        moved[start : start + count * width] = array(form, [value + by & most for value in values]).tobytes()
     return bytes(moved)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
 from symd import debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import text_ranges
@@ -229,11 +227,8 @@ class _Item:
 
     def decode_part(self, places: Places) -> bool:
         """Decode what these places and those before them need; False, and nothing changes, where that is all."""
-        section, offset = zip(*self._places, *places, strict=True)
         try:
-            part = debuginfo.read_part(
-                self._whole_code(), np.array(section, np.uint32), np.array(offset, np.uint64), self._limits
-            )
+            part = debuginfo.read_part(self._whole_code(), [*self._places, *places], self._limits)
         except SymdError:
             return False
         self._part = part or self._part

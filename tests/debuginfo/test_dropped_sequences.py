@@ -9,7 +9,7 @@ from symd.debuginfo import _rows
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import LineColumns
 
-TEXT = LinearLayout(np.array([3], np.uint32), np.array([0x20000], np.uint64), np.array([0x100], np.uint64))
+TEXT = LinearLayout(array("I", [3]), array("Q", [0x20000]), array("Q", [0x100]))
 
 
 @pytest.mark.parametrize("dropped", [0, 0x10, 0x9000000])

@@ -18,7 +18,7 @@ from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
 from symd.dwarf.columns import FunctionColumns
-from symd.dwarf.dies import RangeRows
+from symd.dwarf.die_columns import RangeRows
 from symd.dwarf.forms import Widths
 from symd.index import Index
 from symd.index.module import build_index
@@ -241,7 +241,7 @@ def test_lines_of_a_function_that_no_debug_data_has_stay_where_they_are_the_same
         assert said(answers) == {("EXACT", "helper", "helper.h", 2)}
 
 
-TEXT = LinearLayout(np.array([3], np.uint32), np.array([0x20000], np.uint64), np.array([0x100], np.uint64))
+TEXT = LinearLayout(array("I", [3]), array("Q", [0x20000]), array("Q", [0x100]))
 Row = tuple[int, int]
 """An offset in the text, and a line of file 1."""
 

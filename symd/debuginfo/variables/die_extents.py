@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symd.dwarf.constants import Tag
-from symd.dwarf.dies import RangeRows, read_dies
+from symd.dwarf.die_columns import RangeRows, read_dies
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Units
 from symd.model.columns import I64, U32

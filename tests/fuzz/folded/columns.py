@@ -17,7 +17,7 @@ from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
 from symd.dwarf.columns import FunctionColumns
-from symd.dwarf.dies import RangeRows
+from symd.dwarf.die_columns import RangeRows
 from symd.dwarf.forms import Widths
 from symd.model.debug_info import NO_PARENT
 from tests.debuginfo.folded_one_by_one import OneByOne, judged
@@ -25,7 +25,7 @@ from tests.fuzz.target import Target
 
 BASE = 0x20000
 """Where the first of two sections of text begins."""
-LAYOUT = LinearLayout(np.array([3, 5], np.uint32), np.array([BASE, BASE + 64], np.uint64), np.full(2, 32, np.uint64))
+LAYOUT = LinearLayout(array("I", (3, 5)), array("Q", (BASE, BASE + 64)), array("Q", (32, 32)))
 _OUTSIDE = 1 << 60
 _NAMES = ("", "f", "operator()", "_ZZ1fvE1g")
 _TABLES = (0, 10, 20)

@@ -34,8 +34,6 @@ from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpa
 if TYPE_CHECKING:
     from symd.debuginfo.row_scopes import InlinedScopes
 
-__all__ = ("PartialDebugInfo", "leaves_out_calls", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
-
 _HOPPER = 90
 _SMALL, _TOGETHER = 1 << 16, 32
 """Bytes of a code object that is read beside others, and how many are."""
@@ -169,7 +167,9 @@ class PartialDebugInfo(NamedTuple):
     text: TextRanges
 
 
-def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFAULT_LIMITS) -> PartialDebugInfo | None:
+def read_part(
+    code: CodeObject, places: Sequence[tuple[int, int]], limits: Limits = DEFAULT_LIMITS
+) -> PartialDebugInfo | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
     all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels
     or has its inlined calls in the line table. Raises what ``read`` raises."""
@@ -180,17 +180,16 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
     units = dwarf.read_units(sections, limits)
     if any(unit.dwo_id is not None for unit in units.units):
         return None
-    chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
+    chosen = dwarf.units_for_addresses(sections, units, layout.linear(places))
     if chosen is None:
         return None
     debug = _at_once(_decoded(code, layout, sections, chosen.units, limits))
     if debug.rows.calls is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
-    number, start, found = layout.section_of(chosen.start)
-    spans = TextRanges(number[found], start[found], (start + (chosen.end - chosen.start))[found])
+    spans = TextRanges(*layout.spans(*np.array(chosen.spans, np.uint64).T))
     held = _functions(code, debug.scopes).inside(spans)
-    return PartialDebugInfo(debug, held) if all(map(held.holds, section.tolist(), offset.tolist())) else None
+    return PartialDebugInfo(debug, held) if all(held.holds(*place) for place in places) else None
 
 
 def _functions(code: CodeObject, scopes: Scopes) -> TextRanges:
