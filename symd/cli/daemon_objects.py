@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from symd import containers
 from symd.cli.input import module_beginning, module_digest
@@ -43,4 +42,4 @@ def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[Co
         for each in module.summary().objects:
             data = module.symbolizer.object_data(module.digest, each.path)
             (code,) = containers.Opening(data, limits, "")
-            yield replace(code, path=each.path)
+            yield code._replace(path=each.path)

@@ -11,6 +11,7 @@ from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.format import Element, Format
 from symd.containers.format_table import FormatTable
+from symd.containers.khronos import spirv
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
@@ -91,11 +92,12 @@ class Opening:
     ``format``, ``notes`` and ``containers`` are complete at the end. With ``path`` only what is on the way to that code
     object is opened. To be gone through once."""
 
-    def __init__(self, data: bytes, limits: Limits, path: str | None = None) -> None:
+    def __init__(self, data: bytes, limits: Limits, path: str | None = None, *, compiler_input: bool = True) -> None:
+        """Without ``compiler_input`` SPIR-V inside a container is left out."""
         self.format = ""
         self.notes: list[str] = []
         self.containers: list[ContainerSummary] = []
-        self.data, self._path = data, path
+        self.data, self._path, self._compiler_input = data, path, compiler_input
         self._budget = Budget(limits, len(data))
         self._failures: list[SymdError] = []
         self._found = False
@@ -148,7 +150,7 @@ class Opening:
             self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
             self._without_code += bool(path) and not children
         for name, child in children:
-            if self._on_the_way((*path, name)):
+            if self._on_the_way((*path, name)) and (self._compiler_input or not _is_spirv(child)):
                 yield from self._child(child, (*path, name), depth + 1)
 
     def _checked(self, code: CodeObject, place: str) -> CodeObject:
@@ -181,6 +183,10 @@ class Opening:
         else:
             self._notes_room -= len(note)
             self.notes.append(note)
+
+
+def _is_spirv(element: Element) -> bool:
+    return isinstance(element.content, bytes) and element.content.startswith(spirv.MAGICS)
 
 
 def _uniquely_named(elements: tuple[Element, ...]) -> list[tuple[str, Element]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from symd.config import Limits
@@ -15,10 +14,9 @@ from symd.model.summaries import KernelSummary, ObjectSummary
 
 def without_bytes(code: CodeObject) -> CodeObject:
     """What an index says of a code object, its text sections among them, and nothing that keeps its bytes."""
-    return replace(
-        code,
+    return code._replace(
         data=b"",
-        sections=tuple(replace(section, content=b"") for section in code.sections if section.executable),
+        sections=tuple(section.changed(content=b"") for section in code.sections if section.executable),
         kernels=tuple(Kernel(name, section, offset, size) for name, section, offset, size, _ in code.kernels),
         facts=NO_FACTS,
         warnings=(),

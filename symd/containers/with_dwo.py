@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from symd import elf
 from symd.budget import Budget
@@ -71,8 +70,8 @@ def with_files(code: CodeObject, files: Sequence[bytes], budget: Budget) -> Code
         return with_debug(code, files[0])
     sections = [*code.sections]
     for file in files:
-        sections += [replace(each, index=len(sections) + at) for at, each in enumerate(_split(file, budget))]
-    return replace(code, sections=tuple(sections))
+        sections += [each.changed(index=len(sections) + at) for at, each in enumerate(_split(file, budget))]
+    return code._replace(sections=tuple(sections))
 
 
 def _split(file: bytes, budget: Budget) -> Iterator[Section]:

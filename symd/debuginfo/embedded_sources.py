@@ -16,7 +16,8 @@ import numpy as np
 from symd.config import DEFAULT_LIMITS
 from symd.core.strings import StringReader
 from symd.debuginfo import layout
-from symd.debuginfo.ptx_lines import TEXT, PtxText
+from symd.debuginfo.ptx_lines import PtxText
+from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
 from symd.dwarf import DebugSections, read_units

@@ -3,8 +3,6 @@ them is that of the function at the start of their text."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from symd.model.code import CodeObject, Kernel
@@ -24,4 +22,4 @@ def named(code: CodeObject, debug: DebugInfo) -> CodeObject:
     if not len(first):
         return code
     name = debug.names[int(scopes.name[scopes.range_scope[first[0]]])]
-    return replace(code, kernels=(Kernel(name, texts[0].index, 0, texts[0].size),))
+    return code._replace(kernels=(Kernel(name, texts[0].index, 0, texts[0].size),))

@@ -12,31 +12,13 @@ from posixpath import basename
 
 import numpy as np
 
+from symd.debuginfo import ptx_text
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import cuda
 from symd.dwarf import DebugSections, LineColumns, read_lines
-from symd.model.code import CodeObject, Section
+from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.debug_info import LineRows
-
-TEXT = ".nv_debug_ptx_txt"
-_BEGIN_OF_LLVM, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"
-
-
-def is_of_llvm(code: CodeObject) -> bool:
-    """Whether the PTX of an image without units, or some of it, was written by LLVM's own back end, as clang's and Triton's is: where NVIDIA's compilers write lines alone no
-    label stands where a function begins."""
-    return any(_BEGIN_OF_LLVM in each.data for each in _texts(code))
-
-
-def has_units(code: CodeObject) -> bool:
-    """Whether all PTX of an image had ``.debug_info``, as LLVM writes it with inlined calls (Triton); it writes none of these where it is to write lines alone (clang's
-    ``-gline-tables-only``)."""
-    return all(_UNITS in each.data for each in _texts(code))
-
-
-def _texts(code: CodeObject) -> list[Section]:
-    return [each for each in code.sections if each.name == TEXT or each.name.startswith(f"{TEXT}.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +71,7 @@ def read(code: CodeObject, layout: LinearLayout) -> PtxLines | None:
     lines = read_lines(
         DebugSections.of({".debug_line": sections[cuda.PTX_LINES], ".debug_str": sections.get(".debug_str", b"")})
     )
-    texts = {section.name: PtxText.read(section.data) for section in _texts(code)}
+    texts = {section.name: PtxText.read(section.data) for section in ptx_text.sections(code)}
     return PtxLines(_rows(lines, layout), _files(lines), texts, lines.warnings)
 
 
@@ -109,5 +91,5 @@ def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
 def _files(lines: LineColumns) -> tuple[str, ...]:
     """The decoder joins a name to its directory; a section has none."""
     if len(lines.files) == 1:
-        return ("", TEXT)
+        return ("", ptx_text.TEXT)
     return tuple(basename(file) for file in lines.files)

@@ -28,7 +28,7 @@ from symd.dwarf.stretches import Positions
 from symd.elf import debug_link
 from symd.errors import LimitExceeded, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
-from symd.model.columns import U32, U64
+from symd.model.columns import U32
 from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
 if TYPE_CHECKING:
@@ -267,9 +267,9 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) 
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline assembly are mended."""
     if code.vendor is not Vendor.NVIDIA:
         return info
-    from symd.debuginfo import ptx_assembly, ptx_lines, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
+    from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
-    is_of_llvm = ptx_lines.is_of_llvm(code)
+    is_of_llvm = ptx_text.is_of_llvm(code)
     if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
         return info
     found = row_scopes.scopes(
@@ -278,7 +278,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) 
         code.functions,
         files=info.files,
         leaves_out_files=_is_from_hopper_on(code.target or ""),
-        leaves_out_calls=is_of_llvm and not ptx_lines.has_units(code),
+        leaves_out_calls=is_of_llvm and not ptx_text.has_units(code),
         assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
     )
     return _scoped(info, found)

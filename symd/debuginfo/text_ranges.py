@@ -76,8 +76,7 @@ def narrowed(
 ) -> tuple[CodeObject, DebugInfo]:
     """What of a code object and its debug data has to do with ``text``; and the kernels and functions of these names."""
     return (
-        replace(
-            code,
+        code._replace(
             kernels=_meeting(code.kernels, text, names),
             functions=_meeting(code.functions, text, names),
         ),

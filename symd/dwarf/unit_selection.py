@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
-from bisect import bisect_left
 from typing import NamedTuple
 
 from symd.dwarf import forms

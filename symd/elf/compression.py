@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import replace
 
 from symd.budget import Budget
 from symd.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS
@@ -26,12 +25,12 @@ def decompressed(section: Section, bits: int, budget: Budget, where: str) -> Sec
     """The section with its content expanded, under its plain name; the same one where it is not compressed."""
     if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
         content = _behind_header(section.data, bits, budget, where)
-        return replace(section, content=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
+        return section.changed(content=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
     if section.name.startswith(ZDEBUG):
         data = section.data
         if data[:4] == b"ZLIB" and len(data) >= _ZDEBUG_HEADER:
             content = inflate(data[_ZDEBUG_HEADER:], int.from_bytes(data[4:12], "big"), budget, where)
-            return replace(section, name="." + section.name[2:], content=content, size=len(content))
+            return section.changed(name="." + section.name[2:], content=content, size=len(content))
     return section
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import repeat
 from operator import add
@@ -129,15 +128,18 @@ class Segment(NamedTuple):
     align: int
 
 
-@dataclass(frozen=True, eq=False)
 class Elf:
     """One ELF image. ``sections`` begins with the null section when there is a section table at all; compressed debug
     sections are already expanded and bear their plain name."""
 
-    header: Header
-    data: bytes = field(repr=False)
-    sections: tuple[Section, ...] = field(repr=False)
-    segments: tuple[Segment, ...] = field(default=(), repr=False)
+    def __init__(
+        self, header: Header, data: bytes, sections: tuple[Section, ...], segments: tuple[Segment, ...] = ()
+    ) -> None:
+        self.header, self.data, self.sections, self.segments = header, data, sections, segments
+
+    def with_sections(self, sections: tuple[Section, ...]) -> Elf:
+        """The same image with other sections."""
+        return Elf(self.header, self.data, sections, self.segments)
 
     @cached_property
     def by_name(self) -> dict[str, Section]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
@@ -81,7 +80,7 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limi
 
 
 def _kept(item: DecodedObject, digest: Digest | None) -> tuple[list[DecodedObject], list[ObjectSummary]]:
-    code = replace(without_bytes(item.code), facts=settled(item.code.facts))
+    code = without_bytes(item.code)._replace(facts=settled(item.code.facts))
     return [item._replace(code=code)], [read_now(object_summary(item, digest))]
 
 

@@ -4,7 +4,6 @@ down asks for a format by name."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -67,24 +66,14 @@ class RelocationScheme(StrEnum):
     CUDA = "cuda"
 
 
-@dataclass(init=False, slots=True, weakref_slot=True)
 class Section:
     """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
     somebody looks, from ``begin`` to ``end``, where the file has it as it is stored: most questions need few of an object's sections."""
 
-    index: int
-    name: str
-    type: int
-    flags: int
-    address: int
-    size: int
-    content: bytes | Callable[[int, int], bytes] = field(repr=False)
-    link: int = 0
-    info: int = 0
-    entry_size: int = 0
-    begin: int = 0
-    end: int = 0
-    _data: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    _FIELDS = (
+        "index", "name", "type", "flags", "address", "size", "content", "link", "info", "entry_size", "begin", "end"
+    )  # fmt: skip
+    __slots__ = ("__weakref__", "_data", *_FIELDS)
 
     def __init__(
         self,
@@ -101,11 +90,24 @@ class Section:
         begin: int = 0,
         end: int = 0,
     ) -> None:
-        """A frozen dataclass takes ten times as long: a library of kernels has hundreds of thousands of sections."""
+        """A frozen dataclass takes ten times as long: a library of kernels has hundreds of thousands of sections. The module that makes dataclasses takes as long to
+        import as one answer."""
         self.index, self.name, self.type, self.flags = index, name, type, flags
         self.address, self.size, self.content = address, size, content
         self.link, self.info, self.entry_size, self.begin, self.end = link, info, entry_size, begin, end
-        self._data = None
+        self._data: bytes | None = None
+
+    def changed(self, **changes: Any) -> Section:
+        """The same section with other values of some fields."""
+        return Section(**{name: getattr(self, name) for name in self._FIELDS} | changes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Section) and all(getattr(self, each) == getattr(other, each) for each in self._FIELDS)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"Section({self.index}, {self.name!r}, {self.address:#x}, {self.size:#x})"
 
     @property
     def data(self) -> bytes:
@@ -157,8 +159,7 @@ class Kernel(NamedTuple):
     facts: Mapping[str, Any] = NO_FACTS
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObject:
+class CodeObject(NamedTuple):
     """One ELF image (or SPIR-V module) for one target.
 
     ``path`` is its nesting path inside the module ("" when the module is one); ``format`` the name of its format in
@@ -172,10 +173,10 @@ class CodeObject:
     path: ObjectPath
     format: str
     target: str | None
-    data: bytes = field(repr=False)
-    sections: tuple[Section, ...] = field(default=(), repr=False)
-    kernels: tuple[Kernel, ...] = field(default=(), repr=False)
-    functions: tuple[Function, ...] = field(default=(), repr=False)
+    data: bytes
+    sections: tuple[Section, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    functions: tuple[Function, ...] = ()
     vendor: Vendor = Vendor.NONE
     kind: CodeKind = CodeKind.MACHINE
     relocation: RelocationScheme = RelocationScheme.NONE
@@ -185,10 +186,13 @@ class CodeObject:
     kernel_named_by_debug_data: bool = False
     bias: int = 0
     stored: int = 0
-    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    facts: Mapping[str, Any] = {}  # nobody changes it
     warnings: Sequence[str] = ()
-    parsed: object = field(default=None, repr=False, compare=False)
+    parsed: object = None
     """What its reader made of ``data`` and others can use again (SPIR-V's ``SpirvModule``); None where there is nothing."""
+
+    def __repr__(self) -> str:
+        return f"CodeObject({self.path!r}, {self.format!r}, {self.target!r}, {len(self.data)} bytes)"
 
     @property
     def is_compiler_input(self) -> bool:

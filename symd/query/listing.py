@@ -75,7 +75,7 @@ def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
             spirv = next((code.path for code in codes if part.path is None and _has(code, part.kernel)), None)
             hint = in_spirv(spirv) if spirv else "symd info FILE lists them"
             raise KernelNotFound(f"there is no kernel {part.kernel!r}", hint=hint)
-    return [replace(code, target=code.target or part.target) for code in found]
+    return [code._replace(target=code.target or part.target) for code in found]
 
 
 def _has(code: CodeObject, kernel: str) -> bool:

@@ -7,7 +7,7 @@ import abc
 import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from symd.budget import Budget
@@ -287,8 +287,7 @@ def _code_alone(code: CodeObject, kernel: str | None) -> CodeObject:
     """A code object with its text, functions and kernels; of the texts that hold ``kernel`` alone where that is given."""
     held = {each.section_index for each in code.kernels if each.name == kernel}
     texts = (each for each in code.sections if each.executable and (kernel is None or each.index in held))
-    return replace(
-        code,
+    return code._replace(
         data=b"",
         sections=tuple(_text(section) for section in texts),
         kernels=tuple(_kernel(each) for each in code.kernels),
@@ -299,7 +298,7 @@ def _code_alone(code: CodeObject, kernel: str | None) -> CodeObject:
 
 
 def _text(section: Section) -> Section:
-    return replace(section, content=section.data)
+    return section.changed(content=section.data)
 
 
 def _kernel(kernel: Kernel) -> Kernel:

@@ -5,7 +5,6 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,7 @@ def with_debug(code: CodeObject, data: bytes) -> CodeObject:
     other code, NoDebugData, Malformed."""
     check_same_code(code.data, data)
     section = Section(1, _SEPARATE, SHT_PROGBITS, 0, 0, len(data), data)
-    return replace(code, sections=(*code.sections, section), debug=DebugScheme.SPIRV)
+    return code._replace(sections=(*code.sections, section), debug=DebugScheme.SPIRV)
 
 
 def check_same_code(data: bytes, debug: bytes) -> None:

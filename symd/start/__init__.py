@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
+from symd.start.plain_text import names_server, plain_questions
+
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -50,9 +52,12 @@ def _plain_answers(arguments: list[str]) -> str | None:
         from symd.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
 
         return stored_answers(arguments, os.environ)
+    asked = plain_questions(arguments)
+    if asked is None or names_server(os.environ):
+        return None
     from symd.start.file_answers import file_answers  # noqa: PLC0415 - likewise
 
-    return file_answers(arguments, os.environ)
+    return file_answers(asked)
 
 
 def _piped_answers(arguments: list[str]) -> int | None:

@@ -3,52 +3,101 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import stat
+from typing import TYPE_CHECKING, cast
 
-from symd.model.plain_answers import NotPlain
-from symd.start.plain_text import MODULE_BYTES, answer_text, names_server, plain_questions
+from symd.config import DEFAULT_LIMITS
+from symd.containers import Opening
+from symd.debuginfo.one_address import answer_at
+from symd.errors import SymdError
+from symd.start.plain_text import answer_text
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from symd.model.code import CodeObject
+    from symd.start.plain_text import Asked
 
 _MOST_QUERIES = 3
 """Queries that are answered one by one. Of 14 MB three took less than half of the command line's processor time, five 0.6 and eight 0.8 of it;
 where one of them is not plain the command line answers all, and what was read is lost."""
-_HEAD = b"\x7fELF\2\1"
-_MACHINE_AT, _AMDGPU = 18, b"\xe0\0"
+_MOST_BYTES = 64 << 20
+"""Larger files are opened otherwise (``containers.file_part.LARGE``)."""
+_MAPPED = 1 << 20
+"""Bytes of a file that is mapped."""
+_WITH_OTHERS = frozenset({"host-elf"})
+"""Formats of files beside which others may lie that belong to them."""
 
 
-def file_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """What is written for a command line, without its verb. None where it says more than a file and a few queries, or where an answer is
-    not plain: then the command line answers."""
-    asked = plain_questions(arguments)
-    if asked is None or len(asked[1]) > _MOST_QUERIES or names_server(environment):
-        return None
+def file_answers(asked: Asked) -> str | None:
+    """What is written for a file and queries; None where an answer is not plain: then the command line answers."""
     file, queries = asked
-    try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):  # the latter: a name that no file can have
+    if len(queries) > _MOST_QUERIES:
         return None
+    gc.disable()  # thousands of objects, of which none refers to itself
     try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= MODULE_BYTES:
+        data = _content(file)
+        if data is None:
             return None
-        head = os.pread(handle, _MACHINE_AT + 2, 0)
-        if not head.startswith(_HEAD) or head[_MACHINE_AT:] != _AMDGPU:
+        opening = Opening(data, DEFAULT_LIMITS, compiler_input=False)
+        objects = [*opening]
+        if opening.format in _WITH_OTHERS:
             return None
-        from symd.plain.answer import answer_at  # noqa: PLC0415 - of other files it answers nothing
-
-        def read(offset: int, size: int) -> bytes:
-            return os.pread(handle, size, offset)
-
-        gc.disable()  # thousands of objects, of which none refers to itself
-        return "".join(
-            answer_text(query, answer_at(read, status.st_size, value, kernel)) for query, kernel, value in queries
-        )
-    except (OSError, NotPlain):
+        found = []
+        for query, kernel, value in queries:
+            place = _at_kernel(objects, kernel, value) if kernel else _at_address(objects, value)
+            answer = None if place is None else answer_at(*place, DEFAULT_LIMITS)
+            if answer is None:
+                return None
+            found.append(answer_text(query, answer))
+        return "".join(found)
+    except (OSError, SymdError):
         return None
     finally:
         gc.enable()
+
+
+def _content(file: str) -> bytes | None:
+    """The bytes of a file that is neither large nor something else; a longer one is mapped."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except ValueError:  # a name that no file can have
+        return None
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size < _MOST_BYTES:
+            return None
+        if status.st_size < _MAPPED:
+            return os.read(handle, _MAPPED)
+        return cast("bytes", mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+    finally:
         os.close(handle)
+
+
+_Place = tuple["CodeObject", int, int]
+"""A byte of text: its code object, the number of its section, the offset in that."""
+
+
+def _at_address(objects: Sequence[CodeObject], address: int) -> _Place | None:
+    """The only byte of text at an object address."""
+    places = [
+        (code, text.index, address - code.bias - text.address)
+        for code in objects
+        for text in code.sections
+        if text.executable and 0 <= address - code.bias - text.address < text.size
+    ]
+    return places[0] if len(places) == 1 else None
+
+
+def _at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _Place | None:
+    """The byte at an offset of the only kernel of a name."""
+    found = [(code, kernel) for code in objects for kernel in code.kernels if kernel.name == name]
+    if len(found) != 1 or any(code.kernel_named_by_debug_data for code in objects):
+        return None
+    ((code, kernel),) = found
+    size = next((text.size for text in code.sections if text.executable and text.index == kernel.section_index), 0)
+    return (
+        (code, kernel.section_index, kernel.offset + offset) if kernel.size and kernel.offset + offset < size else None
+    )

@@ -13,8 +13,7 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd import debuginfo
-from symd.debuginfo import folded_sequences, layout
+from symd.debuginfo import folded_sequences, layout, reading
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.dwarf import abbreviations, dies, external_functions, lines, nvidia_calls, scopes
 
@@ -60,7 +59,7 @@ def without_compiled_core() -> Iterator[None]:
         (dies, "UnitParameters", read.range_lists.UnitParameters),
         (scopes, "core", core["scopes"]),
         (import_module("symd.debuginfo.function_lines"), "core", core["function_lines"]),
-        *((module, "text_layout", core["text_layout"]) for module in (debuginfo, folded_sequences, layout)),
+        *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout)),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
         *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, external_functions)),

@@ -4,6 +4,7 @@ them last. Where nothing says whose they are, no line is told."""
 from __future__ import annotations
 
 import subprocess
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

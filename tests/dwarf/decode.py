@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from symd import dwarf
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, UnitSelection
@@ -27,7 +25,7 @@ def read_scopes(sections: Mapping[str, bytes], lines: LineColumns, units: Units 
 
 def units_for_addresses(sections: Mapping[str, bytes], *addresses: int) -> UnitSelection | None:
     """The selection for these linear addresses."""
-    return dwarf.units_for_addresses(DebugSections.of(sections), read_units(sections), np.array(addresses, np.uint64))
+    return dwarf.units_for_addresses(DebugSections.of(sections), read_units(sections), addresses)
 
 
 def by_name(sections: DebugSections) -> dict[str, bytes]:

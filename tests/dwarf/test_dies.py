@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from symd.budget import DebugBudget
@@ -40,7 +39,7 @@ def test_a_unit_without_a_die_does_not_move_the_code_of_those_after_it():
     data = sections(unit(b"\0") + unit(units[0]) + unit(units[1]), ROOT + FUNCTION)
     read = read_units(data)
     assert unit_ranges(data, read.units).which.tolist() == [1, 2]
-    chosen = units_for_addresses(data, read, np.array([0x1010], np.uint64))
+    chosen = units_for_addresses(data, read, [0x1010])
     assert chosen is not None
     assert [each.low_pc for each in chosen.units.units] == [0, 0x1000]
 

@@ -6,7 +6,6 @@ Source: System V ABI, chapter 5, "Dynamic Section" and "Hash Table"; GNU hash ta
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 from symd.elf import Elf, Segment
 from symd.elf.constants import (
@@ -49,7 +48,7 @@ def with_sections(image: Elf) -> Elf:
         elif segment.type == PT_NOTE:
             content = image.stored(segment)
             sections.append(Section(len(sections), ".note", SHT_NOTE, 0, segment.address, len(content), content))
-    return replace(image, sections=tuple(sections))
+    return image.with_sections(tuple(sections))
 
 
 def _section(index: int, name: str, segment: Segment, content: bytes) -> Section:
@@ -83,7 +82,7 @@ def dynamic_symbols(image: Elf) -> tuple[Elf, Section] | None:
             number,
         ),
     )
-    return replace(image, sections=image.sections + added), added[1]
+    return image.with_sections(image.sections + added), added[1]
 
 
 def _dynamic(image: Elf) -> dict[int, int]:

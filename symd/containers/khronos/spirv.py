@@ -5,8 +5,6 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symd.budget import Budget
 from symd.containers.format import Contents, Element
 
@@ -24,4 +22,4 @@ def read(element: Element, budget: Budget) -> Contents:
     from symd.spirv import module  # noqa: PLC0415 - the grammar's tables are slow to import
 
     code = module.code_object(element.data, budget, element.name)
-    return Contents(code_object=replace(code, path=element.path, bias=element.bias, stored=element.stored))
+    return Contents(code_object=code._replace(path=element.path, bias=element.bias, stored=element.stored))

@@ -6,7 +6,6 @@ Source: NVIDIA's ``cudadebugger.h`` on relocated images; cuda-gdb 12.4, which re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from symd.elf import Elf, Symbol
 from symd.elf.constants import SHF_EXECINSTR, STT_FUNC, STT_SECTION
@@ -27,13 +26,13 @@ def placed(image: Elf, symbols: Sequence[Symbol]) -> tuple[Elf, list[Symbol]]:
     code."""
     bases = _bases(image, symbols)
     sections = tuple(_at(section, bases.get(section.index)) for section in image.sections)
-    return replace(image, sections=sections), [_counted(one, bases) for one in symbols]
+    return image.with_sections(sections), [_counted(one, bases) for one in symbols]
 
 
 def _at(section: Section, base: int | None) -> Section:
     if base is not None:
-        return replace(section, address=base)
-    return replace(section, flags=section.flags & ~SHF_EXECINSTR) if section.executable else section
+        return section.changed(address=base)
+    return section.changed(flags=section.flags & ~SHF_EXECINSTR) if section.executable else section
 
 
 def _loaded(image: Elf, symbols: Sequence[Symbol]) -> set[int]:

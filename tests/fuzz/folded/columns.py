@@ -4,6 +4,7 @@ objects a second, and no debug data that most changes make unreadable."""
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
