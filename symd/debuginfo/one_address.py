@@ -54,7 +54,7 @@ def answer_at(code: CodeObject, section: int, offset: int, limits: Limits) -> Pl
     if not is_read or code.kind is not CodeKind.MACHINE or code.kernel_named_by_debug_data:
         return None
     try:
-        return _Place(code, section, offset, limits).answer()
+        return _AddressReading(code, section, offset, limits).answer()
     except (SymdError, NotPlain):
         return None
 
@@ -67,7 +67,7 @@ class _Row(NamedTuple):
     stop: int
 
 
-class _Place:
+class _AddressReading:
     """A byte of text, the debug data of the units around it, and the row that holds it."""
 
     def __init__(self, code: CodeObject, section: int, offset: int, limits: Limits) -> None:
@@ -79,7 +79,8 @@ class _Place:
         self._address, self._text = base + offset, (base, base + size)
         sections = relocated(code, self._layout, DebugBudget.of(code, limits))
         units = read_units(sections, limits)
-        if TEXT_COLUMN in sections.lines.data or any(unit.dwo_name or unit.dwo_id is not None for unit in units.units):
+        is_elsewhere = any(unit.dwo_name or unit.dwo_id is not None for unit in units.units)
+        if is_elsewhere or units.warnings or TEXT_COLUMN in sections.lines.data:
             raise NotPlain
         self._chosen = [self._text]
         """Of these addresses everything is read."""
@@ -242,9 +243,9 @@ class _Scopes:
         if any(start < last and first < end and roots[scope] != function for scope, start, end in self._ranges):
             raise NotPlain
         for scope in {scope for scope, _, _ in self._ranges}:  # Intel's compiler leaves calls without code behind
-            if roots[scope] == function and self.inlined[scope] == _INLINED:
-                if self._said(scope) == said or self._files[self._call[0][scope]].endswith(PYTHON_SUFFIX):
-                    raise NotPlain
+            is_call = roots[scope] == function and self.inlined[scope] == _INLINED
+            if is_call and (self._said(scope) == said or self._files[self._call[0][scope]].endswith(PYTHON_SUFFIX)):
+                raise NotPlain
 
     def _said(self, scope: int) -> tuple[int, int, int]:
         return self._name[scope], self._linkage_name[scope], self._function[scope]

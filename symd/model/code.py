@@ -70,10 +70,10 @@ class Section:
     """One ELF section, which nobody changes; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
     somebody looks, from ``begin`` to ``end``, where the file has it as it is stored: most questions need few of an object's sections."""
 
-    _FIELDS = (
+    _fields = (
         "index", "name", "type", "flags", "address", "size", "content", "link", "info", "entry_size", "begin", "end"
     )  # fmt: skip
-    __slots__ = ("__weakref__", "_data", *_FIELDS)
+    __slots__ = ("__weakref__", "_data", *_fields)
 
     def __init__(
         self,
@@ -99,10 +99,10 @@ class Section:
 
     def changed(self, **changes: Any) -> Section:
         """The same section with other values of some fields."""
-        return Section(**{name: getattr(self, name) for name in self._FIELDS} | changes)
+        return Section(**{name: getattr(self, name) for name in self._fields} | changes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Section) and all(getattr(self, each) == getattr(other, each) for each in self._FIELDS)
+        return isinstance(other, Section) and all(getattr(self, each) == getattr(other, each) for each in self._fields)
 
     __hash__ = object.__hash__
 

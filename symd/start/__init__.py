@@ -10,6 +10,7 @@ from symd.start.plain_text import names_server, plain_questions
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import NoReturn
 
 
@@ -27,7 +28,7 @@ def main() -> NoReturn:
 
 def _begin() -> NoReturn:
     if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None and os.get_blocking(sys.stdout.fileno()):
-        text = _plain_answers(sys.argv[2:])
+        text = plain_answers(sys.argv[2:], os.environ)
         if text is not None:
             _write(text)
             sys.exit(0)
@@ -46,14 +47,14 @@ def _begin() -> NoReturn:
     command_line()
 
 
-def _plain_answers(arguments: list[str]) -> str | None:
+def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str | None:
     """What is written for a command line, without its verb, that can be answered at once."""
     if "--store" in arguments:
         from symd.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
 
-        return stored_answers(arguments, os.environ)
+        return stored_answers(arguments, environment)
     asked = plain_questions(arguments)
-    if asked is None or names_server(os.environ):
+    if asked is None or names_server(environment):
         return None
     from symd.start.file_answers import file_answers  # noqa: PLC0415 - likewise
 

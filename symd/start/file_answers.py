@@ -47,7 +47,7 @@ def file_answers(asked: Asked) -> str | None:
             return None
         found = []
         for query, kernel, value in queries:
-            place = _at_kernel(objects, kernel, value) if kernel else _at_address(objects, value)
+            place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
             answer = None if place is None else answer_at(*place, DEFAULT_LIMITS)
             if answer is None:
                 return None
@@ -76,11 +76,11 @@ def _content(file: str) -> bytes | None:
         os.close(handle)
 
 
-_Place = tuple["CodeObject", int, int]
+_TextByte = tuple["CodeObject", int, int]
 """A byte of text: its code object, the number of its section, the offset in that."""
 
 
-def _at_address(objects: Sequence[CodeObject], address: int) -> _Place | None:
+def at_address(objects: Sequence[CodeObject], address: int) -> _TextByte | None:
     """The only byte of text at an object address."""
     places = [
         (code, text.index, address - code.bias - text.address)
@@ -91,7 +91,7 @@ def _at_address(objects: Sequence[CodeObject], address: int) -> _Place | None:
     return places[0] if len(places) == 1 else None
 
 
-def _at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _Place | None:
+def at_kernel(objects: Sequence[CodeObject], name: str, offset: int) -> _TextByte | None:
     """The byte at an offset of the only kernel of a name."""
     found = [(code, kernel) for code in objects for kernel in code.kernels if kernel.name == name]
     if len(found) != 1 or any(code.kernel_named_by_debug_data for code in objects):

@@ -17,7 +17,7 @@ MOST_ENTRIES = 1 << 26
 """Entries of all location lists of an object."""
 _NOT_IS_STMT = 0xFF & ~int(RowFlag.IS_STMT)
 _END_SEQUENCE, _IMPLIED = int(RowFlag.END_SEQUENCE), int(RowFlag.IMPLIED)
-_TAGS = {int(tag): tag.name.removeprefix("DW_TAG_") for tag in Tag}
+_TAGS = {tag: name.removeprefix("DW_TAG_") for name, tag in vars(Tag).items() if name.startswith("DW_TAG_")}
 
 
 def line_tables(lines: LineColumns) -> dict[int, list[Line]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -35,11 +33,11 @@ def test_sizes_that_no_address_space_holds_are_refused() -> None:
 
 
 def test_text_of_a_32_bit_image_has_addresses_of_32_bits() -> None:
-    narrow = replace(unlinked(0x10, 0x20000), address_bits=32)
+    narrow = unlinked(0x10, 0x20000)._replace(address_bits=32)
     starts = layout.assign(narrow).base.tolist()
     assert layout.FIRST_BASE_32 == starts[0] < starts[1] < 1 << 32
     with pytest.raises(Malformed, match="32 bits"):
-        layout.assign(replace(unlinked(1 << 31, 1 << 31), address_bits=32))
+        layout.assign(unlinked(1 << 31, 1 << 31)._replace(address_bits=32))
 
 
 def test_one_address_is_held_by_the_section_that_holds_it_among_others() -> None:

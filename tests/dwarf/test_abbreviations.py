@@ -18,7 +18,7 @@ from symd.errors import Malformed
 from tests.core.uncompiled import without_compiled_core
 
 WIDTHS = (Widths(8, 4, 4), Widths(4, 4, 4), Widths(8, 8, 8))
-FORMS = [int(form) for form in Form] + [int(Form.DW_FORM_implicit_const)] * 8
+FORMS = [form for name, form in vars(Form).items() if name.startswith("DW_")] + [Form.DW_FORM_implicit_const] * 8
 
 
 def number(value: int) -> bytes:

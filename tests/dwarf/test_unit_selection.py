@@ -58,10 +58,7 @@ def test_units_that_claim_an_address_and_those_that_claim_nothing_are_chosen(ver
     assert names(selected(sections, 0x50FF, 0x3001)) == ["b", "silent"]
     found = selected(sections, 0x5000)
     assert found is not None
-    assert [(int(low), int(high)) for low, high in zip(found.start, found.end, strict=True)] == [
-        (0x3000, 0x3100),
-        (0x5000, 0x5100),
-    ]
+    assert found.spans == [(0x3000, 0x3100), (0x5000, 0x5100)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -14,6 +14,7 @@ from types import ModuleType
 from symd import containers
 from symd.config import Limits
 from symd.core import index_lookup
+from symd.debuginfo.one_address import answer_at
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.file_header import VERSION
@@ -27,8 +28,6 @@ from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
 from symd.model.identities import Digest
 from symd.model.names import Match, NameQuery
-from symd.model.plain_answers import NotPlain
-from symd.plain.answer import answer_at
 from symd.query.breakpoints import locate
 from symd.query.lines import lines
 from symd.query.names import find_names
@@ -37,6 +36,7 @@ from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
 from symd.query.variables import visible_in
 from symd.reading import values
+from symd.start.file_answers import at_address, at_kernel
 from tests.builders.index_file import with_fitting_checksums
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import nested, seeds
@@ -85,22 +85,19 @@ def ways(data: bytes) -> None:
         single = whole.answer(query)
         if single is not None:
             _same("single question", query, single, expected)
-    _plainly(data, whole)
+    _one_by_one(data, whole)
 
 
-def _plainly(data: bytes, whole: Index) -> None:
+def _one_by_one(data: bytes, whole: Index) -> None:
     """The file's own text, read without an index."""
-
-    def read(offset: int, size: int) -> bytes:
-        return data[offset : offset + size]
-
+    objects = [*containers.Opening(data, LIMITS, compiler_input=False)]
     for query in islice(_own_places(whole), 64):
-        kernel, value = (query.kernel, query.offset) if isinstance(query, ByKernel) else ("", query.address)
-        with suppress(NotPlain):
-            reason, frames = answer_at(read, len(data), value, kernel)
-            expected = _answer(whole, query)
-            if (reason, frames) != (int(expected.reason), tuple(tuple(frame[:5]) for frame in expected.frames)):
-                raise Disagreement(f"plain reading, {query}:\n{frames}\nthe whole index says\n{expected}")
+        is_named = isinstance(query, ByKernel)
+        place = at_kernel(objects, query.kernel, query.offset) if is_named else at_address(objects, query.address)
+        found = place and answer_at(*place, LIMITS)
+        expected = _answer(whole, query)
+        if found and found != (int(expected.reason), tuple(tuple(frame[:5]) for frame in expected.frames)):
+            raise Disagreement(f"one address, {query}:\n{found}\nthe whole index says\n{expected}")
 
 
 def _own_places(whole: Index) -> Iterator[ByAddress | ByKernel]:

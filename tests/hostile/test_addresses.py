@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -123,5 +122,5 @@ def test_variables_are_asked_at_the_last_address_of_all() -> None:
     """An empty section may begin there; found by a million changed inputs."""
     code = containers.unpack((SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes()).objects[0]
     text = next(each for each in code.sections if each.executable)
-    sections = tuple(replace(each, address=TOP, size=0) if each is text else each for each in code.sections)
-    assert VariableReader(replace(code, sections=sections)).at(text.index, 0).variables == ()
+    sections = tuple(each.changed(address=TOP, size=0) if each is text else each for each in code.sections)
+    assert VariableReader(code._replace(sections=sections)).at(text.index, 0).variables == ()

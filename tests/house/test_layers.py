@@ -66,7 +66,6 @@ ORDER = (
     "client",
     "async_client",
     "cli",
-    "plain",
     "start",
     "module",
     "batch",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from symd import containers
@@ -21,7 +19,6 @@ from symd.index.partial import MAX_DECODED, MIN_OBJECTS, PartialIndex
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
-from symd.model.columns import U32, U64
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize
 from tests.builders import igc
@@ -215,7 +212,7 @@ def test_a_name_that_one_kernel_has_may_be_that_of_another_which_nobody_knows_ye
     objects = (*container(MIN_OBJECTS), *opened(dump))
     known = next(kernel.name for code in objects for kernel in code.kernels)
     renamed = tuple(
-        replace(code, kernels=tuple(k._replace(name="raycast") if k.name == known else k for k in code.kernels))
+        code._replace(kernels=tuple(k._replace(name="raycast") if k.name == known else k for k in code.kernels))
         for code in objects
     )
     query = ByKernel("raycast", KernelOffset(16))
@@ -237,10 +234,10 @@ def test_an_offset_beyond_every_kernel_of_a_name_is_outside_for_both() -> None:
 def test_text_of_no_function_needs_all(units: tuple[CodeObject, ...]) -> None:
     """A row without a line is given an earlier one of the same owner, which may be nobody, in whichever unit."""
     query = ByKernel("kernel_0", KernelOffset(0))
-    bare = tuple(replace(code, functions=()) for code in units)
+    bare = tuple(code._replace(functions=()) for code in units)
     assert PartialIndex(bare, NO_SUMMARY, units=True).index([query]) is not None, "the debug data has the function"
     (code,) = units
-    found = read_part(code, *places(code, 0))
+    found = read_part(code, places(code, 0))
     assert found is not None
     scopes = found.debug.scopes
     start, end = scopes.range_offset.tolist(), scopes.range_end.tolist()
@@ -250,6 +247,6 @@ def test_text_of_no_function_needs_all(units: tuple[CodeObject, ...]) -> None:
     assert set(part) <= held
 
 
-def places(code: CodeObject, offset: int) -> tuple[U32, U64]:
+def places(code: CodeObject, offset: int) -> list[tuple[int, int]]:
     kernel = code.kernels[0]
-    return np.array([kernel.section_index], np.uint32), np.array([kernel.offset + offset], np.uint64)
+    return [(kernel.section_index, kernel.offset + offset)]

@@ -103,10 +103,9 @@ def test_debug_data_that_cannot_be_trusted_is_malformed_and_the_note_says_why():
 
 
 def _without_units(code: CodeObject) -> CodeObject:
-    from dataclasses import replace  # noqa: PLC0415 - used here alone
 
-    sections = [replace(one, content=b"\xff\xff") if one.name == ".debug_info" else one for one in code.sections]
-    return replace(code, sections=tuple(sections))
+    sections = [one.changed(content=b"\xff\xff") if one.name == ".debug_info" else one for one in code.sections]
+    return code._replace(sections=tuple(sections))
 
 
 @pytest.mark.parametrize(

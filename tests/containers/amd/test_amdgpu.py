@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import struct
-from dataclasses import replace
 
 import pytest
 
@@ -221,8 +220,8 @@ def test_symbol_names_that_overlap_beyond_measure_are_refused():
     table = image.by_name[".symtab"]
     strings = Section(len(image.sections), "names", 3, 0, 0, 0, b"x" * 100_000)
     rows = b"".join(struct.pack("<IBBHQQ", number, 2, 0, 1, 0, 0) for number in range(5000))
-    forged = replace(table, content=rows, link=strings.index)
-    image = replace(image, sections=(*image.sections, strings))
+    forged = table.changed(content=rows, link=strings.index)
+    image = image.with_sections((*image.sections, strings))
     with pytest.raises(Malformed, match="overlap"):
         image.symbols(forged)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import re
 import struct
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -135,7 +134,7 @@ def test_every_range_of_a_function_or_inlined_call_is_moved_into_text(name):
 
 
 def changed(code: CodeObject, name: str, **fields: object) -> CodeObject:
-    return replace(code, sections=tuple(replace(one, **fields) if one.name == name else one for one in code.sections))
+    return code._replace(sections=tuple(one.changed(**fields) if one.name == name else one for one in code.sections))
 
 
 def relocation(offset: int, kind: int, symbol: int, addend: int = 0) -> bytes:

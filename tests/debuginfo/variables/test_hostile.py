@@ -6,7 +6,6 @@ import random
 import struct
 import time
 import tracemalloc
-from dataclasses import replace
 
 import pytest
 
@@ -79,9 +78,9 @@ def test_mutated_samples_are_answered_or_refused(name: str) -> None:
         for _ in range(chance.choice((1, 3, 30))):
             data[chance.randrange(len(data))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
         cut = chance.choice((len(data), len(data), chance.randrange(len(data))))
-        sections = tuple(replace(one, content=bytes(data[:cut])) if one is victim else one for one in whole.sections)
+        sections = tuple(one.changed(content=bytes(data[:cut])) if one is victim else one for one in whole.sections)
         text = chance.choice(texts)
-        outcomes.add(answered(replace(whole, sections=sections), text.index, chance.randrange(text.size)))
+        outcomes.add(answered(whole._replace(sections=sections), text.index, chance.randrange(text.size)))
     assert "answered" in outcomes
 
 
@@ -96,9 +95,9 @@ def test_thousands_of_nested_blocks_are_followed_so_far() -> None:
     assert info.data[start + 1 : start + 9] == BASE.to_bytes(8, "little")
     data = bytearray(info.data[:start] + info.data[start : start + 13] * depth + info.data[start + 13 :] + bytes(depth))
     data[:4] = (len(data) - 4).to_bytes(4, "little")
-    sections = tuple(replace(section, content=bytes(data)) if section is info else section for section in one.sections)
+    sections = tuple(section.changed(content=bytes(data)) if section is info else section for section in one.sections)
     began = time.monotonic()
-    assert [found.name for found in visible(replace(one, sections=sections), 0).variables] == ["x"]
+    assert [found.name for found in visible(one._replace(sections=sections), 0).variables] == ["x"]
     assert time.monotonic() - began < SECONDS
 
 

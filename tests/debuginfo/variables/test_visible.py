@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 
@@ -221,7 +220,7 @@ def test_unnamed_parameters_have_no_name():
     ],
 )
 def test_an_object_without_data_about_variables_says_so(debug, note):
-    found = visible_at(replace(NESTED, debug=debug), TEXT, 0)
+    found = visible_at(NESTED._replace(debug=debug), TEXT, 0)
     assert (found.variables, found.notes) == ((), (note,))
 
 
@@ -289,7 +288,7 @@ def test_an_address_of_code_in_an_unlinked_object_is_named_by_section():
         [At("name", "string", "k.c"), *low],
         [Die("subprogram", [At("name", "string", "f"), *low], [variable("p", At("location", "exprloc", expression))])],
     )
-    assert only(replace(code(root), linked=False)).location == "(.text)+0x24"
+    assert only(code(root)._replace(linked=False)).location == "(.text)+0x24"
 
 
 def declared(name: str, line: int, *attributes: At, tag: str = "variable") -> Die:
