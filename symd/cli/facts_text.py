@@ -6,22 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from symd.answers_json import to_json
-from symd.containers.lazy import PackedMapping, PackedRecords
+from symd.containers.lazy import LazyMapping, PackedMapping, PackedRecords
 
 _KEPT_TEXTS = 1 << 12
 
 
 class FactsText:
-    """Names and values; of a list of records no more than how many there are, since --json has them. Formats give many kernels the same list of
-    arguments: it is written once, as long as not too many different ones come."""
+    """Names and values; of a list of records no more than how many there are, since --json has them. Formats give many kernels the same facts, or the same
+    list of arguments: they are written once, as long as not too many different ones come."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[list[Any], str]] = {}
+        self._known: dict[int, tuple[object, str]] = {}
         """What was written by its number (``id``); it stays, so that nothing else gets that."""
 
     def of(self, facts: Mapping[str, Any]) -> str:
-        values = facts.packed() if isinstance(facts, PackedMapping) else facts
+        if isinstance(facts, PackedMapping):
+            return self._of(facts.packed())
+        values = facts.plain() if isinstance(facts, LazyMapping) else facts
+        known = self._known.get(id(values))
+        return self._keep(values, self._of(values)) if known is None else known[1]
+
+    def _of(self, values: Mapping[str, Any]) -> str:
         return ", ".join([f"{name} {self._value(name, value)}" for name, value in values.items()])
+
+    def _keep(self, value: object, text: str) -> str:
+        if len(self._known) >= _KEPT_TEXTS:
+            self._known.clear()
+        self._known[id(value)] = value, text
+        return text
 
     def _value(self, name: str, value: Any) -> str:
         kind = type(value)
@@ -30,11 +42,7 @@ class FactsText:
         if kind is not list:
             return _other(value)
         known = self._known.get(id(value))
-        if known is None:
-            if len(self._known) >= _KEPT_TEXTS:
-                self._known.clear()
-            known = self._known[id(value)] = value, _list(name, value)
-        return known[1]
+        return self._keep(value, _list(name, value)) if known is None else known[1]
 
 
 def facts_text(facts: Mapping[str, Any]) -> str:

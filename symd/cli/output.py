@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree
 
+_LINES = 1 << 10
+"""Lines that are written together."""
 NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
 MISUSED = 2
@@ -94,20 +97,23 @@ def write_tree(tree: Branch) -> None:
     if sys.stdout.isatty() or is_coloured(sys.stdout):
         write_rich(_rich(tree))
     else:
-        _write_plain(tree, "", "", sys.stdout.write)
+        lines = _plain_lines(tree, "", "")
+        while some := [*islice(lines, _LINES)]:
+            if not "".join(some).isprintable():
+                some = [printable(line) for line in some]
+            some.append("")
+            sys.stdout.write("\n".join(some))
 
 
-def _write_plain(tree: Branch, guide: str, below: str, write: Callable[[str], object]) -> None:
-    line = printable("  ".join([word if isinstance(word, str) else word[0] for word in tree.words]))
-    write(f"{(guide + line).rstrip()}\n")
+def _plain_lines(tree: Branch, guide: str, below: str) -> Iterator[str]:
+    line = "  ".join([word if isinstance(word, str) else word[0] for word in tree.words])
+    yield f"{guide}{line}".rstrip(" ")
     branches = iter(tree.below)
     branch = next(branches, None)
     while branch is not None:
         following = next(branches, None)
-        if following is None:
-            _write_plain(branch, f"{below}└── ", f"{below}    ", write)
-        else:
-            _write_plain(branch, f"{below}├── ", f"{below}│   ", write)
+        last = following is None
+        yield from _plain_lines(branch, f"{below}{'└' if last else '├'}── ", f"{below}{' ' if last else '│'}   ")
         branch = following
 
 

@@ -42,8 +42,8 @@ _DEEPEST = 64
 """Calls inside each other."""
 _LARGEST = 1 << 20
 """Bytes of units that are all read; of more some are chosen, or the whole index answers."""
-_MOST_ROWS = 1 << 10
-"""Rows in front of one without a line that are looked at."""
+_MOST_STEPS = 1 << 19
+"""Ranges that are compared with rows in front of one without a line, a tenth of a second."""
 _NO_FILES = array("I")
 _WIDTH = len(core.SCOPE_COLUMNS)
 
@@ -141,13 +141,14 @@ class _AddressReading:
             raise NotPlain
         if any(first < edge < last for _, start, end in self._symbols() for edge in (start, end)):
             raise NotPlain  # labels divide the function
-        rows, number = self._lines.rows, self._row.number
+        rows, number, steps = self._lines.rows, self._row.number, 0
         while number > 0 and first < rows.address[number] <= last:
             number -= 1
             row = _Row(number, *rows.address[number : number + 2])
             if row.start == row.stop or row.start < first or row.start > last:
                 continue
-            if self._row.number - number > _MOST_ROWS or self._scopes.divide(row.start, row.stop):
+            steps += self._scopes.count
+            if steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
                 raise NotPlain
             if rows.line[number] and self._scopes.at(row.start)[0] == chain:
                 return row
@@ -206,6 +207,8 @@ class _Scopes:
         columns, self._functions = _columns(found.scopes, _WIDTH), _columns(found.functions, len(core.FUNCTION_COLUMNS))
         self.parent, self._name, self._linkage_name, *self._call, self._unit, self._function = columns
         self._ranges = [*zip(found.range_scope, dies.ranges.start, dies.ranges.stop, strict=True)]
+        self.count = len(self._ranges)
+        """How many ranges there are."""
         self._checked: tuple[int, int, int] | None = None
 
     def at(self, address: int) -> tuple[list[int], tuple[int, int]]:
