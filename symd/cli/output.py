@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
@@ -97,23 +96,32 @@ def write_tree(tree: Branch) -> None:
     if sys.stdout.isatty() or is_coloured(sys.stdout):
         write_rich(_rich(tree))
     else:
-        lines = _plain_lines(tree, "", "")
-        while some := [*islice(lines, _LINES)]:
-            if not "".join(some).isprintable():
-                some = [printable(line) for line in some]
-            some.append("")
-            sys.stdout.write("\n".join(some))
+        lines: list[str] = []
+        _add_lines(tree, "", "", lines)
+        _write_lines(lines)
 
 
-def _plain_lines(tree: Branch, guide: str, below: str) -> Iterator[str]:
+def _write_lines(lines: list[str]) -> None:
+    """Write and forget them."""
+    some = lines if "".join(lines).isprintable() else [printable(line) for line in lines]
+    sys.stdout.write("\n".join([*some, ""]))
+    lines.clear()
+
+
+def _add_lines(tree: Branch, guide: str, below: str, lines: list[str]) -> None:
+    """Add the lines of a tree to some that wait until they are many."""
     line = "  ".join([word if isinstance(word, str) else word[0] for word in tree.words])
-    yield f"{guide}{line}".rstrip(" ")
+    lines.append(f"{guide}{line}".rstrip(" "))
+    if len(lines) >= _LINES:
+        _write_lines(lines)
     branches = iter(tree.below)
     branch = next(branches, None)
     while branch is not None:
         following = next(branches, None)
-        last = following is None
-        yield from _plain_lines(branch, f"{below}{'└' if last else '├'}── ", f"{below}{' ' if last else '│'}   ")
+        if following is None:
+            _add_lines(branch, f"{below}└── ", f"{below}    ", lines)
+        else:
+            _add_lines(branch, f"{below}├── ", f"{below}│   ", lines)
         branch = following
 
 

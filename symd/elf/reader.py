@@ -162,13 +162,14 @@ class Elf:
             rows = [(name, info, other, section, value, size) for name, value, size, info, other, section in rows]
         if types:
             rows = [row for row in rows if row[3] != SHN_UNDEF and row[1] & 15 in types]
-        names = strings_at(self._strings(table), [each[0] for each in rows], table.name)
+        names = strings_at(self.strings_of(table), [each[0] for each in rows], table.name)
         return [
             _SYMBOL((name, value, size, info & 15, info >> 4, other, section))
             for name, (_, info, other, section, value, size) in zip(names, rows, strict=True)
         ]
 
-    def _strings(self, table: Section) -> bytes:
+    def strings_of(self, table: Section) -> bytes:
+        """The table of strings that another table's sh_link names; none where it names none."""
         return self.sections[table.link].data if table.link < len(self.sections) else b""
 
     def notes(self) -> Iterator[tuple[str, Note]]:

@@ -15,6 +15,11 @@ def string_at(table: bytes, offset: int) -> str:
     return str(table[offset : end if end >= 0 else len(table)], "utf-8", "replace")
 
 
+def overlapping(where: str) -> Malformed:
+    """The error about a table whose strings are together far longer than it."""
+    return Malformed("the strings of its table overlap and are more than 16 times as long as the table", where=where)
+
+
 def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
     """The strings at some offsets. Strings may share their ends: n offsets into one string of n bytes hold n * n / 2. Raises
     Malformed where that takes far more memory than the table."""
@@ -25,9 +30,7 @@ def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
         found = known[offset] = text[offset : text.find("\0", offset)]
         left -= len(found)
         if left < 0:
-            raise Malformed(
-                "the strings of its table overlap and are more than 16 times as long as the table", where=where
-            )
+            raise overlapping(where)
     if not table.isascii():
         known = {offset: str(found.encode("latin-1"), "utf-8", "replace") for offset, found in known.items()}
     return [known[offset] for offset in offsets]

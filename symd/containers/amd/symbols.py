@@ -12,23 +12,16 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from symd.containers.amd import segments
-from symd.elf import Elf, Symbol
-from symd.elf.constants import (
-    ET_REL,
-    SHF_ALLOC,
-    SHN_LORESERVE,
-    SHN_XINDEX,
-    SHT_DYNSYM,
-    SHT_SYMTAB,
-    STT_AMDGPU_HSA_KERNEL,
-    STT_FUNC,
-    STT_NOTYPE,
-    STT_OBJECT,
-)
+from symd.core.amdgpu_symbols import EXECUTABLE, LOADED, OverlappingStrings, SymbolTable
+from symd.elf import Elf
+from symd.elf.constants import ET_REL, SHF_ALLOC, SHT_DYNSYM, SHT_SYMTAB, STT_AMDGPU_HSA_KERNEL, STT_FUNC
+from symd.elf.reader import SYMBOL_32, SYMBOL_64
+from symd.elf.strings import overlapping
+from symd.errors import Malformed
 from symd.model.code import Function, Section
 
 _FUNCTIONS = (STT_FUNC, STT_AMDGPU_HSA_KERNEL)
-_CODE_OR_DATA = (STT_NOTYPE, STT_OBJECT, *_FUNCTIONS)
+_LOADED, _CODE = (0, LOADED), (0, EXECUTABLE)
 _PADDING = (0, 0xBF800000, 0xBF9F0000)
 """What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
 _LARGEST = (1 << 64) - 1
@@ -55,8 +48,8 @@ class Descriptor(NamedTuple):
     offset: int
 
 
-_Row: TypeAlias = tuple[int, int, bool, bool, int, Symbol]
-"""A symbol of code as it is sorted: section, offset, whether it is a label, whether it has a size, its number."""
+_Row: TypeAlias = tuple[int, int, bool, bool, int, str, int, int]
+"""As ``SymbolTable.rows`` has it."""
 
 
 class Symbols:
@@ -67,61 +60,14 @@ class Symbols:
         self.relocatable = image.header.type == ET_REL
         self._image, self._sections = image, image.sections
         self._loaded = sorted([(s.address, s.index) for s in image.sections if s.flags & SHF_ALLOC and s.size])
-        self._rooms = {s.index: max(s.size, 1) for s in image.sections if s.executable}
-        self.descriptors: dict[str, Descriptor] = {}
-        found: list[tuple[int, int, Symbol]] = []
-        for symbol in _table(image):
-            section, offset = self._place(symbol)
-            if symbol.type <= STT_OBJECT and symbol.name.endswith(".kd"):
-                self.descriptors[symbol.name[:-3]] = Descriptor(symbol.value, section, offset)
-            if symbol.type != STT_OBJECT and self._is_of_code(symbol, section, offset):
-                found.append((section, offset, symbol))
-        descriptors = self.descriptors
-        rows: list[_Row] = [
-            (
-                section,
-                offset,
-                symbol.type == STT_NOTYPE and symbol.name not in descriptors,
-                symbol.size > 0,
-                number,
-                symbol,
-            )
-            for number, (section, offset, symbol) in enumerate(found)
-        ]
-        rows.sort()
+        read = _read(image, self.relocatable)
+        self.descriptors = {name: Descriptor(*each) for name, each in read.descriptors.items()}
         self.code = [
             placed
-            for number, group in groupby(rows, itemgetter(0))
+            for number, group in groupby(read.rows, itemgetter(0))
             for placed in self._placed(self._sections[number], [*group])
         ]
         self.by_name = {placed.name: placed for placed in self.code}
-
-    def _place(self, symbol: Symbol) -> tuple[int, int]:
-        """The section that a symbol names, or, where that is not true, the one whose addresses hold it, and its offset there; -1
-        where there is none. One that may be empty can stand at the end of code."""
-        number, value = symbol.section, symbol.value
-        named = self._sections[number] if number < len(self._sections) else None
-        if self.relocatable:
-            return (-1 if named is None else number), value
-        if named is not None and 0 <= value - named.address < named.size:
-            return number, value - named.address
-        found = self.at(value)
-        if _may_be_empty(symbol):
-            before = (named or self._sections[0], self.at(value - 1))
-            ended = next((one for one in before if one and one.executable and one.address + one.size == value), None)
-            if ended and (found is None or not found.executable or ended is before[0]):
-                found = ended
-        return (found.index, value - found.address) if found else (-1, 0)
-
-    def _is_of_code(self, symbol: Symbol, section: int, offset: int) -> bool:
-        """Whether what is no object has a name and a place in code. Absolute values, such as register counts that newer
-        compilers leave as symbols, have none."""
-        room = self._rooms.get(section)
-        if room is None or not symbol.name:
-            return False
-        return offset < room + _may_be_empty(symbol) and (
-            symbol.section < SHN_LORESERVE or symbol.section == SHN_XINDEX
-        )
 
     def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
         """The symbols of a section, in order. Those without a size reach to the next place: a function to the next function, a label
@@ -130,12 +76,12 @@ class Symbols:
         starts = [row[1] for row in rows]
         entries = [row[1] for row in rows if not row[2]]
         taken = {row[1]: True for row in rows if row[3] and not row[2]}
-        for _, offset, is_label, is_sized, _, symbol in rows:
-            size = symbol.size
+        for _, offset, is_label, is_sized, _, name, said, kind in rows:
+            size = said
             if not is_label:
                 reach = max(reach, offset + size)
                 if is_sized:
-                    yield Placed(symbol.name, number, offset, size, True, symbol.type, False)
+                    yield Placed(name, number, offset, size, True, kind, False)
                     continue
             around = min(reach, limit) if reach > offset else 0
             if not is_sized:
@@ -143,12 +89,12 @@ class Symbols:
                 follower = bisect_right(among, offset)
                 end = among[follower] if follower < len(among) else limit
                 size = (min(end, around or limit) if is_label else end) - offset & _LARGEST
-                if symbol.type in _FUNCTIONS:
+                if kind in _FUNCTIONS:
                     if offset not in taken:
                         taken[offset] = _is_padding(section.data[offset : offset + size])
                     size = 0 if taken[offset] else size
             inner = is_label and not is_sized and around > offset
-            yield Placed(symbol.name, number, offset, size, not is_label, symbol.type, inner)
+            yield Placed(name, number, offset, size, not is_label, kind, inner)
 
     def at(self, address: int) -> Section | None:
         """The loaded section that holds an address of a linked object."""
@@ -184,19 +130,23 @@ class Symbols:
         return self._sections[section].data[offset : offset + size]
 
 
-def _table(image: Elf) -> list[Symbol]:
-    """What may be code or descriptors of .symtab, else of .dynsym, else of PT_DYNAMIC."""
-    for kind in (SHT_SYMTAB, SHT_DYNSYM):
-        table = next((section for section in image.of_type(kind) if section.data), None)
-        if table:
-            return image.symbols(table, _CODE_OR_DATA)
-    found = segments.dynamic_symbols(image)
-    return found[0].symbols(found[1], _CODE_OR_DATA) if found else []
-
-
-def _may_be_empty(symbol: Symbol) -> bool:
-    """Functions without a size."""
-    return not symbol.size and symbol.type in _FUNCTIONS
+def _read(image: Elf, is_relocatable: bool) -> SymbolTable:
+    """What is code or a descriptor of .symtab, else of .dynsym, else of PT_DYNAMIC. Raises Malformed."""
+    kinds = [(s.address, s.size, _LOADED[s.flags & SHF_ALLOC != 0] | _CODE[s.executable]) for s in image.sections]
+    tables = (next((one for one in image.of_type(kind) if one.data), None) for kind in (SHT_SYMTAB, SHT_DYNSYM))
+    table = next(filter(None, tables), None)
+    if table is None and (found := segments.dynamic_symbols(image)):
+        image, table = found
+    read = SymbolTable(image.strings_of(table) if table else b"", kinds, is_relocatable)
+    if table is not None:
+        size = SYMBOL_64.size if image.header.bits == 64 else SYMBOL_32.size
+        if len(table.data) % size:
+            raise Malformed(f"symbol table size is not a multiple of {size}", where=table.name)
+        try:
+            read.read(table.data, image.header.bits == 64)
+        except OverlappingStrings:
+            raise overlapping(table.name) from None
+    return read
 
 
 def _is_padding(data: bytes) -> bool:

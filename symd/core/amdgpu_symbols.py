@@ -1,0 +1,188 @@
+# cython: language_level=3, boundscheck=True, wraparound=False
+"""The symbol table of an AMDGPU code object -> its kernel descriptors, and its symbols of code by place.
+
+Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols"."""
+
+from __future__ import annotations
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.symd.core import sorting
+else:
+    from symd.core import sorting
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NOTYPE = cython.declare(cython.int, 0)
+_OBJECT = cython.declare(cython.int, 1)
+_FUNC = cython.declare(cython.int, 2)
+_HSA_KERNEL = cython.declare(cython.int, 10)
+_UNDEF = cython.declare(cython.uint, 0)
+_LORESERVE = cython.declare(cython.uint, 0xFF00)
+_XINDEX = cython.declare(cython.uint, 0xFFFF)
+LOADED, EXECUTABLE = 1, 2
+"""What is told of a section: it takes room in memory (SHF_ALLOC), it holds code (SHF_EXECINSTR)."""
+_LOADED = cython.declare(cython.uchar, LOADED)
+_EXECUTABLE = cython.declare(cython.uchar, EXECUTABLE)
+_DESCRIPTOR = ".kd"
+_OVERLAP = 16
+"""Times the size of a table of strings that its strings may have together, for such as share their ends."""
+_ALWAYS = 1 << 16
+
+
+class OverlappingStrings(Exception):
+    """The strings of a table are together far longer than it."""
+
+
+@cython.cclass
+class SymbolTable:
+    """Symbols of code and descriptors. ``rows`` are (section number, offset in it, whether it is a label and no function, whether it has a size, its number,
+    name, size, type) of each symbol of code, sorted; ``descriptors`` have (value, section number or -1, offset in it) by the kernel's name."""
+
+    rows = cython.declare(list, visibility="readonly")
+    descriptors = cython.declare(dict, visibility="readonly")
+
+    _table = cython.declare(cython.const[cython.uchar][::1])
+    _text = cython.declare(bytes)
+    _strings = cython.declare(cython.const[cython.uchar][::1])
+    _known = cython.declare(dict)
+    _left = cython.declare(cython.longlong)
+    _address = cython.declare(cython.const[cython.ulonglong][::1])
+    _size = cython.declare(cython.const[cython.ulonglong][::1])
+    _kind = cython.declare(cython.const[cython.uchar][::1])
+    _loaded = cython.declare(cython.const[cython.uint][::1])
+    _starts = cython.declare(cython.const[cython.ulonglong][::1])
+    _is_relocatable = cython.declare(cython.bint)
+
+    def __init__(self, strings: bytes, sections: Sequence[tuple[int, int, int]], is_relocatable: bool) -> None:
+        """``strings`` is the table of names. ``sections`` are (address, size, bits LOADED and EXECUTABLE) by number. Where ``is_relocatable`` values are offsets in
+        the sections that symbols name."""
+        self.rows, self.descriptors = [], {}
+        self._text, self._strings, self._known = strings, strings, {}
+        self._left = _OVERLAP * len(strings) + _ALWAYS
+        self._address = array("Q", [address for address, _, _ in sections])
+        self._size = array("Q", [size for _, size, _ in sections])
+        self._kind = array("B", [kind for _, _, kind in sections])
+        self._is_relocatable = is_relocatable
+        loaded = sorted((address, number) for number, (address, size, kind) in enumerate(sections) if size and kind & 1)
+        self._starts = array("Q", [address for address, _ in loaded])
+        self._loaded = array("I", [number for _, number in loaded])
+
+    def read(self, table: bytes, is_wide: bool) -> None:
+        """Take the entries of a symbol table, of Elf64_Sym or Elf32_Sym. Raises OverlappingStrings."""
+        self._table = table
+        wide: cython.bint = is_wide
+        width: cython.Py_ssize_t = 24 if wide else 16
+        found = []
+        at: cython.Py_ssize_t
+        number: cython.Py_ssize_t
+        kind: cython.int
+        named: cython.uint
+        section: cython.Py_ssize_t
+        value: cython.ulonglong
+        size: cython.ulonglong
+        offset: cython.ulonglong
+        may_be_empty: cython.bint
+        for number in range(len(self._table) // width):
+            at = number * width
+            kind = self._table[at + (4 if wide else 12)] & 15
+            named = cython.cast(cython.uint, self._unsigned(at + (6 if wide else 14), 2))
+            if named == _UNDEF or (kind > _FUNC and kind != _HSA_KERNEL):
+                continue
+            name = self._name(cython.cast(cython.uint, self._unsigned(at, 4)))
+            value = self._unsigned(at + (8 if wide else 4), 8 if wide else 4)
+            size = self._unsigned(at + (16 if wide else 8), 8 if wide else 4)
+            may_be_empty = not size and kind >= _FUNC
+            section = self._section_of(named, value, may_be_empty)
+            offset = 0
+            if section >= 0:
+                offset = value if self._is_relocatable else value - self._address[section]
+            elif self._is_relocatable:
+                offset = value
+            if kind <= _OBJECT and name.endswith(_DESCRIPTOR):
+                self.descriptors[name[: len(name) - 3]] = (value, int(section), offset)
+            if kind == _OBJECT or section < 0 or not name or not self._kind[section] & _EXECUTABLE:
+                continue
+            if (
+                named >= _LORESERVE and named != _XINDEX
+            ):  # absolute values, such as register counts that newer compilers leave as symbols
+                continue
+            if offset < max(self._size[section], 1) or (may_be_empty and offset == max(self._size[section], 1)):
+                found.append((int(section), offset, kind, size, int(number), name))
+        descriptors = self.descriptors
+        self.rows = [
+            (where, place, is_label == _NOTYPE and name not in descriptors, of > 0, which, name, of, is_label)
+            for where, place, is_label, of, which, name in found
+        ]
+        self.rows.sort()
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _unsigned(self, at: cython.Py_ssize_t, size: cython.int) -> cython.ulonglong:
+        found: cython.ulonglong = 0
+        place: cython.int
+        for place in range(size):
+            found |= cython.cast(cython.ulonglong, self._table[at + place]) << (8 * place)
+        return found
+
+    @cython.cfunc
+    def _name(self, offset: cython.uint) -> str:
+        known: str | None = self._known.get(offset)
+        if known is None:
+            end: cython.Py_ssize_t = offset
+            while end < len(self._strings) and self._strings[end]:
+                end += 1
+            if end > offset:
+                self._left -= end - offset
+                if self._left < 0:
+                    raise OverlappingStrings
+            known = self._known[offset] = str(self._text[offset:end], "utf-8", "replace") if end > offset else ""
+        return known
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def _section_of(self, named: cython.uint, value: cython.ulonglong, may_be_empty: cython.bint) -> cython.Py_ssize_t:
+        """The number of the section that a symbol names, or, where that is not true, of the one whose addresses hold it; -1 where there is none. One that may be
+        empty can stand at the end of code."""
+        count: cython.Py_ssize_t = len(self._address)
+        if self._is_relocatable:
+            return named if named < count else -1
+        if named < count and value >= self._address[named] and value - self._address[named] < self._size[named]:
+            return named
+        found: cython.Py_ssize_t = self._holder(value)
+        if may_be_empty:
+            first: cython.Py_ssize_t = named if named < count else 0
+            ended: cython.Py_ssize_t = first
+            if not self._ends_at(first, value):
+                ended = self._holder(value - 1) if value else -1
+                if ended >= 0 and not self._ends_at(ended, value):
+                    ended = -1
+            if ended >= 0 and (found < 0 or not self._kind[found] & _EXECUTABLE or ended == first):
+                found = ended
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _ends_at(self, section: cython.Py_ssize_t, value: cython.ulonglong) -> cython.int:
+        """Whether a section of code ends there."""
+        return (
+            section < len(self._address)
+            and self._kind[section] & _EXECUTABLE != 0
+            and value >= self._address[section]
+            and value - self._address[section] == self._size[section]
+        )
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=True)
+    def _holder(self, address: cython.ulonglong) -> cython.Py_ssize_t:
+        """The number of the loaded section that holds an address, or -1."""
+        slot: cython.Py_ssize_t = sorting.behind(self._starts, address) - 1
+        if slot < 0:
+            return -1
+        found: cython.Py_ssize_t = self._loaded[slot]
+        return found if address - self._address[found] < self._size[found] else -1
