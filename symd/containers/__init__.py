@@ -92,12 +92,12 @@ class Opening:
     ``format``, ``notes`` and ``containers`` are complete at the end. With ``path`` only what is on the way to that code
     object is opened. To be gone through once."""
 
-    def __init__(self, data: bytes, limits: Limits, path: str | None = None, *, compiler_input: bool = True) -> None:
-        """Without ``compiler_input`` SPIR-V inside a container is left out."""
+    def __init__(self, data: bytes, limits: Limits, path: str | None = None, *, outline: bool = False) -> None:
+        """An ``outline`` leaves out SPIR-V inside of containers, and kernels and functions may be read when somebody looks."""
         self.format = ""
         self.notes: list[str] = []
         self.containers: list[ContainerSummary] = []
-        self.data, self._path, self._compiler_input = data, path, compiler_input
+        self.data, self._path, self._outline = data, path, outline
         self._budget = Budget(limits, len(data))
         self._failures: list[SymdError] = []
         self._found = False
@@ -120,7 +120,9 @@ class Opening:
         """Open one element and what is inside it."""
         place = "/".join(path)
         self._budget.check_depth(depth, place or "the module")
-        element = element._replace(content=element.data, path=ObjectPath(place), stored=len(self.data))
+        element = element._replace(
+            content=element.data, path=ObjectPath(place), stored=len(self.data), outline=self._outline
+        )
         module = identify(element.data)
         if module is None:
             from symd.containers.recognised import recognised  # noqa: PLC0415 - what is read needs no word for what is not
@@ -150,7 +152,7 @@ class Opening:
             self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
             self._without_code += bool(path) and not children
         for name, child in children:
-            if self._on_the_way((*path, name)) and (self._compiler_input or not _is_spirv(child)):
+            if self._on_the_way((*path, name)) and not (self._outline and _is_spirv(child)):
                 yield from self._child(child, (*path, name), depth + 1)
 
     def _checked(self, code: CodeObject, place: str) -> CodeObject:

@@ -14,16 +14,21 @@ _BY_VERSION = {
 }
 
 
+_HEADER = 14
+"""Bytes of a unit up to its version, in the 64-bit format."""
+
+
 def debug_scheme(sections: Iterable[Section]) -> DebugScheme:
     """By the version of the first unit of .debug_info (DWARF 5, 7.5.1); LINE_ONLY where there are only line tables, not
     all of them empty."""
-    found = {section.name: section.data for section in sections if section.name in {".debug_info", ".debug_line"}}
-    units = found.get(".debug_info", b"")
+    found = {section.name: section for section in sections if section.name in {".debug_info", ".debug_line"}}
+    units = found[".debug_info"].head(_HEADER) if ".debug_info" in found else b""
     at = 12 if units[:4] == b"\xff\xff\xff\xff" else 4  # DWARF 5, 7.4: the 64-bit format's initial length
     scheme = _BY_VERSION.get(int.from_bytes(units[at : at + 2], "little")) if len(units) >= at + 2 else None
     if scheme is not None:
         return scheme
-    return DebugScheme.LINE_ONLY if _has_line_program(found.get(".debug_line", b"")) else DebugScheme.NONE
+    has_lines = ".debug_line" in found and _has_line_program(found[".debug_line"].data)
+    return DebugScheme.LINE_ONLY if has_lines else DebugScheme.NONE
 
 
 def _has_line_program(lines: bytes) -> bool:

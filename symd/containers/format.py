@@ -20,7 +20,8 @@ class Element(NamedTuple):
     """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the element is
     opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
     the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
-    around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so."""
+    around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so. ``outline``: kernels and
+    functions may be read when somebody looks, and raise what reading them raises then."""
 
     name: str
     content: bytes | Callable[[], bytes]
@@ -29,6 +30,7 @@ class Element(NamedTuple):
     bias: int = 0
     path: ObjectPath = ObjectPath("")
     stored: int = 0
+    outline: bool = False
 
     @property
     def data(self) -> bytes:

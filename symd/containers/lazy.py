@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, TypeVar, overload
+
+_Item = TypeVar("_Item")
 
 
 class LazyMapping(Mapping[str, Any]):
@@ -85,27 +87,27 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
-class LazySequence(Sequence[str]):
-    """A sequence of texts that ``read`` returns, called when the first is asked for. Equal to any sequence that holds the
+class LazySequence(Sequence[_Item]):
+    """A sequence that ``read`` returns, called when the first of its items is asked for. Equal to any sequence that holds the
     same."""
 
     __slots__ = ("_known", "_read")
 
-    def __init__(self, read: Callable[[], tuple[str, ...]]) -> None:
+    def __init__(self, read: Callable[[], tuple[_Item, ...]]) -> None:
         self._read = read
-        self._known: tuple[str, ...] | None = None
+        self._known: tuple[_Item, ...] | None = None
 
-    def plain(self) -> tuple[str, ...]:
-        """The texts themselves."""
+    def plain(self) -> tuple[_Item, ...]:
+        """The items themselves."""
         if self._known is None:
             self._known = self._read()
         return self._known
 
     @overload
-    def __getitem__(self, at: int) -> str: ...
+    def __getitem__(self, at: int) -> _Item: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[str]: ...
-    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+    def __getitem__(self, at: slice) -> Sequence[_Item]: ...
+    def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
         return self.plain()[at]
 
     def __len__(self) -> int:

@@ -118,6 +118,13 @@ class Section:
             found = self._data = content if isinstance(content, bytes) else content(self.begin, self.end)
         return found
 
+    def head(self, size: int) -> bytes:
+        """Its first bytes, at most so many, without the rest."""
+        content = self.content
+        if self._data is not None or isinstance(content, bytes):
+            return self.data[:size]
+        return content(self.begin, min(self.end, self.begin + size))
+
     def forget(self) -> None:
         """Keep no bytes that can be read again when somebody looks again."""
         self._data = None
@@ -175,8 +182,8 @@ class CodeObject(NamedTuple):
     target: str | None
     data: bytes
     sections: tuple[Section, ...] = ()
-    kernels: tuple[Kernel, ...] = ()
-    functions: tuple[Function, ...] = ()
+    kernels: Sequence[Kernel] = ()
+    functions: Sequence[Function] = ()
     vendor: Vendor = Vendor.NONE
     kind: CodeKind = CodeKind.MACHINE
     relocation: RelocationScheme = RelocationScheme.NONE

@@ -41,7 +41,7 @@ def file_answers(asked: Asked) -> str | None:
         data = _content(file)
         if data is None:
             return None
-        opening = Opening(data, DEFAULT_LIMITS, compiler_input=False)
+        opening = Opening(data, DEFAULT_LIMITS, outline=True)
         objects = [*opening]
         if opening.format in _WITH_OTHERS:
             return None

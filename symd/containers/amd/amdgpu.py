@@ -6,7 +6,7 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object"."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -27,6 +27,7 @@ from symd.elf.constants import (
     ELFOSABI_AMDGPU_PAL,
     EM_AMDGPU,
     ET_CORE,
+    ET_REL,
     STT_AMDGPU_HSA_KERNEL,
 )
 from symd.errors import Malformed
@@ -51,9 +52,12 @@ def read(element: Element, budget: Budget) -> Contents:
     image, warnings = _image(element.data, budget)
     version = image.header.abi_version + 2
     notes = Notes(image)
-    symbols = Symbols(image)
-    if not symbols.code:
+    symbols = cache(partial(Symbols, image))
+    kernels = LazySequence(lambda: _kernels(symbols(), notes))
+    functions = LazySequence(lambda: symbols().functions())
+    if not element.outline and not symbols().code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
+    is_relocatable = image.header.type == ET_REL
     code = CodeObject(
         path=element.path,
         bias=element.bias,
@@ -62,11 +66,11 @@ def read(element: Element, budget: Budget) -> Contents:
         target=_target(image, version, notes) or element.target,
         data=element.data,
         sections=image.sections,
-        kernels=_kernels(symbols, notes),
-        functions=symbols.functions(),
+        kernels=kernels if element.outline else kernels.plain(),
+        functions=functions if element.outline else functions.plain(),
         vendor=Vendor.AMD,
-        relocation=RelocationScheme.AMDGPU if symbols.relocatable else RelocationScheme.NONE,
-        linked=not symbols.relocatable,
+        relocation=RelocationScheme.AMDGPU if is_relocatable else RelocationScheme.NONE,
+        linked=not is_relocatable,
         debug=debug_scheme(image.sections),
         facts=LazyMapping(partial(_facts, image, version, notes)),
         warnings=LazySequence(lambda: (*warnings, *notes.metadata.warnings)),
