@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
 from symd import elf
+from symd.containers.amd import symbols as module
 from symd.containers.amd.symbols import Placed, Symbols
 from tests.builders.elf import ALLOC, AX, ET_DYN, ET_REL, FUNC, OBJECT, Section, Symbol, build_elf
 from tests.containers.amd import objects
+from tests.core.uncompiled import uncompiled
 
 NOTYPE, HSA_KERNEL = 0, 10
 A, B = 0x1000, 0x2000
 CODE = b"\x01\x03\x02\x7e"
 """An instruction, v_mov_b32."""
 NOP, CODE_END = b"\0\0\x80\xbf", b"\0\0\x9f\xbf"
+
+SAMPLES = Path(__file__).parents[3] / "samples/amdgpu/bin"
+
+
+@pytest.fixture(autouse=True, scope="module", params=["compiled", "uncompiled"])
+def core(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both readers of symbol tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "uncompiled":
+            patch.setattr(module, "SymbolTable", uncompiled("amdgpu_symbols").SymbolTable)
+        yield
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("v*.*o")), ids=lambda path: path.name)
+def test_symbols_with_a_size_are_those_of_pyelftools(path: Path) -> None:
+    image = elf.parse(path.read_bytes(), objects.budget())
+    with path.open("rb") as file:
+        theirs = ELFFile(file)
+        table = theirs.get_section_by_name(".symtab") or theirs.get_section_by_name(".dynsym")
+        if table is None:
+            pytest.skip("without a table of symbols")
+        base = {
+            number: 0 if image.header.type == ET_REL else section["sh_addr"]
+            for number, section in enumerate(theirs.iter_sections())
+        }
+        expected = {
+            (symbol.name, symbol["st_shndx"], symbol["st_value"] - base[symbol["st_shndx"]], symbol["st_size"])
+            for symbol in table.iter_symbols()
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"] and isinstance(symbol["st_shndx"], int)
+        }
+        kernels = {symbol.name.removesuffix(".kd") for symbol in table.iter_symbols() if symbol.name.endswith(".kd")}
+    found = Symbols(image)
+    assert {one[:4] for one in found.code} >= expected
+    assert found.descriptors.keys() == kernels
 
 
 def symbols(entries: list[Symbol], kind: int = ET_DYN, text: bytes = CODE * 16) -> Symbols:
