@@ -29,7 +29,6 @@ cdef class DieRows(ByteReader):
     cdef int _pass(self, abbreviations.AbbreviationTable table, int number) except? -1
     cdef int _pass_value(self, abbreviations.AbbreviationTable table, int layout) except? -1
     cdef unsigned long long _form(self, abbreviations.AbbreviationTable table) except? -1
-    cdef int _pass_text(self) except? -1
     cdef unsigned long long _value(self, abbreviations.AbbreviationTable table, int layout, unsigned long long constant) except? -1
     cdef int _add(self, range_lists.UnitParameters unit, abbreviations.AbbreviationTable table, int number, Py_ssize_t start,
                   long long around, Py_ssize_t depth) except? -1

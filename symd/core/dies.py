@@ -212,7 +212,7 @@ class DieRows(ByteReader):
         elif layout in (abbreviations.LEB, abbreviations.SLEB):
             self.uleb()
         elif layout == abbreviations.STRING:
-            self._pass_text()
+            self.pass_text()
         elif layout == abbreviations.BLOCK:
             self.skip(self.uleb())
         elif layout == abbreviations.BLOCK1:
@@ -233,16 +233,6 @@ class DieRows(ByteReader):
         while table.layout(form) == abbreviations.INDIRECT:
             form = self.uleb()
         return form
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _pass_text(self) -> cython.int:
-        at: cython.Py_ssize_t
-        for at in range(self.at, self.end):
-            if self.data[at] == 0:
-                self.at = at + 1
-                return 0
-        raise self.fail("a string has no end")
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
