@@ -73,7 +73,13 @@ class RangeRows(ByteReader):
         addresses: bytes,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
-        self._ranges, self._lists, self._addresses = ranges, lists, addresses
+        self._ranges = self._lists = self._addresses = _NO_SECTION
+        if ranges:
+            self._ranges = ranges
+        if lists:
+            self._lists = lists
+        if addresses:
+            self._addresses = addresses
         self._check_rows = check_rows
         # Bytes that all lists of a section may have together.
         self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
@@ -274,5 +280,6 @@ class RangeRows(ByteReader):
         return 0
 
 
+_NO_SECTION = cython.declare(cython.const[cython.uchar][::1], b"")
 _NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
 _NO_NARROW = cython.declare(cython.uint[::1], array("I"))

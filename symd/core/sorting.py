@@ -20,9 +20,11 @@ def ordered(keys: array[int]) -> array[int]:
     at: cython.Py_ssize_t
     some = cython.declare(cython.ulonglong[::1])
     merged = cython.declare(cython.ulonglong[::1])
+    if count < 2:
+        return keys
     other = array("Q", keys)
+    some, merged = keys, other
     while width < count:
-        some, merged = keys, other
         for begin in range(0, count, 2 * width):
             middle, stop = min(begin + width, count), min(begin + 2 * width, count)
             left, right = begin, middle
@@ -34,6 +36,7 @@ def ordered(keys: array[int]) -> array[int]:
                     merged[at] = some[right]
                     right += 1
         keys, other = other, keys
+        some, merged = merged, some
         width *= 2
     return keys
 
