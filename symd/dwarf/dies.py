@@ -103,7 +103,7 @@ def read_rows(
             continue
         entries, ranges_before = ranges.entries, ranges.count
         try:
-            rows.read(_parameters(unit, place), unit.table.steps, only_first)
+            rows.read(parameters(unit, place), unit.table.steps, only_first)
         except Malformed as error:
             left_out.append((place, error))
         if budget is not None:
@@ -123,7 +123,8 @@ def missing_places(sections: DebugSections, rows: DieRows) -> dict[str, int]:
     }
 
 
-def _parameters(unit: Unit, place: int) -> UnitParameters:
+def parameters(unit: Unit, place: int) -> UnitParameters:
+    """What the core is told of a unit."""
     return UnitParameters(
         place,
         unit.offset,
