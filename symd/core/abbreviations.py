@@ -28,8 +28,9 @@ _ADDRESS, _OFFSET, _REF_ADDR = range(-11, -14, -1)
 # The attributes that are read, as numbers of columns; 0 is passed over.
 (
     PASSED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE, CALL_COLUMN,
-    DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME,
-) = range(18)  # fmt: skip
+    DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME, COMP_DIR, STMT_LIST, STR_OFFSETS_BASE, ADDR_BASE,
+    RNGLISTS_BASE, DWO_NAME, GNU_DWO_NAME, GNU_DWO_ID, GNU_RANGES_BASE, GNU_ADDR_BASE,
+) = range(28)  # fmt: skip
 
 _FORMS = (
     (UNKNOWN, OTHER_KIND),
@@ -88,7 +89,8 @@ _MORE_FORMS = {
 _NAMES = {
     0x02: LOCATION, 0x03: NAME, 0x11: LOW_PC, 0x12: HIGH_PC, 0x31: ORIGIN, 0x3A: DECL_FILE, 0x3B: DECL_LINE, 0x3C: DECLARATION,
     0x3F: EXTERNAL, 0x47: SPECIFICATION, 0x55: RANGES, 0x57: CALL_COLUMN, 0x58: CALL_FILE, 0x59: CALL_LINE, 0x6E: LINKAGE_NAME,
-    0x2007: MIPS_LINKAGE_NAME,
+    0x10: STMT_LIST, 0x1B: COMP_DIR, 0x72: STR_OFFSETS_BASE, 0x73: ADDR_BASE, 0x74: RNGLISTS_BASE, 0x76: DWO_NAME,
+    0x2007: MIPS_LINKAGE_NAME, 0x2130: GNU_DWO_NAME, 0x2131: GNU_DWO_ID, 0x2132: GNU_RANGES_BASE, 0x2133: GNU_ADDR_BASE,
 }  # fmt: skip
 """DW_AT_ (7.5.4)."""
 
@@ -99,7 +101,9 @@ def _table(numbers: tuple[int, ...]) -> array[int]:
 
 _LAYOUTS = cython.declare(cython.schar[::1], _table(tuple(layout for layout, _ in _FORMS)))
 _KINDS = cython.declare(cython.schar[::1], _table(tuple(kind for _, kind in _FORMS)))
-_COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, PASSED) for name in range(0x70))))
+_COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, PASSED) for name in range(0x77))))
+_FIRST_OTHER = cython.declare(cython.ulonglong, 0x2007)
+"""Names from this one on are looked up one by one."""
 _ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
 _MOST_ATTRIBUTES = cython.declare(cython.int, 256)
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
@@ -237,8 +241,8 @@ class AbbreviationTable(ByteReader):
             constant = self.sleb()
         if name < cython.cast(cython.ulonglong, len(_COLUMNS)):
             column = _COLUMNS[name]
-        elif name == 0x2007:
-            column = MIPS_LINKAGE_NAME
+        elif name >= _FIRST_OTHER:
+            column = _NAMES.get(name, PASSED)
         if seen >> column & 1:  # of several of one name the first counts
             column = PASSED
         self._size(0 if layout == CONSTANT else LEB if layout == SLEB else layout)

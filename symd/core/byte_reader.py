@@ -71,15 +71,36 @@ class ByteReader:
         return 0
 
     @cython.cfunc
-    def text(self) -> bytes:
-        """A string that ends in NUL, without it."""
+    @cython.exceptval(-1, check=True)
+    def pass_text(self) -> cython.int:
+        """Pass a string that ends in NUL, and that."""
         at: cython.Py_ssize_t
         for at in range(self.at, self.end):
             if self.data[at] == 0:
-                found = bytes(self.data[self.at : at])
                 self.at = at + 1
-                return found
+                return 0
         raise self.fail("a string has no end")
+
+    @cython.cfunc
+    def text(self) -> bytes:
+        """A string that ends in NUL, without it."""
+        start: cython.Py_ssize_t = self.at
+        self.pass_text()
+        return bytes(self.data[start : self.at - 1])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def initial_length(self) -> cython.ulonglong:
+        """The length with which a unit or a table begins; ``offset_size`` becomes that of its offsets, 4 or 8 (DWARF 5, 7.4)."""
+        length: cython.ulonglong = self.uint(4)
+        self.offset_size = 4
+        if length == 0xFFFFFFFF:
+            self.offset_size = 8
+            return self.uint(8)
+        if length >= 0xFFFFFFF0:
+            self.at -= 4
+            raise self.fail(f"reserved unit length {length:#x}")
+        return length
 
     @cython.cfunc
     def fail(self, what: str) -> object:

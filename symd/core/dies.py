@@ -52,7 +52,7 @@ _IN_INFO = cython.declare(cython.ulonglong, IN_INFO)
 _IN_STRINGS = cython.declare(cython.ulonglong, IN_STRINGS)
 _IN_LINE_STRINGS = cython.declare(cython.ulonglong, IN_LINE_STRINGS)
 
-_TAGS = cython.declare(cython.uint, 256)
+_TAGS = cython.declare(cython.uint, 128)
 _LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
 
 
@@ -66,7 +66,65 @@ UNIT, PARENT, DEPTH, TAG, FLAGS, CALL_FILE, CALL_LINE, CALL_COLUMN, DECL_FILE, D
 
 
 @cython.cclass
-class DieRows(ByteReader):
+class ValueReader(ByteReader):
+    """Reads the values of DIEs of one unit after the other."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def pass_value(self, table: abbreviations.AbbreviationTable, layout: cython.int) -> cython.int:
+        """Pass a value of any layout."""
+        if layout == abbreviations.INDIRECT:
+            layout = table.layout(self.form(table))
+        if layout >= 0:
+            self.skip(layout)
+        elif layout in (abbreviations.LEB, abbreviations.SLEB):
+            self.uleb()
+        elif layout == abbreviations.STRING:
+            self.pass_text()
+        elif layout == abbreviations.BLOCK:
+            self.skip(self.uleb())
+        elif layout == abbreviations.BLOCK1:
+            self.skip(self.uint(1))
+        elif layout == abbreviations.BLOCK2:
+            self.skip(self.uint(2))
+        elif layout == abbreviations.BLOCK4:
+            self.skip(self.uint(4))
+        elif layout != abbreviations.CONSTANT:
+            raise self.fail("an attribute of an unknown form")
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def form(self, table: abbreviations.AbbreviationTable) -> cython.ulonglong:
+        """A form that stands in place of a value (DW_FORM_indirect), which may name another one."""
+        form: cython.ulonglong = self.uleb()
+        while table.layout(form) == abbreviations.INDIRECT:
+            form = self.uleb()
+        return form
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def value(
+        self, table: abbreviations.AbbreviationTable, layout: cython.int, constant: cython.ulonglong
+    ) -> cython.ulonglong:
+        """A value as it stands; of a string, a block or 16 bytes its place, and the cursor passes it."""
+        place: cython.ulonglong = self.at
+        if layout > 0 and layout <= 8:
+            return self.uint(layout)
+        if layout == abbreviations.LEB:
+            return self.uleb()
+        if layout == abbreviations.SLEB:
+            return self.sleb()
+        if layout == abbreviations.CONSTANT:
+            return constant
+        if layout == 0:
+            return 1
+        self.pass_value(table, layout)
+        return place
+
+
+@cython.cclass
+class DieRows(ValueReader):
     """DIEs of the units that are read one after the other, in the order of ``.debug_info``: ``count`` rows of two tables, each an array in which one row
     follows the other.
 
@@ -88,14 +146,17 @@ class DieRows(ByteReader):
         with_children: bool,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
-        """The other arguments are the sections. Rows are the DIEs of ``tags`` (each below 256), and all DIEs that have children where ``with_children``. ``check_rows``
+        """The other arguments are the sections. Rows are the DIEs of ``tags`` (each below 128), and all DIEs that have children where ``with_children``. ``check_rows``
         is told how many rows there will be at least whenever more room is taken, and may raise."""
         self.data, self.section = info, ".debug_info"
-        self._string_offsets, self._lists, self.ranges = string_offsets, lists, ranges
-        wanted = bytearray(_TAGS)
-        for tag in tags:
-            wanted[tag] = True
-        self._wanted = wanted
+        self._string_offsets = self._lists = _NO_SECTION
+        if string_offsets:
+            self._string_offsets = string_offsets
+        if lists:
+            self._lists = lists
+        self.ranges = ranges
+        wanted = sum(1 << tag for tag in tags)
+        self._low_tags, self._high_tags = wanted & _U64, wanted >> 64
         self._with_children, self._check_rows = with_children, check_rows
         self.count = self._room = self.missing_offsets = self.missing_lists = 0
         self._open = array("q", bytes(8 * _LEAST_ROOM))
@@ -162,7 +223,7 @@ class DieRows(ByteReader):
                 tag = table.tags[number]
                 has_children = table.have_children[number]
                 inside = around
-                if (tag < _TAGS and self._wanted[tag]) or (self._with_children and has_children) or only_first:
+                if self._is_wanted(tag) or (self._with_children and has_children) or only_first:
                     self._add(unit, table, number, start, around, depth)
                     inside = self.count
                 else:
@@ -176,6 +237,13 @@ class DieRows(ByteReader):
             if depth <= 0 or only_first:
                 break
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _is_wanted(self, tag: cython.uint) -> cython.bint:
+        if tag >= _TAGS:
+            return False
+        return (self._low_tags >> tag if tag < 64 else self._high_tags >> (tag - 64)) & 1
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -198,71 +266,8 @@ class DieRows(ByteReader):
             if layout > 0:
                 self.skip(layout)
             else:
-                self._pass_value(table, layout)
+                self.pass_value(table, layout)
         return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _pass_value(self, table: abbreviations.AbbreviationTable, layout: cython.int) -> cython.int:
-        """Pass a value of any layout."""
-        if layout == abbreviations.INDIRECT:
-            layout = table.layout(self._form(table))
-        if layout >= 0:
-            self.skip(layout)
-        elif layout in (abbreviations.LEB, abbreviations.SLEB):
-            self.uleb()
-        elif layout == abbreviations.STRING:
-            self._pass_text()
-        elif layout == abbreviations.BLOCK:
-            self.skip(self.uleb())
-        elif layout == abbreviations.BLOCK1:
-            self.skip(self.uint(1))
-        elif layout == abbreviations.BLOCK2:
-            self.skip(self.uint(2))
-        elif layout == abbreviations.BLOCK4:
-            self.skip(self.uint(4))
-        elif layout != abbreviations.CONSTANT:
-            raise self.fail("an attribute of an unknown form")
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _form(self, table: abbreviations.AbbreviationTable) -> cython.ulonglong:
-        """A form that stands in place of a value (DW_FORM_indirect), which may name another one."""
-        form: cython.ulonglong = self.uleb()
-        while table.layout(form) == abbreviations.INDIRECT:
-            form = self.uleb()
-        return form
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _pass_text(self) -> cython.int:
-        at: cython.Py_ssize_t
-        for at in range(self.at, self.end):
-            if self.data[at] == 0:
-                self.at = at + 1
-                return 0
-        raise self.fail("a string has no end")
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=True)
-    def _value(
-        self, table: abbreviations.AbbreviationTable, layout: cython.int, constant: cython.ulonglong
-    ) -> cython.ulonglong:
-        """A value as it stands; of a string, a block or 16 bytes its place, and the cursor passes it."""
-        place: cython.ulonglong = self.at
-        if layout > 0 and layout <= 8:
-            return self.uint(layout)
-        if layout == abbreviations.LEB:
-            return self.uleb()
-        if layout == abbreviations.SLEB:
-            return self.sleb()
-        if layout == abbreviations.CONSTANT:
-            return constant
-        if layout == 0:
-            return 1
-        self._pass_value(table, layout)
-        return place
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -313,13 +318,13 @@ class DieRows(ByteReader):
                 if layout > 0:
                     self.skip(layout)
                 else:
-                    self._pass_value(table, layout)
+                    self.pass_value(table, layout)
                 continue
             kind = take >> 8 & 0xFF
             if layout == abbreviations.INDIRECT:
-                form = self._form(table)
+                form = self.form(table)
                 kind, layout = table.kind(form), table.layout(form)
-            value = self._value(table, layout, table.constants[step])
+            value = self.value(table, layout, table.constants[step])
             if column == abbreviations.NAME:
                 name = self._string(unit, kind, value)
             elif column in (abbreviations.LINKAGE_NAME, abbreviations.MIPS_LINKAGE_NAME):
@@ -470,5 +475,6 @@ class DieRows(ByteReader):
         return 0
 
 
+_NO_SECTION = cython.declare(cython.const[cython.uchar][::1], b"")
 _NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
 _NO_NARROW = cython.declare(cython.uint[::1], array("I"))

@@ -41,7 +41,9 @@ cdef class RangeRows(ByteReader):
     cdef unsigned long long address(self, unsigned long long index, UnitParameters unit) except? -1
     cdef unsigned long long entry(self, const unsigned char[::1] data, unsigned long long base, unsigned long long index,
                                   int width) except? -1
-    cdef bint _old(self, unsigned int which, UnitParameters unit) except? -1
+    cdef int read_locations(self, unsigned int which, unsigned long long offset, UnitParameters unit) except? -1
+    cdef int _check_left(self) except? -1
+    cdef bint _old(self, unsigned int which, UnitParameters unit, bint with_expressions) except? -1
     cdef bint _new(self, unsigned int which, UnitParameters unit) except? -1
     cdef bint _fit(self, int size, int numbers) except? -1
     cdef int _take_room(self) except? -1

@@ -73,7 +73,13 @@ class RangeRows(ByteReader):
         addresses: bytes,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
-        self._ranges, self._lists, self._addresses = ranges, lists, addresses
+        self._ranges = self._lists = self._addresses = _NO_SECTION
+        if ranges:
+            self._ranges = ranges
+        if lists:
+            self._lists = lists
+        if addresses:
+            self._addresses = addresses
         self._check_rows = check_rows
         # Bytes that all lists of a section may have together.
         self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
@@ -118,23 +124,45 @@ class RangeRows(ByteReader):
         self.end = len(self.data)
         self.at = cython.cast(cython.Py_ssize_t, min(cython.cast(cython.ulonglong, self.end), offset))
         start: cython.Py_ssize_t = self.at
-        is_whole = self._new(which, unit) if is_new else self._old(which, unit)
+        is_whole = self._new(which, unit) if is_new else self._old(which, unit, False)
         if is_new:
             self._lists_left -= self.at - start
         else:
             self._ranges_left -= self.at - start
-        if self._lists_left < 0 or self._ranges_left < 0:
-            from symd.errors import LimitExceeded  # noqa: PLC0415 - as in ``ByteReader.fail``
-
-            raise LimitExceeded("range lists overlap without end", where=self.section)
+        self._check_left()
         if not is_whole:
             self.restore(first, self.damaged + 1, missing)
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _old(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
-        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Returns whether they end."""
+    def read_locations(self, which: cython.uint, offset: cython.ulonglong, unit: UnitParameters) -> cython.int:
+        """Add the rows of the location list (DWARF 4, 2.6.2) at ``offset`` of ``.debug_loc``, which stands in the place of ``.debug_ranges``. Raises Malformed and
+        LimitExceeded."""
+        self.data, self.section = self._ranges, ".debug_loc"
+        self.end = len(self.data)
+        self.at = cython.cast(cython.Py_ssize_t, min(cython.cast(cython.ulonglong, self.end), offset))
+        start: cython.Py_ssize_t = self.at
+        if not self._old(which, unit, True):
+            raise self.fail("a location list has no end")
+        self._ranges_left -= self.at - start
+        self._check_left()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _check_left(self) -> cython.int:
+        if self._lists_left < 0 or self._ranges_left < 0:
+            from symd.errors import LimitExceeded  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+            raise LimitExceeded("range lists overlap without end", where=self.section)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _old(self, which: cython.uint, unit: UnitParameters, with_expressions: cython.bint) -> cython.bint:
+        """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Those of location lists have an expression behind them, and are as wide as
+        addresses are. Returns whether they end."""
         width: cython.int = unit.address_size
         base: cython.ulonglong = unit.low_pc
         highest: cython.ulonglong = _U64 >> (64 - 8 * width)
@@ -148,6 +176,9 @@ class RangeRows(ByteReader):
             self.entries += 1
             if start == highest:
                 base = stop
+            elif with_expressions:
+                self.add(which, (base + start) & highest, (base + stop) & highest)
+                self.skip(self.uint(2))
             else:
                 self.add(which, (base + start) & _U64, (base + stop) & _U64)
         return False
@@ -274,5 +305,6 @@ class RangeRows(ByteReader):
         return 0
 
 
+_NO_SECTION = cython.declare(cython.const[cython.uchar][::1], b"")
 _NO_WIDE = cython.declare(cython.ulonglong[::1], array("Q"))
 _NO_NARROW = cython.declare(cython.uint[::1], array("I"))

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from symd.config import DEFAULT_LIMITS
+from symd.core.line_header import LineHeaderReader
 from symd.core.strings import StringReader
 from symd.debuginfo import layout
 from symd.debuginfo.ptx_lines import PtxText
@@ -21,7 +22,7 @@ from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
 from symd.dwarf import DebugSections, read_units
-from symd.dwarf.line_header import file_details, read_headers
+from symd.dwarf.line_header import read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError
@@ -100,12 +101,13 @@ def _table_entries(sections: DebugSections) -> Iterator[tuple[str, EmbeddedSourc
     folders = {unit.stmt_list: unit.comp_dir for unit in reversed(read_units(sections).units)}
     strings = StringReader(sections)
     full = FilePaths(sections.lines.name, DEFAULT_LIMITS)
+    again = LineHeaderReader(sections.lines.data, sections.lines.name, strings)
     for header in read_headers(sections.lines, strings, frozenset(), Warnings(), DEFAULT_LIMITS):
         paths = full.of(header, folders.get(header.offset, b""))
-        for path, entry in zip(paths, file_details(sections.lines, strings, header), strict=header.version >= 5):
-            text = entry.source.decode("utf-8", "replace") if entry.source else None
-            md5 = entry.md5 if len(entry.md5) == _MD5_BYTES and any(entry.md5) else None
-            yield path.decode("utf-8", "replace"), EmbeddedSource(text, md5)
+        for path, (md5, source) in zip(paths, again.details(header), strict=header.version >= 5):
+            text = source.decode("utf-8", "replace") if source else None
+            sum_of_file = md5 if len(md5) == _MD5_BYTES and any(md5) else None
+            yield path.decode("utf-8", "replace"), EmbeddedSource(text, sum_of_file)
 
 
 def outside_of_texts(

@@ -53,7 +53,7 @@ def read_rows(
             continue
         entries, ranges_before = ranges.entries, ranges.count
         try:
-            rows.read(_parameters(unit, place), unit.table.steps, only_first)
+            rows.read(parameters(unit, place), unit.table.steps, only_first)
         except Malformed as error:
             left_out.append((place, error))
         if budget is not None:
@@ -64,16 +64,8 @@ def read_rows(
     return rows, left_out
 
 
-def missing_places(sections: DebugSections, rows: DieRows) -> dict[str, int]:
-    """How many indexes lead out of a section, by its name."""
-    return {
-        sections.string_offsets.name: rows.missing_offsets,
-        sections.addresses.name: rows.ranges.missing,
-        sections.range_lists.name: rows.missing_lists,
-    }
-
-
-def _parameters(unit: Unit, place: int) -> UnitParameters:
+def parameters(unit: Unit, place: int) -> UnitParameters:
+    """What the core is told of a unit."""
     return UnitParameters(
         place,
         unit.offset,

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.core.line_header import LineHeader
 from symd.core.line_program import LineRows
 from symd.core.strings import StringReader
-from symd.dwarf.line_header import LineHeader, ListedFiles, read_headers
+from symd.dwarf.line_header import ListedFiles, read_headers
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.units import Unit, Units, read_units
@@ -83,7 +84,7 @@ def run_programs(
             warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
             continue
         listed.add(len(files))
-        header.files += files
+        header.files.extend(files)
         if not is_whole:
             warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")
         if budget is not None:

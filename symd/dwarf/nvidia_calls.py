@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.core.line_header import LineHeader
 from symd.core.line_program import NAMED
 from symd.core.strings import IN_STRINGS, SECTION_BITS, Names, StringReader
 from symd.dwarf.columns import LineColumns
-from symd.dwarf.line_header import LineHeader
 from symd.dwarf.stretches import Positions
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import Doubt, RowCalls, RowFlag

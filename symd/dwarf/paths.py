@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symd.budget import exceeded
 from symd.config import Limits
-from symd.dwarf.line_header import LineHeader
+from symd.core.line_header import LineHeader
 from symd.dwarf.path_names import table_paths
 
 

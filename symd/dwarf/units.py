@@ -7,29 +7,13 @@ from dataclasses import dataclass, replace
 
 from symd.budget import exceeded
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.core.strings import IN_STRINGS, StringReader
-from symd.dwarf import forms
-from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, Table
-from symd.dwarf.constants import At, Form, Ut
-from symd.dwarf.cursor import Cursor
+from symd.core.unit_headers import UnitReader
+from symd.dwarf.abbreviations import AbbreviationTables, Table
 from symd.dwarf.forms import Widths
-from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.sections import DebugSections
 from symd.dwarf.split_units import Contributions
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
-
-_TYPE_UNITS = frozenset({Ut.DW_UT_type, Ut.DW_UT_split_type})
-_ID_UNITS = frozenset({Ut.DW_UT_skeleton, Ut.DW_UT_split_compile})
-"""Units in whose header an id of 8 bytes follows."""
-_NO_CONTRIBUTIONS = Contributions(*[0] * len(Contributions._fields))
-_COMPILE = int(Ut.DW_UT_compile)
-_ADDR, _INDIRECT = int(Form.DW_FORM_addr), int(Form.DW_FORM_indirect)
-_NAME, _COMP_DIR = int(At.DW_AT_name), int(At.DW_AT_comp_dir)
-_STMT_LIST, _LOW_PC = int(At.DW_AT_stmt_list), int(At.DW_AT_low_pc)
-_STR_OFFSETS_BASE, _RNGLISTS_BASE = int(At.DW_AT_str_offsets_base), int(At.DW_AT_rnglists_base)
-_ADDR_BASE, _GNU_ADDR_BASE = int(At.DW_AT_addr_base), int(At.DW_AT_GNU_addr_base)
-_DWO_NAME, _GNU_DWO_NAME = int(At.DW_AT_dwo_name), int(At.DW_AT_GNU_dwo_name)
-_GNU_DWO_ID, _GNU_RANGES_BASE = int(At.DW_AT_GNU_dwo_id), int(At.DW_AT_GNU_ranges_base)
 
 
 @dataclass(slots=True, eq=False)
@@ -122,22 +106,55 @@ class _UnitReader:
         self._most = self._left = limits.debug_units
         self.abbreviations = abbreviations or AbbreviationTables(sections.abbreviations, sections.budget)
         self.warnings = Warnings()
-        self._sections = sections
-        self._strings = StringReader(sections)
+        self._sections, self._reader = sections, UnitReader(sections)
 
     def units(self, start: int, end: int, contributions: Contributions | None = None) -> list[Unit]:
         """Those of ``.debug_info[start:end]``; split ones where ``contributions`` are given."""
         found: list[Unit] = []
-        for cursor, at, offset_size in _walk(self._sections.info, start, end, self.warnings):
+        info, at, end = self._sections.info, start, min(end, len(self._sections.info.data))
+        while at < end:
+            try:
+                length = self._reader.length(at, end)
+            except SymdError as error:
+                self.warnings.add(f"the rest of the section is left out: {error}")
+                break
+            if length > end - self._reader.at:
+                what = f"unit length {length:#x} passes the section's end"
+                self.warnings.add(f"{info.name}+{at:#x}: the rest is left out: {what}")
+                break
+            stop = self._reader.at + length
             self._count()
             try:
-                unit = _read_header(cursor, at, offset_size, len(found))
-                if unit is not None:
-                    self._read_first_die(unit, contributions)
-                    found.append(unit)
+                if self._reader.header(stop):
+                    found.append(self._unit(len(found), at, stop, contributions))
             except (Malformed, Unsupported) as error:
-                self.warnings.add(f"{self._sections.info.name}+{at:#x}: unit left out: {error}")
+                self.warnings.add(f"{info.name}+{at:#x}: unit left out: {error}")
+            at = stop
         return found
+
+    def _unit(self, number: int, start: int, stop: int, own: Contributions | None) -> Unit:
+        """The one whose header was read."""
+        read = self._reader
+        widths = Widths(
+            read.address_size, read.offset_size, read.address_size if read.version == 2 else read.offset_size
+        )
+        unit = Unit(
+            number,
+            start,
+            stop,
+            read.at,
+            read.version,
+            widths,
+            read.table_offset,
+            dwo_id=read.dwo_id,
+            contributions=own,
+        )
+        if own is not None:
+            unit.abbreviations += own.abbreviations
+        if code := read.code():
+            unit.table = self.abbreviations.table(unit.abbreviations, widths)
+            read.first_die(unit, unit.table.steps, code, own)
+        return unit
 
     def _count(self) -> None:
         if not self._left:
@@ -150,12 +167,6 @@ class _UnitReader:
     def split_units(self) -> list[Unit]:
         """Those of ``.dwo`` files, which stand behind all others."""
         return [unit for each in self._sections.info.split for unit in self.units(each.start, each.end, each)]
-
-    def _read_first_die(self, unit: Unit, contributions: Contributions | None) -> None:
-        if contributions is not None:
-            unit.contributions = contributions
-            unit.abbreviations += contributions.abbreviations
-        _read_first_die(self._sections, self._strings, unit, self.abbreviations)
 
 
 def _with_split(units: Sequence[Unit], split: Sequence[Unit], warnings: Warnings) -> list[Unit]:
@@ -188,118 +199,3 @@ def _ranges_base(unit: Unit, skeleton_unit: Unit) -> int:
     if unit.version < 5 or unit.contributions is None:
         return skeleton_unit.ranges_base
     return unit.contributions.range_lists
-
-
-def _walk(info: DebugSection, start: int, end: int, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
-    """A cursor after the length field of every unit in ``info[start:end]``, the unit's offset and its offset size."""
-    data, at, end = info.data, start, min(end, len(info.data))
-    while at < end:
-        cursor = Cursor(data, info.name, at, end)
-        try:
-            length, offset_size = cursor.initial_length()
-        except SymdError as error:
-            warnings.add(f"the rest of the section is left out: {error}")
-            return
-        if length > end - cursor.at:
-            warnings.add(f"{info.name}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
-            return
-        cursor.end = cursor.at + length
-        yield cursor, at, offset_size
-        at = cursor.end
-
-
-def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> Unit | None:
-    """The unit's header; None for a type unit."""
-    version = cursor.unsigned(2)
-    if not 2 <= version <= 5:
-        raise Unsupported(f"DWARF version {version}")
-    kind = cursor.unsigned(1) if version >= 5 else _COMPILE
-    if version >= 5:
-        address_size, abbreviations = cursor.unsigned(1), cursor.unsigned(offset_size)
-    else:
-        abbreviations, address_size = cursor.unsigned(offset_size), cursor.unsigned(1)
-    if address_size not in (2, 4, 8):
-        raise Unsupported(f"addresses of {address_size} bytes")
-    if kind in _TYPE_UNITS:
-        return None
-    dwo_id = cursor.unsigned(8) if kind in _ID_UNITS else None
-    widths = Widths(address_size, offset_size, address_size if version == 2 else offset_size)
-    return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations, dwo_id=dwo_id)
-
-
-def _read_first_die(
-    sections: DebugSections, strings: StringReader, unit: Unit, abbreviations: AbbreviationTables
-) -> None:
-    cursor = Cursor(sections.info.data, sections.info.name, unit.dies, unit.end)
-    code = cursor.uleb()
-    if not code:
-        return
-    unit.table = abbreviations.table(unit.abbreviations, unit.widths)
-    abbreviation = unit.table.get(code)
-    if abbreviation is None:
-        raise cursor.fail(f"abbreviation {code} is not declared", unit.dies)
-    unit.tag, unit.has_children = abbreviation.tag, abbreviation.has_children
-    _take(sections, strings, unit, _values(cursor, abbreviation))
-
-
-def _values(cursor: Cursor, abbreviation: Abbreviation) -> dict[int, tuple[int, int | bytes | None]]:
-    """The DIE's attributes: name -> (form, value as it stands)."""
-    found: dict[int, tuple[int, int | bytes | None]] = {}
-    for name, declared, _, constant in abbreviation.attributes:
-        form = declared
-        while form == _INDIRECT:
-            form = cursor.uleb()
-        found.setdefault(name, (form, forms.read(cursor, form, abbreviation.widths, constant)))
-    return found
-
-
-def _take(
-    sections: DebugSections, strings: StringReader, unit: Unit, values: dict[int, tuple[int, int | bytes | None]]
-) -> None:
-    def number(attribute: int, default: int) -> int:
-        value = values.get(attribute, (0, default))[1]
-        return value & 0xFFFFFFFFFFFFFFFF if isinstance(value, int) else default
-
-    # After the header of the contribution, where no attribute says it; GNU's extension of DWARF 4 has no header.
-    header = (8 if unit.widths.offset == 4 else 16) if unit.version >= 5 else 0
-    own = unit.contributions or _NO_CONTRIBUTIONS
-    unit.str_offsets_base = number(_STR_OFFSETS_BASE, own.string_offsets + header)
-    unit.addr_base = number(_ADDR_BASE, number(_GNU_ADDR_BASE, header))
-    unit.states_addr_base = _ADDR_BASE in values
-    unit.rnglists_base = number(_RNGLISTS_BASE, own.range_lists + (header + 4 if header else 0))
-    unit.ranges_base = number(_GNU_RANGES_BASE, 0)
-    if _GNU_DWO_ID in values:
-        unit.dwo_id = number(_GNU_DWO_ID, 0)
-    form, line_table = values.get(_STMT_LIST, (0, None))
-    unit.stmt_list = line_table if form in forms.OFFSETS and isinstance(line_table, int) else None
-    unit.low_pc = _address(sections, unit, *values.get(_LOW_PC, (0, None))) + number(forms.LOW_PC_OFFSET, 0)
-    unit.comp_dir = _text(sections, strings, unit, *values.get(_COMP_DIR, (0, None)))
-    unit.name = _text(sections, strings, unit, *values.get(_NAME, (0, None)))
-    unit.dwo_name = _text(sections, strings, unit, *values.get(_DWO_NAME, values.get(_GNU_DWO_NAME, (0, None))))
-
-
-def _address(sections: DebugSections, unit: Unit, form: int, value: int | bytes | None) -> int:
-    if not isinstance(value, int):
-        return 0
-    if form in forms.ADDRX_FORMS:
-        size = unit.widths.address
-        at = unit.addr_base + value * size
-        return int.from_bytes(sections.addresses.data[at : at + size], "little")
-    return value if form == _ADDR else 0
-
-
-def _text(sections: DebugSections, strings: StringReader, unit: Unit, form: int, value: int | bytes | None) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if value is None:
-        return b""
-    section = forms.STRING_SECTIONS.get(form)
-    if form in forms.STRX_FORMS:
-        section = IN_STRINGS
-        size = unit.widths.offset
-        at = unit.str_offsets_base + value * size
-        entry = sections.string_offsets.data[at : at + size]
-        if len(entry) != size:
-            return b""
-        value = int.from_bytes(entry, "little")
-    return b"" if section is None else strings.at(section, value) or b""

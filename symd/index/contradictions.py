@@ -22,7 +22,8 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -533,13 +534,14 @@ class _Copies:
         known = np.flatnonzero(scopes.function != NO_FUNCTION)
         key = roots[known] << 32 | declarations.number[scopes.function[known]]
         order = np.argsort(key, kind="stable")
-        self._scope, self._key = known[order], key[order]
+        self._scope, self._key = known[order], array("q", key[order].tobytes())
 
     def of(self, root: int, declarations: list[int]) -> list[int]:
         """The copies in the tree of ``root``, no more than one beyond _MAX_COPIES."""
         found: list[int] = []
         for declaration in declarations:
             key = root << 32 | declaration
-            first, stop = np.searchsorted(self._key, [key, key + 1]).tolist()
+            first = bisect_left(self._key, key)
+            stop = bisect_right(self._key, key, first)
             found += self._scope[first : min(stop, first + _MAX_COPIES + 1 - len(found))].tolist()
         return found

@@ -13,9 +13,9 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.debuginfo import folded_sequences, layout, reading
+from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
-from symd.dwarf import abbreviations, dies, external_functions, lines, nvidia_calls, scopes
+from symd.dwarf import abbreviations, dies, external_functions, line_header, lines, nvidia_calls, scopes, units
 
 INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
 """Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""
@@ -50,15 +50,28 @@ def _run(name: str) -> ModuleType:
 @contextmanager
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
-    core = {name: _run_once(name) for name in ("dies", "scopes", "function_lines", "text_layout", "relocations")}
+    names = (
+        "block_ranges", "dies", "function_lines", "line_header", "relocations", "scopes", "text_layout", "unit_headers",
+    )  # fmt: skip
+    core = {name: _run_once(name) for name in names}
     read = core["dies"]
     places: list[tuple[ModuleType, str, object]] = [
         (abbreviations, "AbbreviationTable", read.abbreviations.AbbreviationTable),
         (dies, "DieRows", read.DieRows),
         (dies, "CoreRanges", read.range_lists.RangeRows),
         (dies, "UnitParameters", read.range_lists.UnitParameters),
+        (units, "UnitReader", core["unit_headers"].UnitReader),
+        *(
+            (module, "LineHeaderReader", core["line_header"].LineHeaderReader)
+            for module in (line_header, embedded_sources)
+        ),
+        (block_ranges, "core", core["block_ranges"]),
+        (block_ranges, "RangeRows", read.range_lists.RangeRows),
         (scopes, "core", core["scopes"]),
-        (import_module("symd.debuginfo.function_lines"), "core", core["function_lines"]),
+        *(
+            (import_module(f"symd.debuginfo.{name}"), "core", core["function_lines"])
+            for name in ("function_lines", "line_ends")
+        ),
         *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout)),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),

@@ -18,6 +18,7 @@ from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.containers.nvidia import cubin
 from symd.core import line_program
+from symd.core.line_header import LineHeader
 from symd.core.strings import StringReader
 from symd.debuginfo import embedded_sources
 from symd.debuginfo.folded_sequences import find_folded
@@ -35,7 +36,7 @@ from symd.debuginfo.variables.visible import VariableReader
 from symd.dwarf import DebugSections, unit_ranges
 from symd.dwarf.dies import read_rows
 from symd.dwarf.forms import Widths
-from symd.dwarf.line_header import LineHeader, read_headers
+from symd.dwarf.line_header import read_headers
 from symd.dwarf.scopes import SCOPES
 from symd.dwarf.sections import ELF_NAMES
 from symd.dwarf.warnings import Warnings
