@@ -26,12 +26,13 @@ def without_bytes(code: CodeObject) -> CodeObject:
 
 def read_now(summary: ObjectSummary) -> ObjectSummary:
     """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
-    kernels = tuple([_with_facts(each, settled(each.facts)) for each in summary.kernels])
+    kernels = tuple(
+        [
+            KernelSummary(name, section, number, offset, size, settled(facts))
+            for name, section, number, offset, size, facts in summary.kernels
+        ]
+    )
     return summary._replace(kernels=kernels, facts=settled(summary.facts), notes=tuple(summary.notes))
-
-
-def _with_facts(kernel: KernelSummary, facts: Mapping[str, Any]) -> KernelSummary:
-    return kernel if facts is kernel.facts else kernel._replace(facts=facts)
 
 
 def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -49,9 +48,9 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequen
     mine = [span for unit in chosen for span in spans.get(unit.number, ())]
     if _overlap(mine, [span for unit in passed for span in spans[unit.number]]):
         return None
-    kept = tuple(replace(unit, number=number) for number, unit in enumerate(chosen))
+    kept = tuple(unit.changed(number=number) for number, unit in enumerate(chosen))
     skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
-    return UnitSelection(replace(units, units=kept, skipped_tables=skipped), mine)
+    return UnitSelection(units._replace(units=kept, skipped_tables=skipped), mine)
 
 
 def _spans_of_units(sections: DebugSections, units: Sequence[Unit]) -> dict[int, list[_Span]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 from symd.budget import exceeded
 from symd.config import DEFAULT_LIMITS, Limits
@@ -16,7 +17,6 @@ from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
 
-@dataclass(slots=True, eq=False)
 class Unit:
     """One compile, partial or skeleton unit: ``.debug_info[offset:end]``, its first DIE at ``dies``.
 
@@ -29,32 +29,42 @@ class Unit:
     ``ranges_base``. ``table`` are its abbreviations; None where it has no DIE.
     """
 
-    number: int
-    offset: int
-    end: int
-    dies: int
-    version: int
-    widths: Widths
-    abbreviations: int
-    tag: int = 0
-    name: bytes = b""
-    comp_dir: bytes = b""
-    stmt_list: int | None = None
-    low_pc: int = 0
-    str_offsets_base: int = 0
-    addr_base: int = 0
-    rnglists_base: int = 0
-    states_addr_base: bool = False
-    ranges_base: int = 0
-    has_children: bool = False
-    dwo_id: int | None = None
-    dwo_name: bytes = b""
-    contributions: Contributions | None = None
-    table: Table | None = None
+    __slots__ = (
+        "abbreviations", "addr_base", "comp_dir", "contributions", "dies", "dwo_id", "dwo_name", "end", "has_children", "low_pc", "name", "number", "offset",
+        "ranges_base", "rnglists_base", "states_addr_base", "stmt_list", "str_offsets_base", "table", "tag", "version", "widths",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        offset: int,
+        end: int,
+        dies: int,
+        version: int,
+        widths: Widths,
+        abbreviations: int,
+        dwo_id: int | None = None,
+        contributions: Contributions | None = None,
+        stmt_list: int | None = None,
+    ) -> None:
+        """The header; the rest is what the first DIE says."""
+        self.number, self.offset, self.end, self.dies, self.version = number, offset, end, dies, version
+        self.widths, self.abbreviations, self.dwo_id, self.contributions = widths, abbreviations, dwo_id, contributions
+        self.tag = self.low_pc = self.str_offsets_base = self.addr_base = self.rnglists_base = self.ranges_base = 0
+        self.name = self.comp_dir = self.dwo_name = b""
+        self.states_addr_base = self.has_children = False
+        self.stmt_list = stmt_list
+        self.table: Table | None = None
+
+    def changed(self, **changes: Any) -> Self:
+        """The same unit with other values of some fields."""
+        found = copy(self)
+        for name, value in changes.items():
+            setattr(found, name, value)
+        return found
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Units:
+class Units(NamedTuple):
     """The units that can be read, in order; ``warnings`` name the others.
 
     Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line
@@ -174,8 +184,7 @@ def _with_split(units: Sequence[Unit], split: Sequence[Unit], warnings: Warnings
     skeletons = {unit.dwo_id: unit for unit in units if unit.dwo_id is not None}
     first = {unit.dwo_id: unit for unit in reversed(split)}
     found = [
-        replace(
-            unit,
+        unit.changed(
             comp_dir=skeletons[unit.dwo_id].comp_dir,
             stmt_list=skeletons[unit.dwo_id].stmt_list,
             low_pc=skeletons[unit.dwo_id].low_pc,
@@ -191,7 +200,7 @@ def _with_split(units: Sequence[Unit], split: Sequence[Unit], warnings: Warnings
         )
     known = {unit.dwo_id for unit in found}
     kept = [unit for unit in units if unit.dwo_id is None or unit.dwo_id not in known]
-    return [replace(unit, number=number) for number, unit in enumerate([*kept, *found])]
+    return [unit.changed(number=number) for number, unit in enumerate([*kept, *found])]
 
 
 def _ranges_base(unit: Unit, skeleton_unit: Unit) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from symd.cli.dwo_files import with_dwo_files
@@ -99,7 +97,7 @@ def test_for_a_daemon_files_elsewhere_are_left_out(place, capsys, monkeypatch, w
     (place / "here").mkdir()
     file, data = place / "here" / f"{NAME}.co", objects.sample(f"{NAME}.co")
     named = f"{place}/elsewhere/{NAME}.dwo" if where == "absolute" else f"../elsewhere/{NAME}.dwo"
-    units = [replace(unit, dwo_name=named.encode()) for unit in dwo.skeletons(data, objects.budget())]
+    units = [unit.changed(dwo_name=named.encode()) for unit in dwo.skeletons(data, objects.budget())]
     monkeypatch.setattr(dwo, "skeletons", lambda _data, _budget: tuple(units))
     joined = with_dwo_files(data, str(file), Limits())
     assert joined != data
@@ -112,7 +110,7 @@ def test_for_a_daemon_files_elsewhere_are_left_out(place, capsys, monkeypatch, w
 @pytest.mark.parametrize("name", [b"kmsg", b"/proc/kmsg", b"self/mounts"])
 def test_a_file_that_the_kernel_makes_up_is_none(place, monkeypatch, name):
     data = objects.sample(f"{NAME}.co")
-    units = [replace(unit, dwo_name=name, comp_dir=b"/proc") for unit in dwo.skeletons(data, objects.budget())]
+    units = [unit.changed(dwo_name=name, comp_dir=b"/proc") for unit in dwo.skeletons(data, objects.budget())]
     monkeypatch.setattr(dwo, "skeletons", lambda _data, _budget: tuple(units))
     assert with_dwo_files(data, str(place / f"{NAME}.co"), Limits()) == data
 

@@ -293,7 +293,7 @@ def units(monkeypatch: pytest.MonkeyPatch) -> Units:
     """Two, with a line table each, that do not say where their code is."""
     monkeypatch.setattr("symd.debuginfo.folded_sequences.unit_ranges", lambda *_: NO_RANGES)
     unit = Unit(0, 0, 0, 0, 5, Widths(8, 4, 5), 0, stmt_list=0)
-    return Units((unit, replace(unit, number=1, stmt_list=1)))
+    return Units((unit, unit.changed(number=1, stmt_list=1)))
 
 
 def judged(lines: LineColumns, scopes: ScopeColumns, units: Units) -> tuple[list[bool], list[int]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from symd.budget import DebugBudget
@@ -51,7 +49,7 @@ def test_the_base_that_a_skeleton_says_is_not_for_its_own_list():
     )
     data = sections(unit(b"\x01" + (0).to_bytes(4, "little")), b"\x01\x11\0\x55\x17\0\0", ranges=lists)
     (skeleton,) = read_units(data).units
-    assert unit_ranges(data, (replace(skeleton, ranges_base=32),)).start.tolist() == [0x1000]
+    assert unit_ranges(data, (skeleton.changed(ranges_base=32),)).start.tolist() == [0x1000]
 
 
 def test_a_base_that_no_section_has_leaves_addresses_as_they_are():
