@@ -15,12 +15,15 @@ if cython.compiled:
     from cython.cimports.symd.core import dies
 else:
     from symd.core import dies
+if cython.compiled:
+    from cython.cimports.symd.core import strings as core_strings
+else:
+    from symd.core import strings as core_strings
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symd.core.strings import Names, StringReader
 
 _NO_PARENT = cython.declare(cython.uint, 0xFFFFFFFF)
 _NO_FUNCTION = cython.declare(cython.uint, 0xFFFFFFFF)
@@ -61,37 +64,46 @@ class ScopeRows:
 
 
 def read_scopes(
-    rows: dies.DieRows, units: Sequence[int], file_maps: Sequence[array[int]], strings: StringReader, names: Names
+    rows: dies.DieRows, units: Sequence[int], file_maps: Sequence[array[int]], strings: core_strings.StringReader, names: core_strings.Names
 ) -> ScopeRows:
     """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes their names. ``units`` has the number of each
     unit, and ``file_maps`` the file number (u32) of each file register of its line table."""
     found = ScopeRows()
+    count: cython.Py_ssize_t = rows.count
+    referred = cython.declare(cython.int[::1])
     specification = cython.declare(cython.int[::1])
     origin = cython.declare(cython.int[::1])
+    said = cython.declare(cython.uint[::1])
     name = cython.declare(cython.uint[::1])
     linkage_name = cython.declare(cython.uint[::1])
-    specification, origin = _referred(rows, dies.SPECIFICATION), _referred(rows, dies.ORIGIN)
-    name = _named(found, rows, dies.NAME, specification, origin, strings, names)
-    linkage_name = _named(found, rows, dies.LINKAGE_NAME, specification, origin, strings, names)
-    function = _add_functions(found, rows, units, file_maps, specification, origin, name, linkage_name)
-    _add_scopes(found, rows, units, file_maps, function, name, linkage_name)
+    function = cython.declare(cython.uint[::1])
+    referred, said = memoryview(array("i", bytes(8 * count))), memoryview(array("I", bytes(16 * count)))
+    specification, origin = referred[:count], referred[count:]
+    name, linkage_name, function = said[:count], said[count : 2 * count], said[2 * count : 3 * count]
+    _refer(rows, dies.SPECIFICATION, specification)
+    _refer(rows, dies.ORIGIN, origin)
+    work = cython.declare(cython.uint[::1])
+    work = said[3 * count :]
+    found.missing_names = _name(rows, dies.NAME, specification, origin, strings, names, name, work)
+    found.missing_names += _name(rows, dies.LINKAGE_NAME, specification, origin, strings, names, linkage_name, work)
+    _add_functions(found, rows, units, file_maps, specification, origin, name, linkage_name, function)
+    _add_scopes(found, rows, units, file_maps, function, name, linkage_name, work)
     _tell_bodies(found, names)
     return found
 
 
 @cython.cfunc
-def _referred(rows: dies.DieRows, column: cython.int) -> array[int]:
-    """For each DIE the number (i32) of the one that it refers to, or -1."""
+@cython.exceptval(-1, check=True)
+def _refer(rows: dies.DieRows, column: cython.int, targets: cython.int[::1]) -> cython.int:
+    """Tell for each DIE the number of the one that it refers to, or -1."""
     count: cython.Py_ssize_t = rows.count
-    found = array("i", b"\xff" * (4 * count))
-    targets = cython.declare(cython.int[::1])
-    targets = found
     row: cython.Py_ssize_t
     low: cython.Py_ssize_t
     high: cython.Py_ssize_t
     middle: cython.Py_ssize_t
     wanted: cython.ulonglong
     for row in range(count):
+        targets[row] = -1
         wanted = rows.wide_view[dies.WIDE * row + column]
         low, high = 0, count - 1
         if wanted > rows.wide_view[dies.WIDE * high + dies.PLACE]:
@@ -104,49 +116,43 @@ def _referred(rows: dies.DieRows, column: cython.int) -> array[int]:
                 high = middle
         if rows.wide_view[dies.WIDE * low + dies.PLACE] == wanted:
             targets[row] = cython.cast(cython.int, low)
-    return found
+    return 0
 
 
 @cython.cfunc
-def _named(
-    into: ScopeRows,
+@cython.exceptval(-1, check=True)
+def _name(
     rows: dies.DieRows,
     column: cython.int,
     specification: cython.int[::1],
     origin: cython.int[::1],
-    strings: StringReader,
-    names: Names,
-) -> array[int]:
-    """The number (u32) of each DIE's own string, or that of the DIE that it refers to, and so on."""
-    count: cython.Py_ssize_t = rows.count
+    strings: core_strings.StringReader,
+    names: core_strings.Names,
+    number: cython.uint[::1],
+    known: cython.uint[::1],
+) -> cython.Py_ssize_t:
+    """Tell the ``number`` of each DIE's own string, or that of the DIE that it refers to, and so on; how many places of strings hold none. In ``known`` is 1 then where there is
+    one, and 2 in between where there is one from the next round on."""
     row: cython.Py_ssize_t
     has_any: cython.bint = False
-    for row in range(count):
-        if rows.wide_view[dies.WIDE * row + column]:
-            has_any = True
-            break
-    if not has_any:
-        return array("I", bytes(4 * count))
-    found, missing = names.intern(strings, rows.wide[column :: dies.WIDE])
-    into.missing_names += missing
-    number = cython.declare(cython.uint[::1])
-    number = found
-    known = cython.declare(cython.uchar[::1])  # 1 where there is one, 2 where there is one from the next round on
-    known = bytearray(count)
-    for row in range(count):
+    for row in range(rows.count):
         known[row] = rows.wide_view[dies.WIDE * row + column] != 0
+        has_any = has_any or known[row]
+    if not has_any:
+        return 0
+    missing: cython.Py_ssize_t = names.number(strings, rows.wide_view, column, dies.WIDE, number)
     for _ in range(_MOST_STEPS):
         taken = _take_names(number, known, specification) + _take_names(number, known, origin)
         if not taken:
             break
-    return found
+    return missing
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _take_names(
     number: cython.uint[::1],
-    known: cython.uchar[::1],
+    known: cython.uint[::1],
     target: cython.int[::1],
 ) -> cython.int:
     """Take for each DIE that has no name that of the one it refers to, if that had one before; whether there was any."""
@@ -164,6 +170,7 @@ def _take_names(
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=True)
 def _add_functions(
     found: ScopeRows,
     rows: dies.DieRows,
@@ -173,13 +180,11 @@ def _add_functions(
     whole: cython.int[::1],
     name: cython.uint[::1],
     linkage_name: cython.uint[::1],
-) -> array[int]:
-    """Add the functions that DIEs define and that have a line. For each DIE the number (u32) of the one that it is a piece of, or NO_FUNCTION: abstract instances,
+    numbers: cython.uint[::1],
+) -> cython.int:
+    """Add the functions that DIEs define and that have a line. ``numbers`` tells then for each DIE that of the one that it is a piece of, or NO_FUNCTION: abstract instances,
     inlined calls and bodies out of line lead to one function each. A definition that says nothing itself is declared where its DW_AT_specification is."""
     count: cython.Py_ssize_t = rows.count
-    number = array("I", b"\xff" * (4 * count))
-    numbers = cython.declare(cython.uint[::1])
-    numbers = number
     row: cython.Py_ssize_t
     said: cython.Py_ssize_t  # the row that says where it is declared
     column: cython.Py_ssize_t
@@ -188,6 +193,7 @@ def _add_functions(
     defined: cython.uint = 0
     for row in range(count):
         said = _declared(rows, row, whole, specified)
+        numbers[row] = _NO_FUNCTION
         if said >= 0:
             numbers[row] = defined
             defined += 1
@@ -218,7 +224,7 @@ def _add_functions(
         table[2 * column + of] = _file(files, rows.narrow_view[dies.NARROW * said + dies.DECL_FILE])
         table[3 * column + of] = rows.narrow_view[dies.NARROW * said + dies.DECL_LINE]
         table[4 * column + of] = units[rows.narrow_view[dies.NARROW * row + dies.UNIT]]
-    return number
+    return 0
 
 
 @cython.cfunc
@@ -257,6 +263,7 @@ def _add_scopes(
     function: cython.uint[::1],
     name: cython.uint[::1],
     linkage_name: cython.uint[::1],
+    kept: cython.uint[::1],
 ) -> cython.int:
     """Add the DIEs that state code, everything around their inlined calls up to the function, and all calls that were inlined into these: some compilers do not say where
     their code is."""
@@ -265,8 +272,6 @@ def _add_scopes(
     at: cython.Py_ssize_t
     around: cython.uint  # the number of the DIE around, plus one
     scope: cython.Py_ssize_t = 0
-    kept = cython.declare(cython.uchar[::1])
-    kept = bytearray(count)
     for row in range(count):
         kept[row] = rows.narrow_view[dies.NARROW * row + dies.FLAGS] & _STATES_CODE != 0
     for row in range(count - 1, -1, -1):  # what is around a DIE stands before it
@@ -283,10 +288,8 @@ def _add_scopes(
     found.inlined = array("B", bytes(stride))
     table = cython.declare(cython.uint[::1])
     inlined = cython.declare(cython.uchar[::1])
-    numbers = cython.declare(cython.uint[::1])
     files = cython.declare(cython.const[cython.uint][::1])
     table, inlined, files = found.scopes, found.inlined, _NO_NUMBERS
-    numbers = array("I", bytes(4 * count))
     place: cython.int = -1
     unit: cython.uint = 0
     scope = 0
@@ -298,9 +301,9 @@ def _add_scopes(
             place = cython.cast(cython.int, rows.narrow_view[at + dies.UNIT])
             files, unit = file_maps[place], units[place]
         around = rows.narrow_view[at + dies.PARENT]
-        numbers[row] = cython.cast(cython.uint, scope)
+        kept[row] = cython.cast(cython.uint, scope)
         inlined[scope] = rows.narrow_view[at + dies.TAG] == _INLINED_CALL
-        table[_PARENT * stride + scope] = numbers[around - 1] if inlined[scope] and around else _NO_PARENT
+        table[_PARENT * stride + scope] = kept[around - 1] if inlined[scope] and around else _NO_PARENT
         table[_NAME * stride + scope], table[_LINKAGE_NAME * stride + scope] = name[row], linkage_name[row]
         table[_CALL_FILE * stride + scope] = _file(files, rows.narrow_view[at + dies.CALL_FILE])
         table[_CALL_LINE * stride + scope] = rows.narrow_view[at + dies.CALL_LINE]
@@ -311,13 +314,13 @@ def _add_scopes(
     range_scope = cython.declare(cython.uint[::1])
     range_scope = found.range_scope
     for row in range(len(range_scope)):
-        range_scope[row] = numbers[range_scope[row]]
+        range_scope[row] = kept[range_scope[row]]
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _tell_bodies(found: ScopeRows, names: Names) -> cython.int:
+def _tell_bodies(found: ScopeRows, names: core_strings.Names) -> cython.int:
     """Mark the calls that are the own bodies of the kernels around them."""
     table = cython.declare(cython.const[cython.uint][::1])
     inlined = cython.declare(cython.uchar[::1])

@@ -9,8 +9,16 @@ import cython
 
 
 def ordered(keys: array[int]) -> array[int]:
-    """The numbers (u64) in ascending order: sorted runs are merged to runs of twice as many, until there is one. What is given may be changed."""
-    count: cython.Py_ssize_t = len(keys)
+    """The numbers (u64) in ascending order. What is given may be changed."""
+    other = array("Q", keys)
+    return other if order(keys, other) else keys
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def order(some: cython.ulonglong[::1], other: cython.ulonglong[::1]) -> cython.bint:
+    """Put numbers in ascending order: sorted runs are merged to runs of twice as many, until there is one. Whether they are in ``other`` then, which is as long."""
+    count: cython.Py_ssize_t = len(some)
     width: cython.Py_ssize_t = 1
     begin: cython.Py_ssize_t
     middle: cython.Py_ssize_t
@@ -18,27 +26,22 @@ def ordered(keys: array[int]) -> array[int]:
     left: cython.Py_ssize_t
     right: cython.Py_ssize_t
     at: cython.Py_ssize_t
-    some = cython.declare(cython.ulonglong[::1])
-    merged = cython.declare(cython.ulonglong[::1])
-    if count < 2:
-        return keys
-    other = array("Q", keys)
-    some, merged = keys, other
+    is_other: cython.bint = False
     while width < count:
         for begin in range(0, count, 2 * width):
             middle, stop = min(begin + width, count), min(begin + 2 * width, count)
             left, right = begin, middle
             for at in range(begin, stop):
                 if left < middle and (right >= stop or some[left] <= some[right]):
-                    merged[at] = some[left]
+                    other[at] = some[left]
                     left += 1
                 else:
-                    merged[at] = some[right]
+                    other[at] = some[right]
                     right += 1
-        keys, other = other, keys
-        some, merged = merged, some
+        some, other = other, some
+        is_other = not is_other
         width *= 2
-    return keys
+    return is_other
 
 
 @cython.cfunc

@@ -7,8 +7,6 @@ from array import array
 
 import cython
 
-from symd.core.sorting import ordered
-
 if cython.compiled:
     from cython.cimports.symd.core import sorting
 else:
@@ -38,14 +36,6 @@ _FURTHEST = (1 << 63) - 1
 class StringReader:
     """Reads NUL-terminated strings out of sections. Strings may share their ends; where together they are many times
     as long as their sections, LimitExceeded is raised."""
-
-    _sections = cython.declare(tuple)
-    _section = cython.declare(cython.int)  # the one that is open: what is read is in one of them, as a rule
-    _data = cython.declare(object)
-    _view = cython.declare(cython.const[cython.uchar][::1])
-    _end = cython.declare(cython.longlong)
-    _ends = cython.declare(cython.longlong[::1])  # those of all, -1 of one that nobody asked for
-    _allowance = cython.declare(cython.longlong)
 
     def __init__(self, sections: Any) -> None:
         """``sections`` are ``symd.dwarf.sections.DebugSections``: each has a name, and data that is read when somebody asks for it."""
@@ -92,8 +82,6 @@ class StringReader:
 class Names:
     """A growing list of distinct strings; number 0 is ""."""
 
-    _numbers = cython.declare(dict)
-
     def __init__(self, known: Iterable[str] = ("",)) -> None:
         self._numbers = {name: number for number, name in enumerate(known)}
 
@@ -104,44 +92,63 @@ class Names:
     def intern(self, strings: StringReader, keys: Any) -> tuple[array[int], int]:
         """The number (u32) of the string of each key (u64), 0 where there is none, and how many distinct keys lead to no string. New strings are numbered in the
         order of their keys; one that is not UTF-8 keeps its readable part."""
-        places = cython.declare(cython.const[cython.ulonglong][::1])
-        places = keys
-        count: cython.Py_ssize_t = len(places)
-        found, some = array("I", bytes(4 * count)), array("Q", bytes(8 * count))
-        numbers = cython.declare(cython.uint[::1])
+        found = array("I", bytes(4 * len(keys)))
+        return found, self.number(strings, keys, 0, 1, found)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def number(
+        self,
+        strings: StringReader,
+        keys: cython.const[cython.ulonglong][::1],  # type: ignore[valid-type] # a view, to Cython
+        first: cython.Py_ssize_t,
+        step: cython.Py_ssize_t,
+        numbers: cython.uint[::1],
+    ) -> cython.Py_ssize_t:
+        """The same of every ``step``-th key from the ``first`` on, one for each of ``numbers``."""
+        count: cython.Py_ssize_t = len(numbers)
+        room = cython.declare(cython.ulonglong[::1])
         distinct = cython.declare(cython.ulonglong[::1])
-        numbers, distinct = found, some
+        number = cython.declare(cython.ulonglong[::1])
+        room = memoryview(array("Q", bytes(16 * count)))
+        distinct = room
         at: cython.Py_ssize_t
         kept: cython.Py_ssize_t = 0
+        key: cython.ulonglong
         before: cython.ulonglong = 0
         for at in range(count):
-            if places[at] != before and places[at]:
-                distinct[kept] = places[at]
+            key = keys[first + step * at]
+            if key != before and key:
+                distinct[kept] = key
                 kept += 1
-            before = places[at]
-        distinct = some = ordered(some[:kept])
-        count, kept = kept, 0
+            before = key
+        distinct, number = room[:kept], room[kept : 2 * kept]
+        if sorting.order(distinct, number):
+            distinct, number = number, distinct
+        some: cython.Py_ssize_t = kept
+        kept = 0
         before = 0
-        for at in range(count):
+        for at in range(some):
             if distinct[at] != before:
                 distinct[kept] = before = distinct[at]
                 kept += 1
-        numbered = array("I", bytes(4 * kept))
-        number = cython.declare(cython.uint[::1])
-        number = numbered
+        distinct = distinct[:kept]
         known = self._numbers
-        missing = 0
+        missing: cython.Py_ssize_t = 0
         for at in range(kept):
             text = strings.find(cython.cast(cython.int, distinct[at] >> _SECTION_BITS), distinct[at] & _KEY_OFFSET)
             if text is None:
+                number[at] = 0
                 missing += 1
             else:
                 number[at] = known.setdefault(text.decode("utf-8", "replace"), len(known))
         place: cython.Py_ssize_t = 0
-        for at in range(len(places)):
-            if not places[at]:
+        for at in range(count):
+            key = keys[first + step * at]
+            if not key:
+                numbers[at] = 0
                 continue
-            if distinct[place] != places[at]:
-                place = sorting.behind(distinct[:kept], places[at]) - 1
-            numbers[at] = number[place]
-        return found, missing
+            if distinct[place] != key:
+                place = sorting.behind(distinct, key) - 1
+            numbers[at] = cython.cast(cython.uint, number[place])
+        return missing

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from symd.config import Limits
-from symd.core import line_program
+from symd.core import line_header, line_program
 from symd.core.line_program import NAMED, ProgramParameters
 from symd.dwarf import LineColumns
+from symd.dwarf import line_header as headers_module
 from symd.dwarf import lines as lines_module
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import RowFlag
@@ -34,7 +35,7 @@ FLAGS = (
 )
 
 
-UNCOMPILED = uncompiled("line_program")
+UNCOMPILED, UNCOMPILED_HEADERS = uncompiled("line_program"), uncompiled("line_header")
 
 
 @pytest.fixture(autouse=True, params=["compiled", "uncompiled"])
@@ -42,7 +43,9 @@ def core(request, monkeypatch):
     """The core as it runs, and as its source stands."""
     module = line_program if request.param == "compiled" else UNCOMPILED
     assert module.__file__.endswith(".py") == (request.param == "uncompiled")
+    headers = line_header if request.param == "compiled" else UNCOMPILED_HEADERS
     monkeypatch.setattr(lines_module, "LineRows", module.LineRows)
+    monkeypatch.setattr(headers_module, "LineHeaderReader", headers.LineHeaderReader)
     return module
 
 
