@@ -21,6 +21,7 @@ else:
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
 # DW_TAG_ (7.5.3).
 _PARAMETER = cython.declare(cython.uint, 0x05)
@@ -38,11 +39,11 @@ def outside_of_functions(
     rows: dies.DieRows,
     units: Sequence[range_lists.UnitParameters | None],
     locations: range_lists.RangeRows,
-    other: Callable[[int, int, int], Iterable[tuple[int, int]]],
+    other: Callable[[int, int, int | None], Iterable[tuple[int, int]]],
 ) -> list[tuple[int, int]]:
     """The addresses [start, end) that lie before or behind all of their function's, in order. ``rows`` are the DIEs of TAGS in some units, and all that have children.
     ``units`` are those whose location lists ``locations`` reads, None in the place of others: their lists, and locations that are said otherwise, ``other`` is asked
-    for, by unit, place and the offset that is said. Raises what it raises, Malformed and LimitExceeded."""
+    for, by unit, place and the offset of a list, or None. Raises what it raises, Malformed and LimitExceeded."""
     count: cython.Py_ssize_t = rows.count
     owner = cython.declare(cython.longlong[::1])  # the function that each block and variable is in
     own = cython.declare(cython.ulonglong[::1])  # of each function where its code begins and where it ends
@@ -83,7 +84,9 @@ def outside_of_functions(
                 cython.cast(cython.uint, row), rows.wide_view[dies.WIDE * row + dies.LOCATION], units[unit]
             )
             continue
-        offset = rows.wide_view[dies.WIDE * row + dies.LOCATION] if flags & _LOCATION_LIST else -1
+        offset: Any = None
+        if flags & _LOCATION_LIST:
+            offset = rows.wide_view[dies.WIDE * row + dies.LOCATION]
         for first, last in other(unit, rows.wide_view[dies.WIDE * row + dies.PLACE], offset):
             _tell(found, own, owner[row], first, last)
     locations.trim()

@@ -83,7 +83,8 @@ class LineHeaderReader(ByteReader):
     def length(self, at: int) -> int:
         """The length of the table at a place, as it says. Raises Malformed."""
         self.at, self.end = at, len(self.data)
-        return self.initial_length()
+        found: int = self.initial_length()
+        return found
 
     def read(self, offset: int, end: int) -> LineHeader:
         """The header of the table at ``offset``, behind whose length the reader is and which ends at ``end``. Raises Malformed or Unsupported, which name the place."""
@@ -120,7 +121,8 @@ class LineHeaderReader(ByteReader):
             return []
         self.at, self.end, self.offset_size = header.tables, header.program, header.offset_size
         self._entries(0, 0, b"", False)
-        return self._entries(_MD5, _LLVM_SOURCE, b"", False)
+        found: list[tuple[bytes, bytes]] = self._entries(_MD5, _LLVM_SOURCE, b"", False)
+        return found
 
     @cython.cfunc
     def _parameters(self, version: cython.int) -> object:
@@ -236,4 +238,5 @@ class LineHeaderReader(ByteReader):
         """A string that ends in NUL, without it."""
         start: cython.Py_ssize_t = self.at
         self.pass_text()
-        return self._content[start : self.at - 1]
+        found: bytes = self._content[start : self.at - 1]
+        return found

@@ -64,7 +64,11 @@ class ScopeRows:
 
 
 def read_scopes(
-    rows: dies.DieRows, units: Sequence[int], file_maps: Sequence[array[int]], strings: core_strings.StringReader, names: core_strings.Names
+    rows: dies.DieRows,
+    units: Sequence[int],
+    file_maps: Sequence[array[int]],
+    strings: core_strings.StringReader,
+    names: core_strings.Names,
 ) -> ScopeRows:
     """The scopes among the DIEs of ``rows``, which are the functions and inlined calls of some units; ``names`` takes their names. ``units`` has the number of each
     unit, and ``file_maps`` the file number (u32) of each file register of its line table."""

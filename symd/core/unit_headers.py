@@ -51,7 +51,8 @@ class UnitReader(ValueReader):
     def length(self, at: int, end: int) -> int:
         """The length of the unit at a place, as it says; no unit goes on behind ``end``. Raises Malformed."""
         self.at, self.end = at, min(end, len(self.data))
-        return self.initial_length()
+        found: int = self.initial_length()
+        return found
 
     def header(self, end: int) -> bool:
         """Whether the unit that ends at ``end`` is another one than a type unit. Raises Malformed, Unsupported."""
@@ -77,7 +78,8 @@ class UnitReader(ValueReader):
 
     def code(self) -> int:
         """The code of the abbreviation of the first DIE. Raises Malformed."""
-        return self.uleb()
+        found: int = self.uleb()
+        return found
 
     def first_die(self, unit: Any, table: abbreviations.AbbreviationTable, code: int, own: Any) -> None:
         """Tell the ``unit`` (``symd.dwarf.units.Unit``) what its first DIE says. ``own`` are ``symd.dwarf.split_units.Contributions`` where it is of a ``.dwo`` file. Raises
@@ -175,7 +177,7 @@ class UnitReader(ValueReader):
     def _text(self, kind: cython.int, value: cython.ulonglong, base: cython.ulonglong) -> bytes:
         """The string that an attribute says; nothing where it says none that is there."""
         start: cython.Py_ssize_t
-        found: object = None
+        found: bytes | None = None
         if kind == abbreviations.STRING_KIND:
             start = self.at = cython.cast(cython.Py_ssize_t, value)
             self.pass_text()
@@ -190,9 +192,9 @@ class UnitReader(ValueReader):
         return b"" if found is None else found
 
     @cython.cfunc
-    def _entry(self, data: bytes, base: object, number: object, size: cython.int) -> object:
+    def _entry(self, data: bytes, base: Any, number: Any, size: cython.int) -> object:
         """An entry of the table at ``base`` of a section; None where it is not there."""
-        at: object = base + number * size
+        at = base + number * size
         entry = data[at : at + size]
         return int.from_bytes(entry, "little") if len(entry) == size else None
 

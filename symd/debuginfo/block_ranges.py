@@ -23,16 +23,14 @@ def outside_of_functions(sections: DebugSections, units: Units, of_units: Collec
     sections.spend(sum(unit.end - unit.dies for unit in chosen), sections.info.name)
     rows, _ = read_rows(sections, chosen, core.TAGS, with_children=True)
     plain = [
-        parameters(unit, place)
-        if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None
-        else None
+        parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
         for place, unit in enumerate(chosen)
     ]
     dies = DieReader(sections, units)
     lists = ListReader(dies, ListEntryBudget())
 
-    def other(unit: int, place: int, offset: int) -> list[tuple[int, int]]:
-        if offset >= 0:
+    def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
+        if offset is not None:
             entries = lists.at(chosen[unit], offset)
         else:
             die = dies.at(place)

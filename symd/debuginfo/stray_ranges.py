@@ -21,8 +21,8 @@ def stray_ranges(
     """Those of the units in which several functions have code, or should have. What cannot be read says nothing."""
     if code.vendor is not Vendor.INTEL:
         return TextSpans.empty()
-    functions = np.bincount(scopes.unit[scopes.parent == NO_PARENT])
-    several = np.flatnonzero(functions > 1).tolist()
+    unit = scopes.unit[scopes.parent == NO_PARENT]
+    several = np.flatnonzero(np.bincount(unit) > 1).tolist() if len(unit) > 1 else []
     if not several:
         return TextSpans.empty()
     from symd.debuginfo.block_ranges import outside_of_functions  # noqa: PLC0415 - slow to load, and few need it

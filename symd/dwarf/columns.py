@@ -16,7 +16,7 @@ from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowCalls
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LineColumns:
     """The line rows of one object in table order (DWARF 5, 6.2.2): every table of ``.debug_line`` by offset, its
     sequences as they stand. Every sequence ends in its END_SEQUENCE row; none is empty.
@@ -104,7 +104,7 @@ class FunctionColumns(NamedTuple):
         return cls(*[np.zeros(0, np.uint32)] * 5)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ScopeColumns:
     """Functions and inlined calls of one object: two tables of equally long columns, as
     ``symd.model.debug_info.Scopes`` with linear addresses.

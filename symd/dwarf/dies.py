@@ -114,15 +114,6 @@ def read_rows(
     return rows, left_out
 
 
-def missing_places(sections: DebugSections, rows: DieRows) -> dict[str, int]:
-    """How many indexes lead out of a section, by its name."""
-    return {
-        sections.string_offsets.name: rows.missing_offsets,
-        sections.addresses.name: rows.ranges.missing,
-        sections.range_lists.name: rows.missing_lists,
-    }
-
-
 def parameters(unit: Unit, place: int) -> UnitParameters:
     """What the core is told of a unit."""
     return UnitParameters(

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from symd.core.abbreviations import layouts
-from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 
@@ -16,12 +15,6 @@ STRX_FORMS = frozenset(
     {
         Form.DW_FORM_strx, Form.DW_FORM_strx1, Form.DW_FORM_strx2, Form.DW_FORM_strx3, Form.DW_FORM_strx4,
         Form.DW_FORM_GNU_str_index,
-    }
-)  # fmt: skip
-ADDRX_FORMS = frozenset(
-    {
-        Form.DW_FORM_addrx, Form.DW_FORM_addrx1, Form.DW_FORM_addrx2, Form.DW_FORM_addrx3, Form.DW_FORM_addrx4,
-        Form.DW_FORM_GNU_addr_index, Form.DW_FORM_LLVM_addrx_offset,
     }
 )  # fmt: skip
 LOW_PC_OFFSET = 1 << 32
@@ -35,11 +28,6 @@ CONSTANTS = frozenset(
         Form.DW_FORM_udata, Form.DW_FORM_implicit_const,
     }
 )  # fmt: skip
-OFFSETS = frozenset({Form.DW_FORM_sec_offset, Form.DW_FORM_data4, Form.DW_FORM_data8})
-"""Forms of an offset into another section; the data forms are those of DWARF 2 and 3."""
-
-STRING_SECTIONS: Mapping[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
-"""Where the strings stand that a form names by offset."""
 UNKNOWN_FORM = "an attribute of an unknown form"
 
 

@@ -12,7 +12,7 @@ from symd.core.dies import DieRows
 from symd.core.strings import Names, StringReader
 from symd.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns
 from symd.dwarf.constants import Tag
-from symd.dwarf.dies import missing_places, read_rows
+from symd.dwarf.dies import read_rows
 from symd.dwarf.forms import UNKNOWN_FORM
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units, read_units
@@ -72,12 +72,14 @@ def _columns(
     names = Names(lines.names)
     maps = [lines.file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units]
     found = core.read_scopes(dies, [unit.number for unit in units], maps, StringReader(sections), names)
-    lost = {
-        **missing_places(sections, dies),
-        "range sections": dies.ranges.damaged,
-        "string sections": found.missing_names,
-    }
-    for place, count in lost.items():
+    lost = (
+        (sections.string_offsets.name, dies.missing_offsets),
+        (sections.addresses.name, dies.ranges.missing),
+        (sections.range_lists.name, dies.missing_lists),
+        ("range sections", dies.ranges.damaged),
+        ("string sections", found.missing_names),
+    )
+    for place, count in lost:
         if count:
             warnings.add(f"left out: {counted(count, 'reference')} out of {place}")
 

@@ -62,7 +62,10 @@ def without_compiled_core() -> Iterator[None]:
         (dies, "CoreRanges", read.range_lists.RangeRows),
         (dies, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
-        *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (line_header, embedded_sources)),
+        *(
+            (module, "LineHeaderReader", core["line_header"].LineHeaderReader)
+            for module in (line_header, embedded_sources)
+        ),
         (block_ranges, "core", core["block_ranges"]),
         (block_ranges, "RangeRows", read.range_lists.RangeRows),
         (scopes, "core", core["scopes"]),

@@ -39,7 +39,7 @@ class _Maker:
         return Unit(Die("compile_unit", [At("low_pc", "addr", BASE), *bases], functions), self.version)
 
     def spans(self, most: int) -> list[Span]:
-        starts = [self.chance.randrange(64) for _ in range(self.chance.randint(0, most))]
+        starts = [self.chance.randrange(1, 64) for _ in range(self.chance.randint(0, most))]
         return [(start, start + self.chance.choice((0, 1, 8, 30))) for start in starts]
 
     def code(self) -> tuple[list[At], list[Span]]:
@@ -77,7 +77,13 @@ class _Maker:
         if self.chance.random() < 0.2:
             return Die(tag, [At("location", "exprloc" if self.version >= 4 else "block1", b"\x91\x70")])
         spans = [(BASE + first, BASE + last) for first, last in self.spans(4)]
-        form = "data4" if self.version < 4 else self.chance.choice(("sec_offset", "loclistx")) if self.version >= 5 else "sec_offset"
+        form = (
+            "data4"
+            if self.version < 4
+            else self.chance.choice(("sec_offset", "loclistx"))
+            if self.version >= 5
+            else "sec_offset"
+        )
         self.tell(own if tag != "label" else None, spans)
         entries = tuple(("start_end", *self.as_stated(span), b"\x50" * self.chance.randint(0, 3)) for span in spans)
         return Die(tag, [At("location", form, Locations(entries))])
