@@ -170,9 +170,12 @@ class LineRows(ByteReader):
         row: cython.Py_ssize_t
         register: cython.uint
         known = cython.declare(cython.const[cython.uint][::1])
+        number: cython.longlong = -1  # of the program whose map this is
         for sequence in range(len(self.ends)):
             stop = self.ends[sequence]
-            known = maps[self.program[sequence]]
+            if number != self.program[sequence]:
+                number = self.program[sequence]
+                known = maps[number]
             for row in range(begin, stop):
                 register = self._files[row]
                 self._files[row] = known[register] if register < cython.cast(cython.size_t, len(known)) else 0

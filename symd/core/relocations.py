@@ -27,6 +27,8 @@ class SymbolValues(ByteReader):
 
     values = cython.declare(object, visibility="readonly")
     defined = cython.declare(object, visibility="readonly")
+    _values = cython.declare(cython.ulonglong[::1])
+    _defined = cython.declare(cython.uchar[::1])
 
     def __init__(self, table: bytes, section: str, bits: int, bases: dict[int, int]) -> None:
         """``bases`` are those of sections by their numbers; others begin at 0. Raises Malformed."""
@@ -39,9 +41,7 @@ class SymbolValues(ByteReader):
         self.data, self.section, self.end = table, section, len(table)
         count: cython.Py_ssize_t = len(table) // size
         self.values, self.defined = array("Q", bytes(8 * count)), bytearray(count)
-        values = cython.declare(cython.ulonglong[::1])
-        defined = cython.declare(cython.uchar[::1])
-        values, defined = self.values, self.defined
+        self._values, self._defined = self.values, self.defined
         at: cython.Py_ssize_t
         value: cython.ulonglong
         base: cython.ulonglong
@@ -52,7 +52,7 @@ class SymbolValues(ByteReader):
             self.at = size * at + (8 if is_wide else 4)
             value = self.uint(8 if is_wide else 4)
             base = bases.get(number, 0)
-            values[at], defined[at] = (value + base) & _U64, number != 0
+            self._values[at], self._defined[at] = (value + base) & _U64, number != 0
 
 
 @cython.cclass
@@ -104,11 +104,11 @@ class RelocationTable(ByteReader):
         ask for nothing. A symbol that is another file's, or none, is 0, or leaves its place alone where ``leaves_undefined``. Raises Unsupported for another type, and for a value between the two of ``far`` that
         is to be stored in four bytes; Malformed for a place outside of the section and a symbol that is not there."""
         stored = cython.declare(cython.uchar[::1])
-        values = cython.declare(cython.const[cython.ulonglong][::1])
-        defined = cython.declare(cython.const[cython.uchar][::1])
+        values = cython.declare(cython.ulonglong[::1])
+        defined = cython.declare(cython.uchar[::1])
         stored = data
         if symbols is not None:
-            values, defined = symbols.values, symbols.defined
+            values, defined = symbols._values, symbols._defined
         low: cython.ulonglong = far[0]
         high: cython.ulonglong = far[1]
         width: cython.int = 0

@@ -43,12 +43,16 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     starts = _starts(debug)
     symbols = _symbol_values(code, layout, starts)
     content: dict[str, list[bytearray]] = {}
-    tables = [section for section in code.sections if section.type in (SHT_RELA, SHT_REL)]
+    tables: dict[
+        int, list[Section]
+    ] = {}  # by the section that they are for: names repeat where there are COMDAT groups
+    for section in code.sections:
+        if section.type in (SHT_RELA, SHT_REL):
+            tables.setdefault(section.info, []).append(section)
     for section in debug:
         data = bytearray(section.data)
-        for table in tables:
-            if table.info == section.index:  # names repeat where there are COMDAT groups
-                entries.opened(table).apply(data, table.name, _WIDTHS, symbols, (FIRST_BASE, 2 * FIRST_BASE))
+        for table in tables.get(section.index, ()):
+            entries.opened(table).apply(data, table.name, _WIDTHS, symbols, (FIRST_BASE, 2 * FIRST_BASE))
         content.setdefault(section.name, []).append(data)
     return {name: b"".join(pieces) for name, pieces in content.items()}
 
