@@ -27,8 +27,8 @@ class SymbolValues(ByteReader):
 
     values = cython.declare(object, visibility="readonly")
     defined = cython.declare(object, visibility="readonly")
-    _values = cython.declare(cython.ulonglong[::1])
-    _defined = cython.declare(cython.uchar[::1])
+    value_view = cython.declare(cython.ulonglong[::1])
+    defined_view = cython.declare(cython.uchar[::1])
 
     def __init__(self, table: bytes, section: str, bits: int, bases: dict[int, int]) -> None:
         """``bases`` are those of sections by their numbers; others begin at 0. Raises Malformed."""
@@ -41,7 +41,7 @@ class SymbolValues(ByteReader):
         self.data, self.section, self.end = table, section, len(table)
         count: cython.Py_ssize_t = len(table) // size
         self.values, self.defined = array("Q", bytes(8 * count)), bytearray(count)
-        self._values, self._defined = self.values, self.defined
+        self.value_view, self.defined_view = self.values, self.defined
         at: cython.Py_ssize_t
         value: cython.ulonglong
         base: cython.ulonglong
@@ -52,7 +52,7 @@ class SymbolValues(ByteReader):
             self.at = size * at + (8 if is_wide else 4)
             value = self.uint(8 if is_wide else 4)
             base = bases.get(number, 0)
-            self._values[at], self._defined[at] = (value + base) & _U64, number != 0
+            self.value_view[at], self.defined_view[at] = (value + base) & _U64, number != 0
 
 
 @cython.cclass
@@ -108,7 +108,7 @@ class RelocationTable(ByteReader):
         defined = cython.declare(cython.uchar[::1])
         stored = data
         if symbols is not None:
-            values, defined = symbols._values, symbols._defined
+            values, defined = symbols.value_view, symbols.defined_view
         low: cython.ulonglong = far[0]
         high: cython.ulonglong = far[1]
         width: cython.int = 0

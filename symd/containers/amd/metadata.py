@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -53,17 +52,17 @@ _KERNEL_TABLES, _ARGUMENT_TABLES = (
 )
 
 
-@dataclass
 class Metadata:
     """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, one dictionary for
     all of which the same is said; ``isa`` is major,
     minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``)."""
 
-    target: str | None = None
-    isa: tuple[int, int, int] | None = None
-    version: tuple[int, int] | None = None
-    kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.target: str | None = None
+        self.isa: tuple[int, int, int] | None = None
+        self.version: tuple[int, int] | None = None
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.warnings: list[str] = []
 
 
 class Notes:

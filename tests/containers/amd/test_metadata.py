@@ -144,14 +144,14 @@ def test_a_note_that_leaves_its_section_is_a_warning_and_the_kernels_stay():
 
 
 def test_notes_of_other_owners_are_passed_over():
-    assert taken(Note("GNU", 32, b"\xc1")) == Metadata()
-    assert taken(Note("AMD", 3, b"short")) == Metadata()
+    assert vars(taken(Note("GNU", 32, b"\xc1"))) == vars(Metadata())
+    assert vars(taken(Note("AMD", 3, b"short"))) == vars(Metadata())
 
 
 def test_an_image_without_notes_has_empty_metadata():
     whole = elf.parse(objects.sample("v4-gfx900.co"), objects.budget())
     image = elf.Elf(whole.header, whole.data, ())
-    assert metadata(image) == Metadata()
+    assert vars(metadata(image)) == vars(Metadata())
 
 
 @pytest.fixture
