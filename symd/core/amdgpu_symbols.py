@@ -112,7 +112,7 @@ class SymbolTable:
                 named >= _LORESERVE and named != _XINDEX
             ):  # absolute values, such as register counts that newer compilers leave as symbols
                 continue
-            if offset < max(self._size[section], 1) or (may_be_empty and offset == max(self._size[section], 1)):
+            if offset < max(self._size[section], 1) or (may_be_empty and offset == self._size[section]):
                 found.append((int(section), offset, kind, size, int(number), name))
         descriptors = self.descriptors
         self.rows = [

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+_ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
+"""DW_FORM_LLVM_addrx_offset."""
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 # Bits of ``flags``.
@@ -100,6 +102,8 @@ class ValueReader(ByteReader):
         form: cython.ulonglong = self.uleb()
         while table.layout(form) == abbreviations.INDIRECT:
             form = self.uleb()
+        if form == _ADDRX_OFFSET or table.layout(form) == abbreviations.CONSTANT:
+            raise self.fail(f"DW_FORM_indirect names form {form:#x}, whose values stand elsewhere, too")
         return form
 
     @cython.cfunc
@@ -338,7 +342,8 @@ class DieRows(ValueReader):
                 low = self._address(unit, kind, value)
                 has_low = self.ranges.is_known
             elif column == abbreviations.LOW_PC_OFFSET:
-                low = (low + value) & _U64
+                if not range_lists.is_dead(low, unit.address_size):
+                    low = (low + value) & _U64
             elif column == abbreviations.HIGH_PC:
                 if kind in (abbreviations.CONSTANT_KIND, abbreviations.DATA_KIND):
                     high, has_high, is_size = value, True, True
@@ -349,8 +354,11 @@ class DieRows(ValueReader):
                 if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
                     list_offset, has_list = (value + unit.ranges_base) & _U64, True
                 elif kind == abbreviations.RNGLISTX_KIND:
-                    value = self.ranges.entry(self._lists, unit.rnglists_base, value, unit.offset_size)
-                    has_list = self.ranges.is_known
+                    # In front of the offsets the table says how many there are.
+                    has_list = value < self.ranges.entry(self._lists, (unit.rnglists_base - 4) & _U64, 0, 4)
+                    if has_list:
+                        value = self.ranges.entry(self._lists, unit.rnglists_base, value, unit.offset_size)
+                        has_list = self.ranges.is_known
                     list_offset = (value + unit.rnglists_base) & _U64
                     self.missing_lists += not has_list
             elif column == abbreviations.DECLARATION:

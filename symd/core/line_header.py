@@ -32,6 +32,14 @@ _BLOCK4 = cython.declare(cython.ulonglong, 0x04)
 _DATA2 = cython.declare(cython.ulonglong, 0x05)
 _DATA4 = cython.declare(cython.ulonglong, 0x06)
 _DATA8 = cython.declare(cython.ulonglong, 0x07)
+_FLAG = cython.declare(cython.ulonglong, 0x0C)
+_SEC_OFFSET = cython.declare(cython.ulonglong, 0x17)
+_STRX = cython.declare(cython.ulonglong, 0x1A)
+_STRP_SUP = cython.declare(cython.ulonglong, 0x1D)
+_STRX1 = cython.declare(cython.ulonglong, 0x25)
+_STRX2 = cython.declare(cython.ulonglong, 0x26)
+_STRX3 = cython.declare(cython.ulonglong, 0x27)
+_STRX4 = cython.declare(cython.ulonglong, 0x28)
 _STRING = cython.declare(cython.ulonglong, 0x08)
 _BLOCK = cython.declare(cython.ulonglong, 0x09)
 _BLOCK1 = cython.declare(cython.ulonglong, 0x0A)
@@ -125,6 +133,14 @@ class LineHeaderReader(ByteReader):
         return found
 
     @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def _count(self, number: cython.ulonglong) -> cython.int:
+        """So many directories or files are about to be read."""
+        if self._listed is not None:
+            self._listed.add(number)
+        return 0
+
+    @cython.cfunc
     def _parameters(self, version: cython.int) -> object:
         min_inst_length: cython.int = cython.cast(cython.int, self.uint(1))
         max_ops: cython.int = cython.cast(cython.int, self.uint(1)) if version >= 4 else 1
@@ -154,10 +170,10 @@ class LineHeaderReader(ByteReader):
         if self.at == self.end:
             return 0
         while text := self._text():
-            self._listed.add(1)
+            self._count(1)
             header.directories.append(text)
         while text := self._text():
-            self._listed.add(1)
+            self._count(1)
             directory = self.uleb()
             self.uleb()  # the time
             self.uleb()  # the length
@@ -183,7 +199,7 @@ class LineHeaderReader(ByteReader):
         if count > cython.cast(cython.ulonglong, self.end - self.at):
             raise self.fail(f"{count} entries in {self.end - self.at} bytes")
         if is_counted:
-            self._listed.add(count)
+            self._count(count)
         is_text: cython.bint = isinstance(default, bytes)
         is_wanted: cython.bint
         begin: cython.Py_ssize_t
@@ -215,7 +231,7 @@ class LineHeaderReader(ByteReader):
             return self._strings.at(IN_STRINGS if form == _STRP else IN_LINE_STRINGS, size) if is_wanted else None
         if form == _STRING:
             return self._text()
-        if form == _UDATA:
+        if form == _UDATA or (form == _STRX and not is_wanted):
             return self.uleb()
         if form == _SDATA:
             return self.sleb()
@@ -227,6 +243,8 @@ class LineHeaderReader(ByteReader):
             size = self.uleb()
         elif form in (_BLOCK1, _BLOCK2, _BLOCK4):
             size = self.uint(1 if form == _BLOCK1 else 2 if form == _BLOCK2 else 4)
+        elif form in (_FLAG, _SEC_OFFSET, _STRP_SUP, _STRX1, _STRX2, _STRX3, _STRX4) and not is_wanted:
+            size = self.offset_size if form in (_SEC_OFFSET, _STRP_SUP) else 1 if form == _FLAG else form - _STRX1 + 1
         else:
             raise self.fail(f"form {form:#x} in a file table")
         start: cython.Py_ssize_t = self.at

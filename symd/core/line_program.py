@@ -111,6 +111,7 @@ class LineRows(ByteReader):
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
     _check_rows = cython.declare(object)
+    _check_files = cython.declare(object)
     _room = cython.declare(cython.Py_ssize_t)
     _addresses = cython.declare(cython.ulonglong[::1])
     _files = cython.declare(cython.uint[::1])
@@ -121,11 +122,18 @@ class LineRows(ByteReader):
     _names = cython.declare(cython.ulonglong[::1])
     _has_calls = cython.declare(cython.bint)
 
-    def __init__(self, data: bytes, section: str, check_rows: Callable[[int], object] | None = None) -> None:
-        """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, and may raise."""
+    def __init__(
+        self,
+        data: bytes,
+        section: str,
+        check_rows: Callable[[int], object] | None = None,
+        check_files: Callable[[int], object] | None = None,
+    ) -> None:
+        """``data`` is the section called ``section``. ``check_rows`` is told how many rows there will be at least whenever more room is taken, ``check_files`` that so
+        many more files are defined; both may raise."""
         self.data = data
         self.section = section
-        self._check_rows = check_rows
+        self._check_rows, self._check_files = check_rows, check_files
         self.count = 0
         self._has_calls = False
         self.address, self.flags = array("Q"), array("B")
@@ -288,6 +296,8 @@ class LineRows(ByteReader):
                     address = self.uint(stop - self.at)
                     op_index = 0
                 elif kind == _DEFINE_FILE:
+                    if self._check_files is not None:
+                        self._check_files(1)
                     files.append((self.text(), self.uleb()))
                     self.uleb()  # the time
                     self.uleb()  # the length

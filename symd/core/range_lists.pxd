@@ -2,6 +2,8 @@
 
 from symd.core.byte_reader cimport ByteReader
 
+cdef bint is_dead(unsigned long long address, int width) except? -1
+
 cdef class UnitParameters:
     cdef readonly Py_ssize_t number
     cdef readonly Py_ssize_t offset

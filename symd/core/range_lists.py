@@ -32,6 +32,15 @@ _LEAST_ROOM = cython.declare(cython.Py_ssize_t, 64)
 _LEAST_BYTES = cython.declare(cython.Py_ssize_t, 65536)
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def is_dead(address: cython.ulonglong, width: cython.int) -> cython.bint:
+    """Whether an address of so many bytes is one that linkers write for code which they left out: the highest, or the one below (DWARF 6, issue 200609.1; lld in
+    ``.debug_ranges`` and ``.debug_loc``). One that is wider counts by itself."""
+    highest: cython.ulonglong = _U64 >> (64 - 8 * width)
+    return address in (highest, highest - 1, _U64, _U64 - 1)
+
+
 @cython.cclass
 class UnitParameters:
     """Everything of a unit that the meaning of its DIEs depends on: its DIEs are ``.debug_info[dies:end]``, references count from ``offset``, and the others
@@ -168,6 +177,7 @@ class RangeRows(ByteReader):
         highest: cython.ulonglong = _U64 >> (64 - 8 * width)
         start: cython.ulonglong
         stop: cython.ulonglong
+        has_code: cython.bint = not is_dead(base, width)
         while self.end - self.at >= 2 * width:
             start = self.uint(width)
             stop = self.uint(width)
@@ -175,12 +185,12 @@ class RangeRows(ByteReader):
                 return True
             self.entries += 1
             if start == highest:
-                base = stop
-            elif with_expressions:
+                base, has_code = stop, not is_dead(stop, width)
+                continue
+            if has_code and not is_dead(start, width):
                 self.add(which, (base + start) & highest, (base + stop) & highest)
+            if with_expressions:
                 self.skip(self.uint(2))
-            else:
-                self.add(which, (base + start) & _U64, (base + stop) & _U64)
         return False
 
     @cython.cfunc
@@ -188,6 +198,8 @@ class RangeRows(ByteReader):
     def _new(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
         """Entries of kinds up to DW_RLE_end_of_list. Returns whether they end, and all are known."""
         base: cython.ulonglong = unit.low_pc
+        highest: cython.ulonglong = _U64 >> (64 - 8 * unit.address_size)
+        has_code: cython.bint = not is_dead(base, unit.address_size)
         start: cython.ulonglong
         stop: cython.ulonglong
         kind: cython.int
@@ -211,8 +223,9 @@ class RangeRows(ByteReader):
                 return False
             is_known = True
             if kind == _OFFSET_PAIR:
-                start = (base + self.uleb()) & _U64
-                stop = (base + self.uleb()) & _U64
+                start = (base + self.uleb()) & highest
+                stop = (base + self.uleb()) & highest
+                is_known = has_code
             elif kind in (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH):
                 start = self.address(self.uleb(), unit)
                 is_known = self.is_known
@@ -221,19 +234,20 @@ class RangeRows(ByteReader):
                     stop = self.address(self.uleb(), unit)
                     is_known = is_known and self.is_known
                 elif kind == _STARTX_LENGTH:
-                    stop = (start + self.uleb()) & _U64
+                    stop = (start + self.uleb()) & highest
             else:
                 start = self.uint(width)
                 stop = 0
                 if kind == _START_END:
                     stop = self.uint(width)
                 elif kind == _START_LENGTH:
-                    stop = (start + self.uleb()) & _U64
-            if not is_known:
-                continue
-            if kind in (_BASE_ADDRESSX, _BASE_ADDRESS):
-                base = start
-            else:
+                    stop = (start + self.uleb()) & highest
+            if kind in (
+                _BASE_ADDRESSX,
+                _BASE_ADDRESS,
+            ):  # one that is not there is no reason to go on with the one before
+                base, has_code = start, is_known and not is_dead(start, width)
+            elif is_known and not is_dead(start, width):
                 self.add(which, start, stop)
         return False
 
@@ -271,8 +285,8 @@ class RangeRows(ByteReader):
         """Entry ``index`` of the table at ``base`` of a section; ``is_known`` says whether it is there."""
         end: cython.ulonglong = len(data)
         place: cython.ulonglong = end
-        if index <= end:
-            place = (base + index * width) & _U64
+        if index <= end and base <= end:
+            place = base + index * width
         self.is_known = place < end and end - place >= cython.cast(cython.ulonglong, width)
         if not self.is_known:
             return 0

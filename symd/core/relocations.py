@@ -18,6 +18,7 @@ if cython.compiled:
 else:
     from symd.core.byte_reader import ByteReader
 
+_SHN_XINDEX = cython.declare(cython.uint, 0xFFFF)
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
@@ -49,6 +50,10 @@ class SymbolValues(ByteReader):
         for at in range(count):
             self.at = size * at + (6 if is_wide else 14)
             number = self.uint(2)
+            if number == _SHN_XINDEX:
+                from symd.errors import Unsupported  # noqa: PLC0415 - as in ``ByteReader.fail``
+
+                raise Unsupported("symbols of an object with more than 65,279 sections", where=section)
             self.at = size * at + (8 if is_wide else 4)
             value = self.uint(8 if is_wide else 4)
             base = bases.get(number, 0)

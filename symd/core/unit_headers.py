@@ -8,9 +8,9 @@ import cython
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 
 if cython.compiled:
-    from cython.cimports.symd.core import abbreviations
+    from cython.cimports.symd.core import abbreviations, range_lists
 else:
-    from symd.core import abbreviations
+    from symd.core import abbreviations, range_lists
 if cython.compiled:
     from cython.cimports.symd.core.dies import ValueReader
 else:
@@ -70,6 +70,8 @@ class UnitReader(ValueReader):
             self.address_size = cython.cast(cython.int, self.uint(1))
         if self.address_size not in (2, 4, 8):
             raise _unsupported(f"addresses of {self.address_size} bytes")
+        if not _COMPILE <= kind <= _SPLIT_TYPE:
+            raise _unsupported(f"unit type {kind:#x}")
         if kind in (_TYPE, _SPLIT_TYPE):
             return False
         if kind in (_SKELETON, _SPLIT_COMPILE):
@@ -162,13 +164,15 @@ class UnitReader(ValueReader):
             elif column == abbreviations.GNU_DWO_ID:
                 dwo_id = value
         if low_kind == abbreviations.ADDRX_KIND:
-            low = self._entry(self._sections.addresses.data, addr_base, low, self.address_size) or 0
+            found: object = self._entry(self._sections.addresses.data, addr_base, low, self.address_size)
+            low, low_offset = (_U64, 0) if found is None else (found, low_offset)
         elif low_kind != abbreviations.ADDR_KIND:
             low = 0
         unit.tag, unit.has_children = table.tags[number], table.have_children[number] != 0
         unit.str_offsets_base, unit.addr_base, unit.states_addr_base = str_offsets_base, addr_base, has_addr_base
         unit.rnglists_base, unit.ranges_base, unit.dwo_id = rnglists_base, ranges_base, dwo_id
-        unit.stmt_list, unit.low_pc = stmt_list, (low + low_offset) & _U64
+        unit.stmt_list = stmt_list
+        unit.low_pc = low if range_lists.is_dead(low, self.address_size) else (low + low_offset) & _U64
         unit.comp_dir = self._text(comp_dir_kind, comp_dir, str_offsets_base)
         unit.name = self._text(name_kind, name, str_offsets_base)
         unit.dwo_name = self._text(dwo_kind, dwo_name, str_offsets_base)
@@ -195,8 +199,7 @@ class UnitReader(ValueReader):
     def _entry(self, data: bytes, base: Any, number: Any, size: cython.int) -> object:
         """An entry of the table at ``base`` of a section; None where it is not there."""
         at = base + number * size
-        entry = data[at : at + size]
-        return int.from_bytes(entry, "little") if len(entry) == size else None
+        return int.from_bytes(data[at : at + size], "little") if at + size <= len(data) else None
 
 
 @cython.cfunc

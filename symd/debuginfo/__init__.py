@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 __all__ = ("PartialDebugInfo", "leaves_out_calls", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
 
+_HOMES = dict.fromkeys(__all__, "symd.debuginfo.reading")
+
+
 def __getattr__(name: str) -> object:
     from symd.deferred_names import found  # noqa: PLC0415 - who asks for one address does without
 
-    return found(__name__, dict.fromkeys(__all__, "symd.debuginfo.reading"), name)
+    return found(__name__, _HOMES, name)

@@ -73,7 +73,7 @@ def run_programs(
         if budget is not None:
             budget.check(rows - counted, section.name)
 
-    rows = LineRows(section.data, section.name, check)
+    rows = LineRows(section.data, section.name, check, listed.add)
     for number, header in enumerate(headers):
         if budget is not None:
             budget.spend((header.end - header.program) // _BYTES_A_STEP, section.name)
@@ -83,7 +83,6 @@ def run_programs(
             refused += 1
             warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
             continue
-        listed.add(len(files))
         header.files.extend(files)
         if not is_whole:
             warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")

@@ -73,7 +73,7 @@ def with_split(sections: DebugSections, files: Sequence[Mapping[str, bytes]]) ->
             contents[role] += _moved(data, base["strings"], file) if role == "string_offsets" else data
     merged = {getattr(sections, role).name: bytes(content) for role, content in contents.items()}
     laid: dict[str, Any] = {role: DebugSection(getattr(sections, role).name, merged) for role in DWO_NAMES}
-    laid["info"] = laid["info"]._replace(split=tuple(contributions))
+    laid["info"] = laid["info"]._replace(split=tuple(sorted(contributions)))  # a package lists them in any order
     return sections._replace(**laid)
 
 

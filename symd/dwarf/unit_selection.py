@@ -16,6 +16,8 @@ from symd.dwarf.units import Unit, Units
 _EXTENDED_OPCODE = 0
 """The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its length."""
 _SET_ADDRESS = int(Lne.DW_LNE_set_address)
+_BYTES_A_STEP = 256
+"""Bytes of a line table that are searched in about a microsecond at most."""
 _Span = tuple[int, int]
 """Linear addresses [start, end), not empty."""
 
@@ -40,7 +42,8 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: Sequen
     chosen = [unit for unit in units.units if unit.number not in spans or unit.number in held]
     passed = [unit for unit in units.units if unit.number in spans and unit.number not in held]
     tables = {unit.stmt_list for unit in chosen} - {None}
-    if not passed or tables.intersection(unit.stmt_list for unit in passed) or _refer_elsewhere(chosen):
+    others = [unit.stmt_list for unit in passed if unit.stmt_list is not None]
+    if not passed or len(set(others)) < len(others) or not tables.isdisjoint(others) or _refer_elsewhere(chosen):
         return None
     is_zero_dropped = all(start > 0 for each in spans.values() for start, _ in each)
     if not all(_begins_inside(sections, unit, spans[unit.number], is_zero_dropped) for unit in passed):
@@ -75,9 +78,9 @@ def _refer_elsewhere(chosen: Sequence[Unit]) -> bool:
     return any(
         attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
         and attribute.form not in forms.UNIT_REFERENCES
-        for unit in chosen
-        if unit.table is not None
-        for abbreviation in unit.table.every()
+        for table in {id(unit.table): unit.table for unit in chosen}.values()
+        if table is not None
+        for abbreviation in table.every()
         for attribute in abbreviation.attributes
     )
 
@@ -88,7 +91,11 @@ def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], 
     data, at = sections.lines.data, unit.stmt_list
     if at is None or len(data) < at + 4:
         return True
-    end = at + 4 + int.from_bytes(data[at : at + 4], "little")  # 64-bit tables begin with the largest number
+    # 64-bit tables begin with the largest number.
+    end = min(at + 4 + int.from_bytes(data[at : at + 4], "little"), len(data))
+    sections.spend((end - at) // _BYTES_A_STEP, sections.lines.name)
+    ordered = sorted(spans)
+    furthest = [*accumulate((last for _, last in ordered), max)]
     size = unit.widths.address
     top = 1 << 8 * size
     dropped = {top - 1, top - 2, 0} if is_zero_dropped else {top - 1, top - 2}
@@ -96,6 +103,7 @@ def _begins_inside(sections: DebugSections, unit: Unit, spans: Sequence[_Span], 
     while (at := data.find(opcode, at, end)) >= 0:
         at += len(opcode)
         address = int.from_bytes(data[at : at + size], "little")
-        if address not in dropped and not any(first <= address <= last for first, last in spans):
+        before = bisect_left(ordered, (address + 1,))
+        if address not in dropped and not (before and address <= furthest[before - 1]):
             return False
     return True
