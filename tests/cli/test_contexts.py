@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,14 +253,19 @@ def test_a_breakpoint_that_waits_says_where_a_process_loaded_it(served: Served) 
     assert f" on the device at {HEAP + found['section_offset']:#x}: " in text[1]
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def heard(served: Served, process: int, count: int, *options: str) -> list[str]:
     """The lines that a watch writes when a process loads a module."""
     command = [*SYMD, "watch", "--server", served.address, "--only-new", "vadd.cl:8", *options]
+    wait_until(lambda: not list(served.engine.store.module_log._subscriptions))  # that of the watch before has ended
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
         assert waiting.stdout
-        until = time.monotonic() + 30
-        while not list(served.engine.store.module_log._subscriptions) and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: bool(list(served.engine.store.module_log._subscriptions)))
         served.load(process, VADD, "vadd", SECOND)
         lines = [waiting.stdout.readline() for _ in range(count)]
         waiting.terminate()
