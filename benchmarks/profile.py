@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.answers import Text
 from symd import containers, debuginfo, index
 from symd.cli.garbage import gc_paused
-from symd.client import one_question
+from symd.client import symbolize_request
 from symd.config import Limits
 from symd.engine import Engine
 from symd.index.builder import DecodedObject
@@ -21,8 +21,7 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
 from symd.store import Store
-from symd.v1.symbol_service_pb2 import SymbolizeResponse
-from symd.wire import one_address
+from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 from symd.wire.answers import add_answer, from_answers
 from symd.wire.resource_names import module_name
 
@@ -104,11 +103,15 @@ def single_call(path: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as folder, Engine(Store(Path(folder))) as engine:
         digest = engine.add(path.read_bytes()).sha256
         queries = _addresses(path, CALLS)
-        requests = [one_question(module_name(digest), query, None) for query in queries]
+        asked = [symbolize_request(module_name(digest), (query,), None, as_written=False) for query in queries]
+        requests = [each.SerializeToString() for each in asked]
         answers = [engine.symbolize_one(digest, query) for query in queries]
         responses = [_written(answer) for answer in answers]
-        asking = _each(lambda query: one_question(module_name(digest), query, None), queries)
-        reading = _each(one_address.from_request, requests)
+        asking = _each(
+            lambda query: symbolize_request(module_name(digest), (query,), None, as_written=False).SerializeToString(),
+            queries,
+        )
+        reading = _each(SymbolizeRequest.FromString, requests)
         searching = _each(lambda query: engine.answer_at_once(digest, query), queries)
         writing = _each(_written, answers)
         understanding = _each(lambda data: from_answers(SymbolizeResponse.FromString(data).answers, 1)[0], responses)

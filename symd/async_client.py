@@ -37,10 +37,8 @@ from symd.client import (
     addresses_of,
     alias_key,
     begun_after,
-    bytes_asked,
     closed_error,
     error_of,
-    one_question,
     symbolize_request,
     undecodable,
     upload_requests,
@@ -213,7 +211,6 @@ class _Stubs:
         self.variables: Any = VariableServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.modules: Any = ModuleServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.symbols: Any = SymbolServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.symbolize_bytes: Any = bytes_asked(channel)
         self.breakpoints: Any = BreakpointServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.names: Any = NameServiceStub(channel)  # type: ignore[no-untyped-call] # generated
         self.contexts: Any = ContextServiceStub(channel)  # type: ignore[no-untyped-call] # generated
@@ -518,8 +515,9 @@ class AsyncClient:
 
     async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        asked = one_question(checked_module_name(digest), checked_query(query), checked_path(path))
-        return from_answers((await self._calls.one(self._calls.stubs.symbolize_bytes, asked)).answers, 1)[0]
+        name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
+        asked = symbolize_request(name, (query,), path, as_written=False)
+        return from_answers((await self._calls.one(self._calls.stubs.symbols.Symbolize, asked)).answers, 1)[0]
 
     async def symbolize_column(
         self,

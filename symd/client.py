@@ -138,12 +138,10 @@ from symd.v1.symbol_service_pb2 import (
     ANSWER_FORM_COLUMNS,
     GetLineTableRequest,
     SymbolizeRequest,
-    SymbolizeResponse,
     SymbolizeStreamRequest,
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
-from symd.wire import one_address
 from symd.wire.aliases import from_alias, to_alias, to_key
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
@@ -181,8 +179,6 @@ from symd.wire.sources import from_chunks as from_source_chunks
 from symd.wire.variables import from_response as from_variables_response
 from symd.wire.variables import to_request as to_variables_request
 
-SYMBOLIZE = "/symd.v1.SymbolService/Symbolize"
-"""The path of the method whose requests may be bytes (``wire.one_address``)."""
 MAX_NAMES_PER_CALL = 10_000
 """The most modules asked for in one FindMissingModules."""
 MAX_ADDRESSES_PER_CALL = 1 << 16
@@ -232,7 +228,6 @@ class Client:
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._symbols = SymbolServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
-        self._symbolize_bytes: Callable[..., SymbolizeResponse] = bytes_asked(self._channel)
         self._breakpoints = BreakpointServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._names = NameServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._contexts = ContextServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -372,8 +367,9 @@ class Client:
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        asked = one_question(checked_module_name(digest), checked_query(query), checked_path(path))
-        return from_answers(self._call(self._symbolize_bytes, asked).answers, 1)[0]
+        name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
+        asked = symbolize_request(name, (query,), path, as_written=False)
+        return from_answers(self._call(self._symbols.Symbolize, asked).answers, 1)[0]
 
     def symbolize_column(
         self,
@@ -704,18 +700,6 @@ def symbolize_request(name: str, queries: Sequence[Query], path: str | None, *, 
     for query in queries:
         add_query(ask.queries, query)
     return ask
-
-
-def one_question(name: str, query: Query, path: str | None) -> bytes:
-    """The request about one query, for what ``bytes_asked`` gives."""
-    if path is None and type(query) is ByAddress:
-        return one_address.to_request(name, query.address)
-    return symbolize_request(name, (query,), path, as_written=False).SerializeToString()
-
-
-def bytes_asked(channel: Any) -> Any:
-    """What calls ``Symbolize`` over a channel, of gRPC or of grpc.aio, with a request that is bytes already."""
-    return channel.unary_unary(SYMBOLIZE, response_deserializer=SymbolizeResponse.FromString)
 
 
 def addresses_of(queries: Sequence[Query]) -> U64:
