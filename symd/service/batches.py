@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
-from symd.model.addresses import ByKernel, BySection, Query
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
 from symd.model.columns import U32
 from symd.model.device import DeviceAnswers, DeviceCandidate
@@ -15,13 +15,11 @@ from symd.model.locations import used_strings
 from symd.service.call import Call
 from symd.service.guard import while_waited_for
 from symd.service.messages import parsed
-from symd.service.request_log import is_told, note_request
+from symd.service.request_log import note_request
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
-from symd.wire import one_address
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_sections, write_columns
 from symd.wire.batches import Batch, from_request
-from symd.wire.resource_names import module_name
 
 CheckWanted = Callable[[], None]
 """Called while functions are looked for by name; raises when nobody waits any more."""
@@ -41,16 +39,10 @@ DEVICE_CANDIDATE_BYTES = 96
 def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
     """The answers to the few queries of a small request, where each is one search in an open index; None where it may take longer. Raises as
     ``from_request`` does, and ``Malformed``."""
-    plain = one_address.from_request(data)
-    if plain is not None:
-        module, query = plain
-        if is_told(call):
-            call.module, call.count = module_name(module), 1
-        return _written_at_once(service.engine.answer_at_once, module, None, (query,))
     request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
     note_request(call, request)
-    digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
-    if column is not None or as_columns or as_written or not 0 < len(queries) <= QUERIES_AT_ONCE:
+    digest, path, queries = _rows_asked(service, request)
+    if not 0 < len(queries) <= QUERIES_AT_ONCE:
         return None
     return _written_at_once(service.engine.answer_at_once, digest, path, queries)
 
@@ -58,11 +50,16 @@ def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | 
 def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
     """The answer to a request for one address of a module that is asked about for the first time and whose index is not open; None where only
     an open index has it. What ``answer_at_once`` noted of the request stands."""
-    plain = one_address.from_request(data)
-    if plain is None:
+    digest, path, queries = _rows_asked(service, parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name))
+    if path is not None or len(queries) != 1 or not isinstance(queries[0], ByAddress):
         return None
-    module, query = plain
-    return _written_at_once(service.engine.first_answer, module, None, (query,))
+    return _written_at_once(service.engine.first_answer, digest, None, queries)
+
+
+def _rows_asked(service: ServiceContext, request: SymbolizeRequest) -> tuple[str, str | None, Sequence[Query]]:
+    """(module, path, the queries whose answers are asked for as rows, as they are to be answered)."""
+    digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
+    return digest, path, () if column is not None or as_columns or as_written else queries
 
 
 def _written_at_once(
