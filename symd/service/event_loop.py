@@ -26,7 +26,14 @@ class Server:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="symd-loop", daemon=True)
         self._thread.start()
+        others = threading.enumerate()
         self._server: grpc.aio.Server = self.wait_for(_new_server(handler, options))
+        self._pollers = [thread for thread in threading.enumerate() if thread not in others]
+
+    @property
+    def threads(self) -> Sequence[int]:
+        """Native ids of the threads that hand a call to each other: the loop's, and those that grpc.aio began for this server."""
+        return [thread.native_id for thread in (self._thread, *self._pollers) if thread.native_id is not None]
 
     def add_insecure_port(self, address: str) -> int:
         """Listen at ``address`` without encryption; the port. Raises RuntimeError where that cannot be."""

@@ -26,6 +26,7 @@ from symd.child.thread_limits import thread_limits
 from symd.daemon_config import Config
 from symd.errors import Busy
 from symd.service.call import Call, CallEnded
+from symd.service.cpu_affinity import unpin
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -205,6 +206,7 @@ class Lane:
 
     def _serve(self) -> None:
         """A thread. It is a daemon of its process: one that waits for others does not keep the process from ending."""
+        unpin()
         while True:
             self._tasks.get()()
 

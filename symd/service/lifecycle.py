@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -22,12 +21,14 @@ from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.service.addresses import UNIX, listening
 from symd.service.audit import audit_eviction
+from symd.service.cpu_affinity import pinned_to_one_cpu
 from symd.service.handed_sockets import handed_sockets
 from symd.service.memory import heap_trimmed
 from symd.service.metrics import Metrics
 from symd.service.metrics_page import metrics_served
 from symd.service.server import Daemon, build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watchdog_notified
+from symd.service.thread_switches import frequent_thread_switches
 from symd.service.tracing import tracing
 from symd.service.workers import Workers
 from symd.store import ModuleStore, Store
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from symd.service.web_door import Page
 
 log = logging.getLogger("symd.service")
-
-SWITCH_SECONDS = 0.0005
-"""How long a thread runs Python before it lets another one (sys.setswitchinterval). A question about one address takes the event loop and gRPC's thread a few turns, and
-each of them may have to wait for every thread of a lane that is at work: with the interpreter's 5 ms that was half a second beside eight of them."""
 
 Ready = Callable[[str], None]
 """Told each address that clients use, once calls are answered there."""
@@ -81,8 +78,8 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         signals.started()
         daemon.server.start()
         stack.enter_context(heap_trimmed())
-        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(SWITCH_SECONDS)
+        stack.enter_context(pinned_to_one_cpu(daemon.server.threads))
+        stack.enter_context(frequent_thread_switches())
         for address in addresses:
             _announce(address, config.doors, ready)
         if shown is not None:

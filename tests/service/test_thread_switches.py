@@ -9,7 +9,7 @@ import pytest
 
 from symd.daemon_config import Config
 from symd.service import lifecycle
-from symd.service.lifecycle import SWITCH_SECONDS
+from symd.service.thread_switches import SECONDS
 from tests.service.fakes import FakeEngine
 
 
@@ -18,5 +18,5 @@ def test_threads_take_turns_often_as_long_as_a_daemon_serves(tmp_path: Path, mon
     monkeypatch.setattr(lifecycle._Signals, "wait", lambda *_: seen.append(sys.getswitchinterval()))
     before = sys.getswitchinterval()
     lifecycle.serve(Config(address=f"unix:{tmp_path}/run/symd.sock", store=tmp_path), FakeEngine())
-    assert seen == [SWITCH_SECONDS]
-    assert SWITCH_SECONDS < before == sys.getswitchinterval()
+    assert seen == [SECONDS]
+    assert SECONDS < before == sys.getswitchinterval()

@@ -1,0 +1,96 @@
+"""CPU affinity of the daemon's threads (sched_setaffinity(2)).
+
+grpc.aio hands a call from one thread to another several times: one polls the transport, the event loop answers. On two processors each of
+these hand-overs wakes a processor that sleeps, which takes longer than to answer one address (``make bench``, "one address over gRPC"), and
+the two never run Python at the same time. So these threads are pinned to one processor, as long as nothing else is busy there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PERIOD, LONGEST_PERIOD = 1.0, 60.0
+"""Seconds between two readings of how long the first thread had to wait for its processor; and the most for which threads are left
+unpinned before they are pinned again."""
+BUSY_WAIT_FRACTION = 0.2
+"""Threads are unpinned where the first of them spends more than this part of a period runnable and not running."""
+
+_TASKS = Path("/proc/self/task")
+_WAITED = 1
+"""In /proc/PID/schedstat, from 0: nanoseconds for which the thread could have run and had no processor."""
+_PROCESSOR = 36
+"""In /proc/PID/stat, from 0 and after the name in parentheses, which may have spaces: the processor that ran the thread last (proc(5))."""
+
+
+@contextmanager
+def pinned_to_one_cpu(threads: Sequence[int]) -> Iterator[None]:
+    """Pin threads (native ids) to the processor that the first of them runs on. Where that one has to wait for it, all of them are unpinned
+    for a while, and then pinned to the processor on which the first runs by that time. Changes nothing where the process has one processor,
+    or where the system does not tell how long a thread waits."""
+    over = threading.Event()
+    pinning = threading.Thread(target=_keep_pinned, args=(threads, over), name="symd-affinity", daemon=True)
+    pinning.start()
+    try:
+        yield
+    finally:
+        over.set()
+        pinning.join()
+
+
+def unpin() -> None:
+    """Let the calling thread run on every processor of its process: a new thread has the affinity of the one that started it."""
+    os.sched_setaffinity(0, _process_cpus())
+
+
+def _keep_pinned(threads: Sequence[int], over: threading.Event) -> None:
+    unpinned_seconds = PERIOD
+    with suppress(OSError, IndexError, ValueError):  # the system does not tell, or a thread has ended
+        while not over.is_set() and len(_process_cpus()) > 1:
+            before = _waited(threads[0])
+            try:
+                _pin(threads, {_last_cpu(threads[0])})
+                was_free = _ran_freely(threads[0], before, over)
+            finally:
+                _unpin(threads)
+            unpinned_seconds = PERIOD if was_free else min(2 * unpinned_seconds, LONGEST_PERIOD)
+            over.wait(unpinned_seconds)
+
+
+def _ran_freely(thread: int, waited: float, over: threading.Event) -> bool:
+    """Return when the thread has to wait for its processor, or at ``over``: whether it ran for at least one period before that."""
+    was_free = False
+    while not over.wait(PERIOD):
+        before, waited = waited, _waited(thread)
+        if waited - before > BUSY_WAIT_FRACTION * PERIOD:
+            break
+        was_free = True
+    return was_free
+
+
+def _process_cpus() -> set[int]:
+    """The processors that the process may use: its first thread is never pinned."""
+    return os.sched_getaffinity(os.getpid())
+
+
+def _pin(threads: Sequence[int], processors: set[int]) -> None:
+    for thread in threads:
+        os.sched_setaffinity(thread, processors)
+
+
+def _unpin(threads: Sequence[int]) -> None:
+    """Let each that still runs use every processor of the process."""
+    for thread in threads:
+        with suppress(OSError):
+            os.sched_setaffinity(thread, _process_cpus())
+
+
+def _waited(thread: int) -> float:
+    """Seconds for which the thread has waited for a processor since it began."""
+    return int((_TASKS / str(thread) / "schedstat").read_bytes().split()[_WAITED]) / 1e9
+
+
+def _last_cpu(thread: int) -> int:
+    return int((_TASKS / str(thread) / "stat").read_bytes().rpartition(b")")[2].split()[_PROCESSOR])
