@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from symd.start.plain_text import Asked
 
 _MOST_QUERIES = 3
-"""Queries that are answered one by one. Of 14 MB three took less than half of the command line's processor time, five 0.6 and eight 0.8 of it;
-where one of them is not plain the command line answers all, and what was read is lost."""
+"""Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything once."""
 _MOST_BYTES = 64 << 20
 """Larger files are opened otherwise (``containers.file_part.LARGE``)."""
 _MAPPED = 1 << 20
