@@ -13,6 +13,7 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
+from symd.containers.amd import symbols as amdgpu_symbols
 from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.dwarf import abbreviations, dies, external_functions, line_header, lines, nvidia_calls, scopes, units
@@ -51,7 +52,8 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "block_ranges", "dies", "function_lines", "line_header", "relocations", "scopes", "text_layout", "unit_headers",
+        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "line_header", "line_program", "relocations", "scopes", "text_layout",
+        "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
     read = core["dies"]
@@ -73,6 +75,11 @@ def without_compiled_core() -> Iterator[None]:
             for name in ("function_lines", "line_ends")
         ),
         *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout)),
+        *(
+            (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
+            for name in ("SymbolTable", "OverlappingStrings")
+        ),
+        (lines, "LineRows", core["line_program"].LineRows),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
         *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, external_functions)),
