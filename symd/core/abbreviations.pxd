@@ -6,7 +6,7 @@ cdef int LEB, STRING, BLOCK1, BLOCK2, BLOCK4, BLOCK, INDIRECT, UNKNOWN, SLEB, CO
 cdef int _ADDRESS, _OFFSET, _REF_ADDR
 cdef int OTHER_KIND, CONSTANT_KIND, DATA_KIND, ADDR_KIND, ADDRX_KIND, STRING_KIND, STRP_KIND, LINE_STRP_KIND, STRX_KIND
 cdef int REF_KIND, REF_ADDR_KIND, SEC_OFFSET_KIND, RNGLISTX_KIND, BLOCK_KIND
-cdef int PASSED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE
+cdef int SKIPPED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE
 cdef int CALL_COLUMN, DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME
 cdef int COMP_DIR, STMT_LIST, STR_OFFSETS_BASE, ADDR_BASE, RNGLISTS_BASE, DWO_NAME, GNU_DWO_NAME, GNU_DWO_ID, GNU_RANGES_BASE
 cdef int GNU_ADDR_BASE
@@ -29,7 +29,7 @@ cdef class AbbreviationTable(ByteReader):
     cdef Py_ssize_t _sizes
     cdef Py_ssize_t _takes
     cdef dict _numbers
-    cdef int[::1] _near
+    cdef int[::1] _small_codes
 
     cdef int find(self, unsigned long long code) except? -1
     cdef int layout(self, unsigned long long form) except? -1
@@ -38,5 +38,5 @@ cdef class AbbreviationTable(ByteReader):
     cdef int _size(self, int layout) except? -1
     cdef int _take(self, int column, int kind, int layout, unsigned long long constant) except? -1
     cdef int _room(self, Py_ssize_t declarations, Py_ssize_t attributes) except? -1
-    cdef int _look(self) except? -1
-    cdef int _look_away(self) except? -1
+    cdef int _acquire_views(self) except? -1
+    cdef int _release_views(self) except? -1

@@ -27,7 +27,7 @@ _ADDRESS, _OFFSET, _REF_ADDR = range(-11, -14, -1)
 
 # The attributes that are read, as numbers of columns; 0 is passed over.
 (
-    PASSED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE, CALL_COLUMN,
+    SKIPPED, NAME, LINKAGE_NAME, ORIGIN, SPECIFICATION, LOW_PC, LOW_PC_OFFSET, HIGH_PC, RANGES, CALL_FILE, CALL_LINE, CALL_COLUMN,
     DECL_FILE, DECL_LINE, DECLARATION, EXTERNAL, LOCATION, MIPS_LINKAGE_NAME, COMP_DIR, STMT_LIST, STR_OFFSETS_BASE, ADDR_BASE,
     RNGLISTS_BASE, DWO_NAME, GNU_DWO_NAME, GNU_DWO_ID, GNU_RANGES_BASE, GNU_ADDR_BASE,
 ) = range(28)  # fmt: skip
@@ -101,14 +101,14 @@ def _table(numbers: tuple[int, ...]) -> array[int]:
 
 _LAYOUTS = cython.declare(cython.schar[::1], _table(tuple(layout for layout, _ in _FORMS)))
 _KINDS = cython.declare(cython.schar[::1], _table(tuple(kind for _, kind in _FORMS)))
-_COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, PASSED) for name in range(0x77))))
+_COLUMNS = cython.declare(cython.schar[::1], _table(tuple(_NAMES.get(name, SKIPPED) for name in range(0x77))))
 _FIRST_OTHER = cython.declare(cython.ulonglong, 0x2007)
 """Names from this one on are looked up one by one."""
 _ADDRX_OFFSET = cython.declare(cython.ulonglong, 0x2001)
 _MOST_ATTRIBUTES = cython.declare(cython.int, 256)
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
 _FIRST_ROOM = cython.declare(cython.Py_ssize_t, 8)
-_NEAR = cython.declare(cython.int, 128)
+_SMALL_CODES = cython.declare(cython.int, 128)
 """Codes below this one are looked up in an array."""
 LAYOUT_BIAS = 32
 
@@ -135,16 +135,16 @@ class AbbreviationTable(ByteReader):
         self.address, self.offset, self.ref_addr = address, offset, ref_addr
         self.count = self._sizes = self._takes = 0
         self._numbers: dict[int, int] = {}
-        near = array("i", bytes(4 * _NEAR))
-        self._near = near
+        near = array("i", bytes(4 * _SMALL_CODES))
+        self._small_codes = near
         self._columns = [array(kind) for kind in "IBIIqhIQ"]
-        self._look()
+        self._acquire_views()
         self._room(_FIRST_ROOM, 4 * _FIRST_ROOM)
 
     def read(self, most: int = 0) -> None:
         """Read it, up to its end or that of the section, or ``most`` declarations where this is not 0; to be called once. Raises Malformed."""
         code: cython.ulonglong
-        near: cython.ulonglong = _NEAR
+        near: cython.ulonglong = _SMALL_CODES
         name: cython.ulonglong
         form: cython.ulonglong
         place: cython.Py_ssize_t
@@ -178,7 +178,7 @@ class AbbreviationTable(ByteReader):
                 continue
             self.count += 1
             if code < near:
-                self._near[code] = self.count
+                self._small_codes[code] = self.count
             else:
                 self._numbers[code] = self.count
             if self.count == most:
@@ -199,8 +199,8 @@ class AbbreviationTable(ByteReader):
     @cython.exceptval(-1, check=True)
     def find(self, code: cython.ulonglong) -> cython.int:
         """The number of the declaration of a code, or -1."""
-        if code < cython.cast(cython.ulonglong, _NEAR):
-            return self._near[code] - 1
+        if code < cython.cast(cython.ulonglong, _SMALL_CODES):
+            return self._small_codes[code] - 1
         found: cython.int = self._numbers.get(code, 0)
         return found - 1
 
@@ -234,7 +234,7 @@ class AbbreviationTable(ByteReader):
     @cython.exceptval(-1, check=True)
     def _attribute(self, name: cython.ulonglong, form: cython.ulonglong, seen: cython.uint) -> cython.int:
         """Take an attribute in; returns the columns that were ``seen``, each a bit, with its own."""
-        column: cython.int = PASSED
+        column: cython.int = SKIPPED
         constant: cython.ulonglong = 0
         layout: cython.int = self.layout(form)
         if layout == CONSTANT:
@@ -242,14 +242,14 @@ class AbbreviationTable(ByteReader):
         if name < cython.cast(cython.ulonglong, len(_COLUMNS)):
             column = _COLUMNS[name]
         elif name >= _FIRST_OTHER:
-            column = _NAMES.get(name, PASSED)
+            column = _NAMES.get(name, SKIPPED)
         if seen >> column & 1:  # of several of one name the first counts
-            column = PASSED
+            column = SKIPPED
         self._size(0 if layout == CONSTANT else LEB if layout == SLEB else layout)
         self._take(column, self.kind(form), layout, constant)
         if form == _ADDRX_OFFSET:
             self._size(4)
-            self._take(LOW_PC_OFFSET if column == LOW_PC else PASSED, OTHER_KIND, 4, 0)
+            self._take(LOW_PC_OFFSET if column == LOW_PC else SKIPPED, OTHER_KIND, 4, 0)
         return seen | (1 << column if column else 0)
 
     @cython.cfunc
@@ -274,7 +274,7 @@ class AbbreviationTable(ByteReader):
         """One more step of reading them."""
         step: cython.uint
         last: cython.Py_ssize_t = self._takes - 1
-        if column == PASSED:
+        if column == SKIPPED:
             layout = 0 if layout == CONSTANT else LEB if layout == SLEB else layout
             if layout == 0:
                 return 0
@@ -296,16 +296,16 @@ class AbbreviationTable(ByteReader):
     def _room(self, declarations: cython.Py_ssize_t, attributes: cython.Py_ssize_t) -> cython.int:
         """Take room for so many more."""
         columns: list[array[int]] = self._columns
-        self._look_away()
+        self._release_views()
         for number, column in enumerate(columns):
             more = declarations if number < 5 else attributes
             column.frombytes(bytes(column.itemsize * more))
-        self._look()
+        self._acquire_views()
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _look(self) -> cython.int:
+    def _acquire_views(self) -> cython.int:
         columns: list[array[int]] = self._columns
         self.tags, self.have_children, self.first_size, self.first_take, self.places = columns[:5]
         self.sizes, self.takes, self.constants = columns[5:]
@@ -313,7 +313,7 @@ class AbbreviationTable(ByteReader):
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _look_away(self) -> cython.int:
+    def _release_views(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
         self.tags = self.first_size = self.first_take = self.takes = _NO_NARROW
         self.have_children, self.places, self.sizes, self.constants = _NO_BYTES, _NO_SIGNED, _NO_SHORT, _NO_WIDE

@@ -181,7 +181,7 @@ class SymbolTable:
     @cython.exceptval(-2, check=True)
     def _holder(self, address: cython.ulonglong) -> cython.Py_ssize_t:
         """The number of the loaded section that holds an address, or -1."""
-        slot: cython.Py_ssize_t = sorting.behind(self._starts, address) - 1
+        slot: cython.Py_ssize_t = sorting.upper_bound(self._starts, address) - 1
         if slot < 0:
             return -1
         found: cython.Py_ssize_t = self._loaded[slot]

@@ -72,7 +72,7 @@ def outside_of_functions(
             own[2 * row] = min(own[2 * row], start[at]) if own[2 * row + 1] else start[at]
             own[2 * row + 1] = max(own[2 * row + 1], stop[at])
         elif tag == _BLOCK and owner[row] != _NOBODY:  # whose own code was read before
-            _tell(found, own, owner[row], start[at], stop[at])
+            _add_outside(found, own, owner[row], start[at], stop[at])
     for row in range(count):
         tag = rows.narrow_view[dies.NARROW * row + dies.TAG]
         flags = rows.narrow_view[dies.NARROW * row + dies.FLAGS]
@@ -88,18 +88,18 @@ def outside_of_functions(
         if flags & _LOCATION_LIST:
             offset = rows.wide_view[dies.WIDE * row + dies.LOCATION]
         for first, last in other(unit, rows.wide_view[dies.WIDE * row + dies.PLACE], offset):
-            _tell(found, own, owner[row], first, last)
+            _add_outside(found, own, owner[row], first, last)
     locations.trim()
     which, start, stop = locations.which, locations.start, locations.stop
     for at in range(len(which)):
-        _tell(found, own, owner[which[at]], start[at], stop[at])
+        _add_outside(found, own, owner[which[at]], start[at], stop[at])
     found.sort()
     return found
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _tell(
+def _add_outside(
     found: list[tuple[int, int]],
     own: cython.ulonglong[::1],
     function: cython.longlong,

@@ -40,5 +40,5 @@ cdef class DieRows(ValueReader):
     cdef unsigned long long _string(self, range_lists.UnitParameters unit, int kind, unsigned long long value) except? -1
     cdef unsigned long long _reference(self, range_lists.UnitParameters unit, int kind, unsigned long long value) except? -1
     cdef int _take_room(self) except? -1
-    cdef int _look(self) except? -1
-    cdef int _look_away(self) except? -1
+    cdef int _acquire_views(self) except? -1
+    cdef int _release_views(self) except? -1

@@ -165,7 +165,7 @@ class DieRows(ValueReader):
         self.count = self._room = self.missing_offsets = self.missing_lists = 0
         self._open = array("q", bytes(8 * _LEAST_ROOM))
         self.wide, self.narrow = array("Q"), array("I")
-        self._look_away()
+        self._release_views()
 
     def column(self, name: str) -> array[int]:
         """The entries of one column, copied: it is called as above, in small letters."""
@@ -340,7 +340,7 @@ class DieRows(ValueReader):
                 self.wide_view[wide + SPECIFICATION] = self._reference(unit, kind, value)
             elif column == abbreviations.LOW_PC:
                 low = self._address(unit, kind, value)
-                has_low = self.ranges.is_known
+                has_low = self.ranges.is_there
             elif column == abbreviations.LOW_PC_OFFSET:
                 if not range_lists.is_dead(low, unit.address_size):
                     low = (low + value) & _U64
@@ -349,7 +349,7 @@ class DieRows(ValueReader):
                     high, has_high, is_size = value, True, True
                 else:
                     high = self._address(unit, kind, value)
-                    has_high = self.ranges.is_known
+                    has_high = self.ranges.is_there
             elif column == abbreviations.RANGES:
                 if kind in (abbreviations.SEC_OFFSET_KIND, abbreviations.DATA_KIND):
                     list_offset, has_list = (value + unit.ranges_base) & _U64, True
@@ -358,7 +358,7 @@ class DieRows(ValueReader):
                     has_list = value < self.ranges.entry(self._lists, (unit.rnglists_base - 4) & _U64, 0, 4)
                     if has_list:
                         value = self.ranges.entry(self._lists, unit.rnglists_base, value, unit.offset_size)
-                        has_list = self.ranges.is_known
+                        has_list = self.ranges.is_there
                     list_offset = (value + unit.rnglists_base) & _U64
                     self.missing_lists += not has_list
             elif column == abbreviations.DECLARATION:
@@ -409,10 +409,10 @@ class DieRows(ValueReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _address(self, unit: range_lists.UnitParameters, kind: cython.int, value: cython.ulonglong) -> cython.ulonglong:
-        """What a value of class address says; ``ranges.is_known`` tells whether it is an address that is there."""
+        """What a value of class address says; ``ranges.is_there`` tells whether it is an address that is there."""
         if kind == abbreviations.ADDRX_KIND:
             return self.ranges.address(value, unit)
-        self.ranges.is_known = kind == abbreviations.ADDR_KIND
+        self.ranges.is_there = kind == abbreviations.ADDR_KIND
         return value
 
     @cython.cfunc
@@ -424,7 +424,7 @@ class DieRows(ValueReader):
             return value | _IN_INFO << _SECTION_BITS
         if kind == abbreviations.STRX_KIND:
             value = self.ranges.entry(self._string_offsets, unit.str_offsets_base, value, unit.offset_size)
-            if not self.ranges.is_known:
+            if not self.ranges.is_there:
                 self.missing_offsets += 1
                 return 0
         elif kind == abbreviations.LINE_STRP_KIND:
@@ -445,11 +445,11 @@ class DieRows(ValueReader):
 
     def trim(self) -> None:
         """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
-        self._look_away()
+        self._release_views()
         del self.wide[self.count * int(WIDE) :]
         del self.narrow[self.count * int(NARROW) :]
         self._room = self.count
-        self._look()
+        self._acquire_views()
         self.ranges.trim()
 
     @cython.cfunc
@@ -459,25 +459,25 @@ class DieRows(ValueReader):
         if self._check_rows is not None:
             self._check_rows(self.count + 1)
         more: cython.Py_ssize_t = self.count // 2 + _LEAST_ROOM
-        self._look_away()
+        self._release_views()
         try:
             self.wide.frombytes(bytes(8 * WIDE * more))
             self.narrow.frombytes(bytes(4 * NARROW * more))
             self._room += more
         finally:  # an array that did not grow ends where the room does, and one that did behind it
-            self._look()
+            self._acquire_views()
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _look(self) -> cython.int:
+    def _acquire_views(self) -> cython.int:
         """Look into the arrays."""
         self.wide_view, self.narrow_view = self.wide, self.narrow
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _look_away(self) -> cython.int:
+    def _release_views(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
         self.wide_view, self.narrow_view = _NO_WIDE, _NO_NARROW
         return 0

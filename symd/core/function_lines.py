@@ -74,7 +74,7 @@ def line_ends(functions: tuple[Any, ...], is_inside: bytes, calls: tuple[Any, ..
     for at in range(count):
         if is_moved[group[at]]:
             continue
-        following = sorting.behind(declared_places, cython.cast(cython.ulonglong, group[at]) << 32 | last[at])
+        following = sorting.upper_bound(declared_places, cython.cast(cython.ulonglong, group[at]) << 32 | last[at])
         is_same: cython.bint = following < declared and declared_places[following] >> 32 == group[at]
         ends[at] = cython.cast(cython.uint, declared_places[following] & 0xFFFFFFFF) if is_same else _NO_END
     return found

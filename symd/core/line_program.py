@@ -141,7 +141,7 @@ class LineRows(ByteReader):
         self.context, self.name = array("Q"), array("Q")
         self.ends, self.program = array("q"), array("I")
         self._room = 0
-        self._look_away()
+        self._release_views()
 
     def run(
         self, number: int, begin: int, end: int, parameters: ProgramParameters
@@ -341,7 +341,7 @@ class LineRows(ByteReader):
 
     def trim(self) -> None:
         """Give back the room that no row takes. No rows can be added then, as long as somebody looks into the arrays."""
-        self._look_away()
+        self._release_views()
         columns = [self.address, self.file, self.line, self.column, self.flags]
         for column in [*columns, self.context, self.name] if self._has_calls else columns:
             del column[self.count :]
@@ -355,7 +355,7 @@ class LineRows(ByteReader):
             self._check_rows(self.count + 1)
         more: cython.Py_ssize_t = min(self.count // 2 + _LEAST_ROOM, most)
         wide, narrow = bytes(8 * more), bytes(4 * more)
-        self._look_away()
+        self._release_views()
         try:
             self.address.frombytes(wide)
             self.file.frombytes(narrow)
@@ -367,12 +367,12 @@ class LineRows(ByteReader):
                 self.name.frombytes(wide)
             self._room += more
         finally:  # an array that did not grow ends where the room does, and one that did behind it
-            self._look()
+            self._acquire_views()
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _look(self) -> cython.int:
+    def _acquire_views(self) -> cython.int:
         """Look into the arrays."""
         self._addresses, self._files, self._lines = self.address, self.file, self.line
         self._columns, self._flags = self.column, self.flags
@@ -382,7 +382,7 @@ class LineRows(ByteReader):
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _look_away(self) -> cython.int:
+    def _release_views(self) -> cython.int:
         """An array that somebody looks into cannot grow."""
         self._addresses = self._contexts = self._names = _NO_WIDE
         self._files = self._lines = self._columns = _NO_NARROW

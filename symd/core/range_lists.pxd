@@ -26,7 +26,7 @@ cdef class RangeRows(ByteReader):
     cdef readonly Py_ssize_t entries
     cdef readonly Py_ssize_t damaged
     cdef readonly Py_ssize_t missing
-    cdef bint is_known
+    cdef bint is_there
     cdef const unsigned char[::1] _ranges
     cdef const unsigned char[::1] _lists
     cdef const unsigned char[::1] _addresses
@@ -45,7 +45,7 @@ cdef class RangeRows(ByteReader):
                                   int width) except? -1
     cdef int read_locations(self, unsigned int which, unsigned long long offset, UnitParameters unit) except? -1
     cdef int _check_left(self) except? -1
-    cdef bint _old(self, unsigned int which, UnitParameters unit, bint with_expressions) except? -1
-    cdef bint _new(self, unsigned int which, UnitParameters unit) except? -1
+    cdef bint _read_ranges(self, unsigned int which, UnitParameters unit, bint with_expressions) except? -1
+    cdef bint _read_rnglists(self, unsigned int which, UnitParameters unit) except? -1
     cdef bint _fit(self, int size, int numbers) except? -1
     cdef int _take_room(self) except? -1

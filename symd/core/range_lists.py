@@ -94,7 +94,7 @@ class RangeRows(ByteReader):
         self._ranges_left, self._lists_left = 4 * len(ranges) + _LEAST_BYTES, 4 * len(lists) + _LEAST_BYTES
         self.which, self.start, self.stop = array("I"), array("Q"), array("Q")
         self.count = self.entries = self.damaged = self.missing = 0
-        self.is_known = True
+        self.is_there = True
         self._which, self._start, self._stop = _NO_NARROW, _NO_WIDE, _NO_WIDE
 
     @cython.cfunc
@@ -133,7 +133,7 @@ class RangeRows(ByteReader):
         self.end = len(self.data)
         self.at = cython.cast(cython.Py_ssize_t, min(cython.cast(cython.ulonglong, self.end), offset))
         start: cython.Py_ssize_t = self.at
-        is_whole = self._new(which, unit) if is_new else self._old(which, unit, False)
+        is_whole = self._read_rnglists(which, unit) if is_new else self._read_ranges(which, unit, False)
         if is_new:
             self._lists_left -= self.at - start
         else:
@@ -152,7 +152,7 @@ class RangeRows(ByteReader):
         self.end = len(self.data)
         self.at = cython.cast(cython.Py_ssize_t, min(cython.cast(cython.ulonglong, self.end), offset))
         start: cython.Py_ssize_t = self.at
-        if not self._old(which, unit, True):
+        if not self._read_ranges(which, unit, True):
             raise self.fail("a location list has no end")
         self._ranges_left -= self.at - start
         self._check_left()
@@ -169,7 +169,7 @@ class RangeRows(ByteReader):
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _old(self, which: cython.uint, unit: UnitParameters, with_expressions: cython.bint) -> cython.bint:
+    def _read_ranges(self, which: cython.uint, unit: UnitParameters, with_expressions: cython.bint) -> cython.bint:
         """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base. Those of location lists have an expression behind them, and are as wide as
         addresses are. Returns whether they end."""
         width: cython.int = unit.address_size
@@ -195,7 +195,7 @@ class RangeRows(ByteReader):
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
-    def _new(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
+    def _read_rnglists(self, which: cython.uint, unit: UnitParameters) -> cython.bint:
         """Entries of kinds up to DW_RLE_end_of_list. Returns whether they end, and all are known."""
         base: cython.ulonglong = unit.low_pc
         highest: cython.ulonglong = _U64 >> (64 - 8 * unit.address_size)
@@ -203,7 +203,7 @@ class RangeRows(ByteReader):
         start: cython.ulonglong
         stop: cython.ulonglong
         kind: cython.int
-        is_known: cython.bint
+        is_there: cython.bint
         is_whole: cython.bint
         width: cython.int = unit.address_size
         while self.at < self.end:
@@ -221,18 +221,18 @@ class RangeRows(ByteReader):
                 is_whole = self._fit(2 * width if kind == _START_END else width, kind == _START_LENGTH)
             if not is_whole:
                 return False
-            is_known = True
+            is_there = True
             if kind == _OFFSET_PAIR:
                 start = (base + self.uleb()) & highest
                 stop = (base + self.uleb()) & highest
-                is_known = has_code
+                is_there = has_code
             elif kind in (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH):
                 start = self.address(self.uleb(), unit)
-                is_known = self.is_known
+                is_there = self.is_there
                 stop = 0
                 if kind == _STARTX_ENDX:
                     stop = self.address(self.uleb(), unit)
-                    is_known = is_known and self.is_known
+                    is_there = is_there and self.is_there
                 elif kind == _STARTX_LENGTH:
                     stop = (start + self.uleb()) & highest
             else:
@@ -246,8 +246,8 @@ class RangeRows(ByteReader):
                 _BASE_ADDRESSX,
                 _BASE_ADDRESS,
             ):  # one that is not there is no reason to go on with the one before
-                base, has_code = start, is_known and not is_dead(start, width)
-            elif is_known and not is_dead(start, width):
+                base, has_code = start, is_there and not is_dead(start, width)
+            elif is_there and not is_dead(start, width):
                 self.add(which, start, stop)
         return False
 
@@ -267,9 +267,9 @@ class RangeRows(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def address(self, index: cython.ulonglong, unit: UnitParameters) -> cython.ulonglong:
-        """An address by its index in the unit's part of ``.debug_addr``; ``is_known`` says whether it is there."""
+        """An address by its index in the unit's part of ``.debug_addr``; ``is_there`` says whether it is there."""
         found: cython.ulonglong = self.entry(self._addresses, unit.addr_base, index, unit.address_size)
-        if not self.is_known:
+        if not self.is_there:
             self.missing += 1
         return found
 
@@ -282,13 +282,13 @@ class RangeRows(ByteReader):
         index: cython.ulonglong,
         width: cython.int,
     ) -> cython.ulonglong:
-        """Entry ``index`` of the table at ``base`` of a section; ``is_known`` says whether it is there."""
+        """Entry ``index`` of the table at ``base`` of a section; ``is_there`` says whether it is there."""
         end: cython.ulonglong = len(data)
         place: cython.ulonglong = end
         if index <= end and base <= end:
             place = base + index * width
-        self.is_known = place < end and end - place >= cython.cast(cython.ulonglong, width)
-        if not self.is_known:
+        self.is_there = place < end and end - place >= cython.cast(cython.ulonglong, width)
+        if not self.is_there:
             return 0
         value: cython.ulonglong = 0
         byte: cython.ulonglong

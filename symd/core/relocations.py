@@ -164,7 +164,7 @@ class RelocationTable(ByteReader):
             if self._kind != wanted:
                 continue
             place = self._place(len(data), 8, section)
-            slot = sorting.behind(starts, self._offset) - 1
+            slot = sorting.upper_bound(starts, self._offset) - 1
             value = (self._addend + (base[slot] if slot >= 0 else 0)) & _U64
             self._store(stored, place, 8, value)
 
@@ -178,7 +178,7 @@ class RelocationTable(ByteReader):
         self.at = 0
         while self.at < self.end:
             self._next()
-            slot = sorting.behind(starts, self._offset) - 1 if self._kind == wanted else -1
+            slot = sorting.upper_bound(starts, self._offset) - 1 if self._kind == wanted else -1
             if slot >= 0:
                 found[slot].add(self._symbol)
         return found

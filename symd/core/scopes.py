@@ -92,7 +92,7 @@ def read_scopes(
     found.missing_names += _name(rows, dies.LINKAGE_NAME, specification, origin, strings, names, linkage_name, work)
     _add_functions(found, rows, units, file_maps, specification, origin, name, linkage_name, function)
     _add_scopes(found, rows, units, file_maps, function, name, linkage_name, work)
-    _tell_bodies(found, names)
+    _mark_kernel_bodies(found, names)
     return found
 
 
@@ -324,7 +324,7 @@ def _add_scopes(
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def _tell_bodies(found: ScopeRows, names: core_strings.Names) -> cython.int:
+def _mark_kernel_bodies(found: ScopeRows, names: core_strings.Names) -> cython.int:
     """Mark the calls that are the own bodies of the kernels around them."""
     table = cython.declare(cython.const[cython.uint][::1])
     inlined = cython.declare(cython.uchar[::1])

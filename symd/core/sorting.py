@@ -46,7 +46,7 @@ def order(some: cython.ulonglong[::1], other: cython.ulonglong[::1]) -> cython.b
 
 @cython.cfunc
 @cython.exceptval(-1, check=True)
-def behind(numbers: cython.const[cython.ulonglong][::1], wanted: cython.ulonglong) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython
+def upper_bound(numbers: cython.const[cython.ulonglong][::1], wanted: cython.ulonglong) -> cython.Py_ssize_t:  # type: ignore[valid-type] # a view, to Cython
     """How many of ``numbers``, which are in ascending order, are not above ``wanted``."""
     low: cython.Py_ssize_t = 0
     high: cython.Py_ssize_t = len(numbers)

@@ -149,6 +149,6 @@ class Names:
                 numbers[at] = 0
                 continue
             if distinct[place] != key:
-                place = sorting.behind(distinct, key) - 1
+                place = sorting.upper_bound(distinct, key) - 1
             numbers[at] = cython.cast(cython.uint, number[place])
         return missing

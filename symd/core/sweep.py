@@ -27,7 +27,7 @@ _DEEPEST = cython.declare(cython.int, DEEPEST)
 
 
 @cython.cclass
-class _Holding:
+class _ActiveRanges:
     """The ranges that hold a position, as a heap: that of the highest rank is on top. One that has ended is dropped when it comes to the top."""
 
     _stop = cython.declare(cython.const[cython.ulonglong][::1])
@@ -111,7 +111,7 @@ def covers(
     found = array("i", bytes(4 * len(points)))
     view = cython.declare(cython.int[::1])
     view = found
-    holding: _Holding = _Holding(stop)
+    holding: _ActiveRanges = _ActiveRanges(stop)
     at: cython.Py_ssize_t
     begun: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t = len(the_order)
@@ -149,7 +149,7 @@ def pieces(
     rows = cython.declare(cython.int[::1])
     firsts = cython.declare(cython.longlong[::1])
     positions, rows, firsts = into
-    holding: _Holding = _Holding(stop)
+    holding: _ActiveRanges = _ActiveRanges(stop)
     count: cython.Py_ssize_t = 0
     begun: cython.Py_ssize_t = 0
     area: cython.Py_ssize_t = 0
