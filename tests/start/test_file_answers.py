@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from symd import elf
+from symd.budget import Budget
 from symd.cli.version import version_text
+from symd.config import Limits
 from symd.start import plain_answers
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -93,3 +96,15 @@ def test_the_version_is_said_without_the_command_line() -> None:
     )
     assert done.stdout == f"symd {version_text()}\n"
     assert not {"click", "pathlib"} & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+
+def test_a_file_that_is_refused_as_a_whole_answers_nothing(tmp_path: Path) -> None:
+    """One symbol table ends inside a symbol, although the address needs no name of it."""
+    data = bytearray(FILE.read_bytes())
+    image = elf.parse(bytes(data), Budget(Limits()))
+    number = next(number for number, section in enumerate(image.sections) if section.name == ".symtab")
+    data[image.header.shoff + number * 64 + 32] -= 1
+    file = tmp_path / "cut.co"
+    file.write_bytes(data)
+    assert plain_answers([str(FILE), "0x1978"], {}) is not None
+    assert plain_answers([str(file), "0x1978"], {}) is None

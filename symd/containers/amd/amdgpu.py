@@ -14,7 +14,7 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.amd import kernel_descriptor, segments, target_id
 from symd.containers.amd.metadata import Notes
-from symd.containers.amd.symbols import Descriptor, Placed, Symbols
+from symd.containers.amd.symbols import Descriptor, Placed, Symbols, symbol_table
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
 from symd.containers.lazy import LazyMapping, LazySequence
@@ -55,7 +55,9 @@ def read(element: Element, budget: Budget) -> Contents:
     symbols = cache(partial(Symbols, image))
     kernels = LazySequence(lambda: _kernels(symbols(), notes))
     functions = LazySequence(lambda: symbols().functions())
-    if not element.outline and not symbols().code:
+    if element.outline:
+        symbol_table(image)
+    elif not symbols().code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
     is_relocatable = image.header.type == ET_REL
     code = CodeObject(

@@ -130,22 +130,30 @@ class Symbols:
         return self._sections[section].data[offset : offset + size]
 
 
-def _read(image: Elf, is_relocatable: bool) -> SymbolTable:
-    """What is code or a descriptor of .symtab, else of .dynsym, else of PT_DYNAMIC. Raises Malformed."""
-    kinds = [(s.address, s.size, _LOADED[s.flags & SHF_ALLOC != 0] | _CODE[s.executable]) for s in image.sections]
+def symbol_table(image: Elf) -> tuple[Elf, Section] | None:
+    """.symtab, else .dynsym, else what PT_DYNAMIC leads to, and the image that has its strings. Raises Malformed where its size is none."""
     tables = (next((one for one in image.of_type(kind) if one.data), None) for kind in (SHT_SYMTAB, SHT_DYNSYM))
     table = next(filter(None, tables), None)
-    if table is None and (found := segments.dynamic_symbols(image)):
-        image, table = found
-    read = SymbolTable(image.strings_of(table) if table else b"", kinds, is_relocatable)
-    if table is not None:
-        size = SYMBOL_64.size if image.header.bits == 64 else SYMBOL_32.size
-        if len(table.data) % size:
-            raise Malformed(f"symbol table size is not a multiple of {size}", where=table.name)
-        try:
-            read.read(table.data, image.header.bits == 64)
-        except OverlappingStrings:
-            raise overlapping(table.name) from None
+    if table is None:
+        return segments.dynamic_symbols(image)
+    size = SYMBOL_64.size if image.header.bits == 64 else SYMBOL_32.size
+    if len(table.data) % size:
+        raise Malformed(f"symbol table size is not a multiple of {size}", where=table.name)
+    return image, table
+
+
+def _read(image: Elf, is_relocatable: bool) -> SymbolTable:
+    """What is code or a descriptor. Raises Malformed."""
+    kinds = [(s.address, s.size, _LOADED[s.flags & SHF_ALLOC != 0] | _CODE[s.executable]) for s in image.sections]
+    found = symbol_table(image)
+    if found is None:
+        return SymbolTable(b"", kinds, is_relocatable)
+    image, table = found
+    read = SymbolTable(image.strings_of(table), kinds, is_relocatable)
+    try:
+        read.read(table.data, image.header.bits == 64)
+    except OverlappingStrings:
+        raise overlapping(table.name) from None
     return read
 
 
