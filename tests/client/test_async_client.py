@@ -101,24 +101,6 @@ def test_facts_of_kernels_come_as_text() -> None:
     assert [each.facts_as_json for each in asked if isinstance(each, ListKernelsRequest)] == [True]
 
 
-def test_one_address_is_asked_as_bytes_by_both(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client(address, timeout=20) as client:
-        digest = client.add(CUBIN).sha256
-        expected = client.symbolize_one(digest, f"{KERNEL}+0x610")
-        assert expected.frames
-        at = client.symbolize_one(digest, 0x10)
-        for each in ("client", "async_client"):
-            monkeypatch.setattr(f"symd.{each}.SymbolizeRequest", None)  # whoever makes a message fails
-        assert client.symbolize_one(digest, 0x10) == at
-
-    async def awaited() -> None:
-        async with AsyncClient(address, timeout=20) as client:
-            assert await client.symbolize_one(digest, 0x10) == at
-            assert list(await client.symbolize(digest, [0x10])) == [at]
-
-    asyncio.run(awaited())
-
-
 async def listed(stream: AsyncIterator[object]) -> list[object]:
     return [each async for each in stream]
 

@@ -67,6 +67,7 @@ def test_a_plain_answer_imports_no_numpy() -> None:
         (["FILE", "0x1978", "0x1978", "0x1978", "0x1978"], {}),
         (["FILE", "0x1978", "0x7fffffffffffffff"], {}),
         ([f"file://{FILE}", "0x1978"], {}),
+        ([str(SAMPLES / "kernels/bin/vadd/O0.spv"), "vadd+0x40"], {}),
         (["nowhere", "0x1978"], {}),
         (["no\0where", "0x1978"], {}),
         ([str(SAMPLES), "0x1978"], {}),
@@ -80,6 +81,13 @@ def test_a_plain_answer_imports_no_numpy() -> None:
 def test_what_is_not_plain_is_left_to_the_command_line(arguments: list[str], environment: Mapping[str, str]) -> None:
     assert plain_answers([str(FILE), "0x1978", "6520"], {"SYMD_SERVER": "none"}) is not None
     assert plain_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
+
+
+def test_spirv_is_read_once() -> None:
+    """By the command line, which takes NumPy for it: whoever tries before would read it twice."""
+    _, modules = run(SAMPLES / "kernels/bin/vadd/O0.spv", "vadd+0x40")
+    assert "symd.cli" in modules
+    assert "symd.debuginfo.one_address" not in modules
 
 
 def test_a_file_that_ends_too_early_is_left_to_the_command_line(tmp_path: Path) -> None:
