@@ -36,7 +36,7 @@ class OneFile:
             if stored is not None:
                 self._index = FileIndex.of(stored)
                 return
-        self._heap = keep_freed_memory(len(data))
+        keep_freed_memory()
         try:
             with gc_paused():
                 unpacked = containers.unpack(data, limits)
