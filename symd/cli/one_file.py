@@ -36,7 +36,7 @@ class OneFile:
             if stored is not None:
                 self._index = FileIndex.of(stored)
                 return
-        keep_freed_memory()
+        self._heap = keep_freed_memory(len(data))
         try:
             with gc_paused():
                 unpacked = containers.unpack(data, limits)

@@ -105,7 +105,7 @@ class FileIndex:
 
     def _built(self, *, inputs: bool) -> Index:
         """Build the index; the memory freed afterwards is kept for the answers."""
-        keep_freed_memory()
+        self._heap = keep_freed_memory(self._summary.size)
         meant = [code for code in self._objects if inputs or not code.is_compiler_input]
         decoded = self._decoded(meant)
         every = [

@@ -11,11 +11,12 @@ import numpy as np
 from symd import containers, debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.containers.code_again import read_now, settled, without_bytes
-from symd.containers.file_part import forget, sha256_of
+from symd.containers.file_part import LARGE, forget, sha256_of
 from symd.errors import SymdError
 from symd.index.builder import IndexBuilder, build
 from symd.index.column_file import check_size
 from symd.index.contradiction_notes import noted
+from symd.index.format import Column
 from symd.index.interner import Interner
 from symd.index.kept import Arena
 from symd.index.locations import module_ranges
@@ -29,13 +30,21 @@ _KEPT_BYTES = 24 << 20
 """What the columns of a few hundred thousand rows take."""
 _LARGE = 4 << 20
 """Bytes of a module of so many rows, which no thread of a daemon indexes."""
+_HEAP_FACTOR = 5
+"""Times the module's size that its index takes of memory while it is made."""
+_ABOVE = 1 << 20
+"""Bytes of a block at the end of the heap, which shrinks no further than to what is in use."""
+_GAPS = 256
+"""So many blocks of ``_ABOVE`` bytes at most are taken to find one behind an address: as many may lie free in front of it."""
 
 
 def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
-    _keep_freed_memory_of(data)
-    return _indexed(data, _digest_aside(data), containers.unpack(data, limits), limits)
+    kept, digest = _heap_for(data), _digest_aside(data)
+    made = _indexed(data, digest, containers.unpack(data, limits), limits)
+    del kept
+    return made
 
 
 def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
@@ -46,8 +55,9 @@ def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.Ope
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
     """The same of a module that was opened already, written into a file; its size. ``digest`` is that of ``data``. Raises LimitExceeded for more than
     ``limits.index_size`` bytes."""
-    _keep_freed_memory_of(data)
+    kept = _heap_for(data)
     made = _indexed(data, lambda: digest, unpacked, limits)
+    del kept
     check_size(len(made), limits.index_size)
     return file.write(made)
 
@@ -82,18 +92,40 @@ def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
     return noted(alone, [item], module.texts, module_ranges(module).stretches).objects[0]
 
 
-def keep_freed_memory() -> None:
+def keep_freed_memory(stored: int = 0) -> Column | None:
     """Let the process keep what it frees from here on: glibc hands large blocks back to the system, page by page, until
-    one as large as this was freed. Saves a tenth of a first index."""
+    one as large as this was freed. Saves a tenth of a first index.
+
+    For a module of so many bytes as are ``stored``, if they are many, the heap is made as large as its index needs before
+    anything is in it: NumPy asks for large pages there, and while the result is kept nothing of it goes back."""
     np.empty(
         _KEPT_BYTES, np.uint8
     )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
+    if not _LARGE < stored < LARGE:
+        return None
+    try:
+        blocks = [np.empty(_KEPT_BYTES - _ABOVE, np.uint8) for _ in range(_HEAP_FACTOR * stored // _KEPT_BYTES + 1)]
+        return _block_above(max(map(_address, blocks)))
+    except MemoryError:  # the index of this module may need less
+        return None
 
 
-def _keep_freed_memory_of(data: bytes) -> None:
-    """The same for a module that is large; small ones leave the process's heap as it is."""
-    if len(data) > _LARGE:
-        keep_freed_memory()
+def _block_above(address: int) -> Column:
+    """A block of ``_ABOVE`` bytes behind an address of the heap. What is free in front of it is taken first, and given back."""
+    before = [np.empty(_ABOVE, np.uint8)]
+    while _address(before[-1]) < address and len(before) < _GAPS:
+        before.append(np.empty(_ABOVE, np.uint8))
+    return before[-1]
+
+
+def _address(block: Column) -> int:
+    found: int = block.__array_interface__["data"][0]
+    return found
+
+
+def _heap_for(data: bytes) -> Column | None:
+    """``keep_freed_memory`` for a module that is large; small ones leave the process's heap as it is."""
+    return keep_freed_memory(len(data)) if len(data) > _LARGE else None
 
 
 def decoded_objects(
