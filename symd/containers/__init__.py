@@ -188,7 +188,7 @@ class Opening:
 
 
 def _is_spirv(element: Element) -> bool:
-    return isinstance(element.content, bytes) and element.content.startswith(spirv.MAGICS)
+    return isinstance(element.content, bytes) and spirv.claims(element.content)
 
 
 def _uniquely_named(elements: tuple[Element, ...]) -> list[tuple[str, Element]]:

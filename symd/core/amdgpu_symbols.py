@@ -27,7 +27,6 @@ _LORESERVE = cython.declare(cython.uint, 0xFF00)
 _XINDEX = cython.declare(cython.uint, 0xFFFF)
 LOADED, EXECUTABLE = 1, 2
 """What is told of a section: it takes room in memory (SHF_ALLOC), it holds code (SHF_EXECINSTR)."""
-_LOADED = cython.declare(cython.uchar, LOADED)
 _EXECUTABLE = cython.declare(cython.uchar, EXECUTABLE)
 _DESCRIPTOR = ".kd"
 _OVERLAP = 16
@@ -69,7 +68,9 @@ class SymbolTable:
         self._size = array("Q", [size for _, size, _ in sections])
         self._kind = array("B", [kind for _, _, kind in sections])
         self._is_relocatable = is_relocatable
-        loaded = sorted((address, number) for number, (address, size, kind) in enumerate(sections) if size and kind & 1)
+        loaded = sorted(
+            (address, number) for number, (address, size, kind) in enumerate(sections) if size and kind & LOADED
+        )
         self._starts = array("Q", [address for address, _ in loaded])
         self._loaded = array("I", [number for _, number in loaded])
 
@@ -176,6 +177,11 @@ class SymbolTable:
             and value >= self._address[section]
             and value - self._address[section] == self._size[section]
         )
+
+    def section_at(self, address: int) -> int:
+        """The number of the loaded section that holds an address; -1 where none does."""
+        found: cython.Py_ssize_t = self._holder(address) if address >> 64 == 0 else -1
+        return int(found)
 
     @cython.cfunc
     @cython.exceptval(-2, check=True)

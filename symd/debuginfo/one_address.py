@@ -16,10 +16,9 @@ from symd.debuginfo import ptx_text
 from symd.debuginfo.layout import assign
 from symd.debuginfo.line_ends import line_ends
 from symd.debuginfo.relocation import relocated
-from symd.dwarf.constants import Tag
-from symd.dwarf.dies import read_rows
+from symd.dwarf.dies import SCOPES, read_rows
 from symd.dwarf.line_header import TEXT_COLUMN
-from symd.dwarf.lines import LineTables, read_tables
+from symd.dwarf.lines import LineTables, maps_of_units, read_tables
 from symd.dwarf.unit_selection import units_for_addresses
 from symd.dwarf.units import Units, read_units
 from symd.errors import SymdError
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from symd.model.code import CodeObject
     from symd.model.plain_answers import PlainAnswer, PlainFrame
 
-_SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
 _INLINED, _BODY = 1, 2
 """What ``model.debug_info`` says of scopes."""
@@ -44,7 +42,6 @@ _LARGEST = 1 << 20
 """Bytes of units that are all read; of more some are chosen, or the whole index answers."""
 _MOST_STEPS = 1 << 19
 """Ranges that are compared with rows in front of one without a line, a tenth of a second."""
-_NO_FILES = array("I")
 _WIDTH = len(core.SCOPE_COLUMNS)
 
 
@@ -195,14 +192,15 @@ class _Scopes:
 
     def __init__(self, sections: DebugSections, units: Units, lines: LineTables) -> None:
         self._sections, self._units, self._files = sections, units, lines.files
-        dies, left_out = read_rows(sections, units.units, _SCOPES)
+        dies, left_out = read_rows(sections, units.units, SCOPES)
         if left_out:
             raise NotPlain
-        maps = [
-            lines.file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units.units
-        ]
-        names = Names()
-        found = core.read_scopes(dies, [unit.number for unit in units.units], maps, StringReader(sections), names)
+        numbers, maps, names = (
+            [unit.number for unit in units.units],
+            maps_of_units(lines.file_maps, units.units),
+            Names(),
+        )
+        found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
         self._strings, self.inlined = names.all(), found.inlined
         columns, self._functions = _columns(found.scopes, _WIDTH), _columns(found.functions, len(core.FUNCTION_COLUMNS))
         self.parent, self._name, self._linkage_name, *self._call, self._unit, self._function = columns

@@ -7,9 +7,13 @@ from collections.abc import Collection, Sequence
 from symd.core.dies import DieRows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
+from symd.dwarf.constants import Tag
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit
 from symd.errors import Malformed
+
+SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+"""The tags of functions and inlined calls."""
 
 
 def read_rows(

@@ -18,6 +18,7 @@ from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 
+_NO_FILES = array("I")
 _BYTES_A_STEP = 4
 """Bytes of programs that are as much work as a step."""
 
@@ -106,3 +107,8 @@ def number_files(
         paths = full.of(header, comp_dirs.get(header.offset, b""))
         maps[header.offset] = array("I", [numbers.setdefault(path, len(numbers)) for path in paths])
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
+
+
+def maps_of_units(file_maps: Mapping[int, array[int]], units: Sequence[Unit]) -> list[array[int]]:
+    """The entry of ``file_maps`` (as ``LineTables`` has them) of each unit's line table; an empty one where it has none that was read."""
+    return [file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,20 +10,17 @@ from symd.core import scopes as core
 from symd.core.dies import DieRows
 from symd.core.strings import Names, StringReader
 from symd.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns
-from symd.dwarf.constants import Tag
-from symd.dwarf.dies import read_rows
+from symd.dwarf.dies import SCOPES, read_rows
 from symd.dwarf.forms import UNKNOWN_FORM
+from symd.dwarf.lines import maps_of_units
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model.plurals import counted
 
-SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
-"""The tags of functions and inlined calls."""
 _WITH_ALL_PATHS = 5
 """The version of DWARF whose line tables name their own folder."""
-_NO_FILES = array("I")
 
 
 def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
@@ -70,8 +66,8 @@ def _columns(
 ) -> ScopeColumns:
     """The scopes among the functions and inlined calls of all units, seen by NumPy. Their names come behind those of ``lines``."""
     names = Names(lines.names)
-    maps = [lines.file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units]
-    found = core.read_scopes(dies, [unit.number for unit in units], maps, StringReader(sections), names)
+    numbers, maps = [unit.number for unit in units], maps_of_units(lines.file_maps, units)
+    found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
     lost = (
         (sections.string_offsets.name, dies.missing_offsets),
         (sections.addresses.name, dies.ranges.missing),

@@ -34,10 +34,9 @@ from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader
 from symd.dwarf import DebugSections, unit_ranges
-from symd.dwarf.dies import read_rows
+from symd.dwarf.dies import SCOPES, read_rows
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import read_headers
-from symd.dwarf.scopes import SCOPES
 from symd.dwarf.sections import ELF_NAMES
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError

@@ -14,7 +14,8 @@ from symd import elf
 from symd.budget import Budget
 from symd.cli.version import version_text
 from symd.config import Limits
-from symd.start import plain_answers
+from symd.containers.khronos import spirv
+from symd.start import plain_answers, plain_text
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILE = SAMPLES / "amdgpu/bin/v4-gfx900.co"
@@ -81,6 +82,10 @@ def test_a_plain_answer_imports_no_numpy() -> None:
 def test_what_is_not_plain_is_left_to_the_command_line(arguments: list[str], environment: Mapping[str, str]) -> None:
     assert plain_answers([str(FILE), "0x1978", "6520"], {"SYMD_SERVER": "none"}) is not None
     assert plain_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
+
+
+def test_spirv_begins_as_its_reader_says() -> None:
+    assert plain_text._SPIRV == spirv.MAGICS
 
 
 def test_spirv_is_read_once() -> None:

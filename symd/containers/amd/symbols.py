@@ -59,8 +59,7 @@ class Symbols:
     def __init__(self, image: Elf) -> None:
         self.relocatable = image.header.type == ET_REL
         self._image, self._sections = image, image.sections
-        self._loaded = sorted([(s.address, s.index) for s in image.sections if s.flags & SHF_ALLOC and s.size])
-        read = _read(image, self.relocatable)
+        self._table = read = _read(image, self.relocatable)
         self.descriptors = {name: Descriptor(*each) for name, each in read.descriptors.items()}
         self.code = [
             placed
@@ -98,9 +97,8 @@ class Symbols:
 
     def at(self, address: int) -> Section | None:
         """The loaded section that holds an address of a linked object."""
-        slot = bisect_right(self._loaded, (address, len(self._sections))) - 1
-        found = self._sections[self._loaded[slot][1]] if slot >= 0 else None
-        return found if found and address - found.address < found.size else None
+        number = self._table.section_at(address)
+        return self._sections[number] if number >= 0 else None
 
     def extent(self, section: Section, offset: int) -> int:
         """The size of the first symbol at a place in code that owns any; where none is, the bytes up to the next one or the section's end."""
