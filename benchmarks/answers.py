@@ -14,9 +14,10 @@ from elftools.elf.elffile import ELFFile
 
 from benchmarks import installed, peers
 from benchmarks.grpc_path import ALIGNMENT, Row, started, timed
-from symd import Client, containers
+from symd import Client
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.formats import containers
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.store import Store

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import peers
 from benchmarks.answers import Text
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.store import Store
 
 ROWS_A_GROUP = 1 << 20

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from benchmarks import report
 from benchmarks.grpc_path import Row
 from symd import Client
-from symd.drivers.apis import APIS
-from symd.drivers.simulate import environment, launcher
+from symd.capture.drivers.apis import APIS
+from symd.capture.drivers.simulate import environment, launcher
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ def index(path: Path) -> int:
     """symd's whole cold index, as its readers make it: out of the mapped file, of a large module into another; returns its
     size in bytes. What it imports on the way is there before the time begins, as all of symbolic is."""
     from symd.config import Limits  # noqa: PLC0415 - only this job needs it
-    from symd.containers.file_part import LARGE, MAPPED  # noqa: PLC0415 - only this job needs it
+    from symd.formats.containers.file_part import LARGE, MAPPED  # noqa: PLC0415 - only this job needs it
     from symd.index.module import build_index, write_index_in_turn  # noqa: PLC0415 - only this job needs it
 
     def work() -> int:
@@ -33,7 +33,7 @@ def index(path: Path) -> int:
             return write_index_in_turn(into, data, None, Limits())
 
     import_as(work)
-    gc.disable()  # as the process does that indexes for the daemon (symd/child/worker.py)
+    gc.disable()  # as the process does that indexes for the daemon (symd/system/process/worker.py)
     return report(work)
 
 

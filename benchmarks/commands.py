@@ -120,8 +120,8 @@ def _first_kernel(file: Path) -> str:
 
 def _collected(count: int) -> Row:
     """A folder of small cubins to a daemon: ms of the command, the daemon and its workers for each; the peer is what `symd info` does of one in this process."""
-    from symd import containers  # noqa: PLC0415 - symd is measured as a command elsewhere
     from symd.config import Limits  # noqa: PLC0415 - likewise
+    from symd.formats import containers  # noqa: PLC0415 - symd is measured as a command elsewhere
     from symd.index.module import build_index  # noqa: PLC0415 - likewise
 
     data = SMALL_CUBIN.read_bytes()

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "symd"
 SCRIPT = """\
 #!{python}
 import sys
-from symd.start import main
+from symd.cli.start import main
 if __name__ == "__main__":
     sys.exit(main())
 """

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.grpc_path import Row
 from symd import Client
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store
 

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks import installed, peers, report
 from benchmarks.answers import Text
 from benchmarks.grpc_path import Row, timed
-from symd import containers
 from symd.config import Limits
+from symd.formats import containers
 
 RANDOM = 200_000
 """Random addresses of the large object, nearly all of them different."""

@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.answers import Text
-from symd import containers, debuginfo, index
-from symd.cli.garbage import gc_paused
+from symd import debuginfo, index
 from symd.client import symbolize_request
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.files.garbage import gc_paused
+from symd.formats import containers
 from symd.index.builder import DecodedObject
 from symd.index.lookup import first_answer
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.summaries import ModuleSummary
+from symd.rpc.wire.answers import add_answer, from_answers
+from symd.rpc.wire.resource_names import module_name
 from symd.store import Store
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
-from symd.wire.answers import add_answer, from_answers
-from symd.wire.resource_names import module_name
 
 TIMES = 5
 MODULES = 24
@@ -32,7 +33,7 @@ CALLS = 2000
 """Questions about an open index that are."""
 
 
-@gc_paused()  # as the process does that indexes for the daemon (symd/child/worker.py)
+@gc_paused()  # as the process does that indexes for the daemon (symd/system/process/worker.py)
 def stages(path: Path) -> list[str]:
     """Median milliseconds of each stage, in one process, warm."""
     data = path.read_bytes()

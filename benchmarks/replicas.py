@@ -17,8 +17,8 @@ import numpy as np
 
 from symd import Client
 from symd.config import Limits
-from symd.shared_store.catalogue import PostgresCatalogue
-from symd.shared_store.postgresql import Server
+from symd.store.shared.catalogue import PostgresCatalogue
+from symd.store.shared.postgresql import Server
 from tests.shared_store.postgresql_server import running
 from tests.shared_store.replicas import OBJECT, Replicas, replicas
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.model.contexts import Context, Load
-from symd.shared_store.opening import open_shared
-from symd.shared_store.store import SharedStore
+from symd.store.shared.opening import open_shared
+from symd.store.shared.store import SharedStore
 from tests.shared_store.postgresql_server import running
 
 PROCESSES = (1, 2, 4)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.grpc_path import Row
-from symd.contexts.timeline import Target, Timeline
+from symd.engine.contexts.timeline import Target, Timeline
 
 SEGMENTS = 1_000_000
 FEW = 1_000

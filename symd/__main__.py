@@ -1,6 +1,6 @@
 """``python -m symd`` is the command ``symd``."""
 
-from symd.start import main
+from symd.cli.start import main
 
 if __name__ == "__main__":
     main()

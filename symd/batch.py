@@ -12,16 +12,16 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from symd.cli.sample_modules import SampleModules, open_tables
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import InvalidInput
-from symd.sample_tables.answered_file import answer_file, check_arrow
-from symd.sample_tables.form import Form
+from symd.profiles.sample_tables.answered_file import answer_file, check_arrow
+from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.sample_modules import SampleModules, open_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from symd.sample_tables.tables import SampleTables, TableNames, TableReport
+    from symd.profiles.sample_tables.tables import SampleTables, TableNames, TableReport
 
     ArrowSchema: TypeAlias = pa.Schema
     ArrowTable: TypeAlias = pa.Table
@@ -196,7 +196,7 @@ def _form(text: str) -> Form:
 
 
 def _names(columns: Mapping[str, str] | None, prefix: str) -> TableNames:
-    from symd.sample_tables.arrow_places import checked_names  # noqa: PLC0415 - Arrow is an extra
-    from symd.sample_tables.tables import TableNames  # noqa: PLC0415
+    from symd.profiles.sample_tables.arrow_places import checked_names  # noqa: PLC0415 - Arrow is an extra
+    from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415
 
     return TableNames(dict(checked_names(columns or {})), prefix)

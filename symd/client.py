@@ -19,17 +19,6 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
-from symd.channel import (
-    Credentials,
-    about_certificates,
-    about_tokens,
-    connect,
-    default_credentials,
-    is_refused_unseen,
-    is_untrusted,
-    late,
-    unreachable,
-)
 from symd.config import MIB, server_address
 from symd.errors import (
     AliasNotFound,
@@ -96,9 +85,50 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
 from symd.model.waiting import always
-from symd.patience import Attempt
-from symd.replicas import Persistence, are_several
-from symd.silence import Silence
+from symd.rpc.channel import (
+    Credentials,
+    about_certificates,
+    about_tokens,
+    connect,
+    default_credentials,
+    is_refused_unseen,
+    is_untrusted,
+    late,
+    unreachable,
+)
+from symd.rpc.failover import Persistence, are_several
+from symd.rpc.retry import Attempt
+from symd.rpc.stall_timer import Silence
+from symd.rpc.wire.aliases import from_alias, to_alias, to_key
+from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
+from symd.rpc.wire.breakpoints import from_answer as from_locations
+from symd.rpc.wire.breakpoints import from_events, to_breakpoint
+from symd.rpc.wire.chunks import chunks_of
+from symd.rpc.wire.columns import OTHER_SIDE, check_count
+from symd.rpc.wire.concatenated import AnswersBuilder, concatenated
+from symd.rpc.wire.contexts import from_context_record, from_load, to_context, to_event
+from symd.rpc.wire.cores import from_parts as from_core_parts
+from symd.rpc.wire.cores import to_request as to_core_request
+from symd.rpc.wire.device import concatenated_device, from_device_columns
+from symd.rpc.wire.device import to_request as to_device_request
+from symd.rpc.wire.failures import from_status, rebuilt
+from symd.rpc.wire.grabs import GrabParts, to_grab_request
+from symd.rpc.wire.kept_tables import KeptTables, TableReceiver
+from symd.rpc.wire.line_tables import from_chunks, to_level
+from symd.rpc.wire.listings import from_chunks as from_listing_chunks
+from symd.rpc.wire.listings import to_request as to_listing_request
+from symd.rpc.wire.module_events import from_responses as from_module_events
+from symd.rpc.wire.modules import from_module, from_record
+from symd.rpc.wire.names import from_item
+from symd.rpc.wire.names import to_request as to_names_request
+from symd.rpc.wire.packed_descriptions import from_packed
+from symd.rpc.wire.queries import Column, add_query, write_column
+from symd.rpc.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
+from symd.rpc.wire.row_answers import RowAnswers
+from symd.rpc.wire.sources import FILES
+from symd.rpc.wire.sources import from_chunks as from_source_chunks
+from symd.rpc.wire.variables import from_response as from_variables_response
+from symd.rpc.wire.variables import to_request as to_variables_request
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
@@ -142,42 +172,6 @@ from symd.v1.symbol_service_pb2 import (
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
-from symd.wire.aliases import from_alias, to_alias, to_key
-from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
-from symd.wire.breakpoints import from_answer as from_locations
-from symd.wire.breakpoints import from_events, to_breakpoint
-from symd.wire.chunks import chunks_of
-from symd.wire.columns import OTHER_SIDE, check_count
-from symd.wire.concatenated import AnswersBuilder, concatenated
-from symd.wire.contexts import from_context_record, from_load, to_context, to_event
-from symd.wire.cores import from_parts as from_core_parts
-from symd.wire.cores import to_request as to_core_request
-from symd.wire.device import concatenated_device, from_device_columns
-from symd.wire.device import to_request as to_device_request
-from symd.wire.failures import from_status, rebuilt
-from symd.wire.grabs import GrabParts, to_grab_request
-from symd.wire.kept_tables import KeptTables, TableReceiver
-from symd.wire.line_tables import from_chunks, to_level
-from symd.wire.listings import from_chunks as from_listing_chunks
-from symd.wire.listings import to_request as to_listing_request
-from symd.wire.module_events import from_responses as from_module_events
-from symd.wire.modules import from_module, from_record
-from symd.wire.names import from_item
-from symd.wire.names import to_request as to_names_request
-from symd.wire.packed_descriptions import from_packed
-from symd.wire.queries import Column, add_query, write_column
-from symd.wire.resource_names import (
-    checked_module_name,
-    context_id,
-    context_name,
-    module_digest,
-    module_name,
-)
-from symd.wire.row_answers import RowAnswers
-from symd.wire.sources import FILES
-from symd.wire.sources import from_chunks as from_source_chunks
-from symd.wire.variables import from_response as from_variables_response
-from symd.wire.variables import to_request as to_variables_request
 
 MAX_NAMES_PER_CALL = 10_000
 """The most modules asked for in one FindMissingModules."""

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.api import Symbolizer
-from symd.cli.input import check_no_module_name, read_input
-from symd.cli.opened_file import opened_file
 from symd.cli.output import printable
-from symd.cli.progress import working
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.file_part import forget, sha256_of
+from symd.engine.files.input import check_no_module_name, read_input
+from symd.engine.files.opened_file import opened_file
+from symd.engine.files.progress import working
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
+from symd.formats.containers.file_part import forget, sha256_of
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
@@ -116,7 +116,7 @@ class Module:
 
     def _started(self) -> tuple[Symbolizer, str]:
         from symd.cli.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
-        from symd.cli.module import open_symbolizer  # noqa: PLC0415 - likewise
+        from symd.engine.files.module import open_symbolizer  # noqa: PLC0415 - likewise
         from symd.query.source_text import Allowed  # noqa: PLC0415 - likewise
 
         source, debug, server, limits = self._opened
@@ -254,7 +254,7 @@ class Module:
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)
-        from symd.cli.kernel_names import kernel_names  # noqa: PLC0415 - most questions are about other things
+        from symd.engine.files.kernel_names import kernel_names  # noqa: PLC0415 - most questions are about other things
 
         names = kernel_names(self._symbolizer, self.sha256, kernel, path)
         return [part for each in tables if len(part := each.of_kernels(names))]
@@ -371,7 +371,7 @@ class _FirstAnswers:
 
     def add_to(self, symbolizer: Symbolizer) -> str:
         """Add the module to an engine; its digest."""
-        from symd.cli.module import add_bytes  # noqa: PLC0415 - the first answers do without
+        from symd.engine.files.module import add_bytes  # noqa: PLC0415 - the first answers do without
 
         self._check_unchanged()
         with self._reading():
@@ -435,7 +435,7 @@ def _digest(
     server: str | None,
     limits: Limits,
 ) -> str:
-    from symd.cli.module import add_with_debug, joined_with  # noqa: PLC0415 - the first answers do without
+    from symd.engine.files.module import add_with_debug, joined_with  # noqa: PLC0415 - the first answers do without
 
     if isinstance(source, ModuleSummary | ModuleRecord):
         return symbolizer.record(checked_name(source)).sha256

@@ -37,6 +37,6 @@ def time_is_up_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
     def set_(mark: Path) -> None:
         clock = SimpleNamespace(monotonic=lambda: 1e9 if mark.exists() else 0.0)
-        monkeypatch.setattr("symd.child.run.time", clock)
+        monkeypatch.setattr("symd.system.process.run.time", clock)
 
     return set_

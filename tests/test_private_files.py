@@ -17,13 +17,21 @@ from pathlib import Path
 import pytest
 
 from symd.capture.run_folder import make_run_folder
-from symd.child import folders
-from symd.child.process import ProcessLimits
-from symd.child.tool import run_tool
 from symd.config import Limits
 from symd.errors import StoreUnavailable, ToolFailed
-from symd.private_files import bind_socket, make_folder, new_file, new_folder, open_private, temporary_place, written
 from symd.store.store import Store
+from symd.system.private_files import (
+    bind_socket,
+    make_folder,
+    new_file,
+    new_folder,
+    open_private,
+    temporary_place,
+    written,
+)
+from symd.system.process import folders
+from symd.system.process.process import ProcessLimits
+from symd.system.process.tool import run_tool
 from tests.tools import require
 
 SAID = "no folder for temporary files can be written (set TMPDIR to a folder that you may write in, such as /dev/shm)"

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import grpc
 
+from symd.capture.drivers import grab
+from symd.capture.drivers.simulate import SIMULATED_PRODUCTS
 from symd.config import MIB, Limits, default_drivers
-from symd.drivers import grab
-from symd.drivers.simulate import SIMULATED_PRODUCTS
 from symd.errors import SymdError
 from symd.model.grabs import GrabRequest
 from symd.v1.breakpoint_service_pb2 import (

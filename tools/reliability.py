@@ -22,14 +22,14 @@ from pathlib import Path
 from symd import Client
 from symd.capture.daemon_sink import DaemonSink
 from symd.config import Limits
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.questions import MakeIndex, ObjectBytes
+from symd.engine.reading.reader import InProcessReader, Reader
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleLoaded
 from symd.model.contexts import Context, Load
-from symd.reading.module_file import ModuleFile
-from symd.reading.questions import MakeIndex, ObjectBytes
-from symd.reading.reader import InProcessReader, Reader
-from symd.service.workers import Workers
+from symd.server.workers import Workers
 from symd.store import Store
 
 SAMPLE = Path(__file__).parents[1] / "samples/kernels/bin/vadd/dg2-opt.zebin"

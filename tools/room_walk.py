@@ -7,7 +7,7 @@ with a store that is empty; the same was done once before with another store, so
 
 What is measured is the ``symd`` that Python imports, with the sample that lies in the same checkout.
 
-A room is the first name below ``symd``: ``symd.containers.elf`` lies in ``containers``, ``symd.engine`` is ``engine``,
+A room is the first name below ``symd``: ``symd.formats.containers.elf`` lies in ``containers``, ``symd.engine.engine`` is ``engine``,
 the generated ``symd.v1`` is ``v1``. The words that every room shares are none, and a walk passes through them unseen:
 ``model``, ``errors``, ``config``, ``budget``, ``private_files`` and ``api``, and what stands in ``symd/__init__.py`` and
 ``symd/__main__.py``.
@@ -51,8 +51,8 @@ from typing import Any, get_args, get_type_hints
 import symd
 from symd.client import Client
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.server.config import Config
 from symd.store import Store
 
 PACKAGE = Path(symd.__file__).resolve().parent
@@ -195,7 +195,7 @@ def by_address(address: int) -> Any:
 def with_daemon(engine: Engine, folder: Path, ask: Callable[[str], None]) -> None:
     """Serve ``engine`` in this thread while ``ask``, given the address, runs in another one. Nothing else knows how
     a daemon is started."""
-    from symd.service import serve  # noqa: PLC0415 - see the docstring
+    from symd.server import serve  # noqa: PLC0415 - see the docstring
 
     main = threading.main_thread().ident
     assert main is not None  # noqa: S101 - it runs

@@ -6,8 +6,8 @@ from __future__ import annotations
 from itertools import cycle
 from pathlib import Path
 
-from symd import containers
 from symd.config import Limits
+from symd.formats import containers
 from tests.builders import igc
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "kernels" / "bin"

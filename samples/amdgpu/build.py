@@ -150,16 +150,16 @@ def null_headers(folder: Path) -> bytes:
 
 def packed(folder: Path) -> bytes:
     """All three steps, by this project."""
-    from symd.budget import Budget  # noqa: PLC0415
     from symd.config import Limits  # noqa: PLC0415 - the compilers' samples do not need the project
-    from symd.split_debug.slim import slim  # noqa: PLC0415
+    from symd.debuginfo.split.slim import slim  # noqa: PLC0415
+    from symd.formats.budget import Budget  # noqa: PLC0415
 
     return slim((folder / "v2-scale.co").read_bytes(), Budget(Limits())).data
 
 
 def with_its_dwo(folder: Path) -> bytes:
     """An object and its .dwo file as symd sends them."""
-    from symd.containers import with_dwo  # noqa: PLC0415
+    from symd.formats.containers import with_dwo  # noqa: PLC0415
 
     name = "split-19-dwarf5"
     return with_dwo.joined((folder / f"{name}.co").read_bytes(), {"": [(folder / f"{name}.dwo").read_bytes()]})

@@ -21,14 +21,14 @@ from typing import Any, BinaryIO
 from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
-from symd.disasm import disassemble
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Answer, Frame
 from symd.model.breakpoints import SourceLine
 from symd.model.listings import ListingPart
 from symd.model.variables import Variable
+from symd.query.disasm import disassemble
 from symd.query.syntax import parse_query
 from symd.store import Store
 

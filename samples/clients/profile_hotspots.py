@@ -20,7 +20,7 @@ import numpy as np
 from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.profiles import NamedModule, Resolver, symbolize
 from symd.profiles.protobuf_wire import fields, length_field, number_field, varint
 from symd.store import Store

@@ -16,8 +16,8 @@ import json
 import sys
 from pathlib import Path
 
+from symd.capture.drivers import grab
 from symd.config import Limits
-from symd.drivers import grab
 from symd.model.grabs import Grabbed, GrabRequest
 
 HERE = Path(__file__).resolve().parent

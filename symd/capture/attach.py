@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from symd import elf
 from symd.capture import rocm_list
 from symd.capture.caches import compiler_caches
 from symd.capture.folder import FolderModule, FolderWatch, LeftOut
@@ -17,13 +16,14 @@ from symd.capture.memory_search import InMemory, MemorySearch
 from symd.capture.others_files import is_trusted
 from symd.capture.process import Mapping, Process
 from symd.config import Limits
-from symd.elf.constants import EM_AMDGPU, EM_CUDA
 from symd.errors import SymdError, Unsupported
+from symd.formats import elf
+from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.code import Vendor
 from symd.model.plurals import counted, plural
-from symd.system_reason import system_reason
+from symd.system.os_errors import system_reason
 
 AttachEvent = ModuleLoaded | ModuleFound
 

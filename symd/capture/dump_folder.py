@@ -17,7 +17,7 @@ from symd.capture.sink import Sink
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.model.captures import CaptureWay, ModuleForm, ModuleFound
-from symd.private_files import make_folder
+from symd.system.private_files import make_folder
 
 _LOOK_SECONDS: Final = 0.2
 """How often it is asked whether the program has ended, while nothing is written."""

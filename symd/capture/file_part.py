@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Callable
 
-from symd import containers
 from symd.config import Limits
-from symd.containers import archive, compressed_file, host_elf, uri
 from symd.errors import InvalidInput, LimitExceeded
-from symd.system_reason import system_reason
+from symd.formats import containers
+from symd.formats.containers import archive, compressed_file, host_elf, uri
+from symd.system.os_errors import system_reason
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple, Self
 
 from asyncinotify import Event, Inotify, Mask, Watch
 
-from symd import containers
 from symd.config import Limits
-from symd.containers import archive, host_elf
 from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
-from symd.system_reason import system_reason
+from symd.formats import containers
+from symd.formats.containers import archive, host_elf
+from symd.system.os_errors import system_reason
 
 SETTLE_SECONDS: Final = 1.0
 """How long a file that was there before must not have changed before its bytes are believed to be all."""

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from symd.private_files import make_folder
+from symd.system.private_files import make_folder
 
 _ROOM: Final = "a folder with room"
 _OWN: Final = "a folder that you may write in"

@@ -22,10 +22,10 @@ from typing import Final, Self
 from symd.capture.event_json import begins_event, event_line, event_of_line
 from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
-from symd.output_file import make_inside, open_inside
-from symd.private_files import make_folder, private_lock
-from symd.symbolic_links import resolved, still_resolved
-from symd.system_reason import system_reason
+from symd.system.atomic_output import make_inside, open_inside
+from symd.system.os_errors import system_reason
+from symd.system.private_files import make_folder, private_lock
+from symd.system.symlinks import resolved, still_resolved
 
 EVENTS: Final = "captures.jsonl"
 MODULES: Final = "modules"

@@ -24,7 +24,7 @@ from symd.capture.folder_sink import EVENTS, events_of
 from symd.capture.sink import Sink
 from symd.errors import Busy, DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
 from symd.model.captures import BuildFailed, CaptureEvent
-from symd.private_files import open_private
+from symd.system.private_files import open_private
 
 SENT: Final = "sent"
 _TRY_AGAIN: Final = (Unavailable, DeadlineExceeded, Busy)

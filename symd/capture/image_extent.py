@@ -6,19 +6,12 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from symd import elf
-from symd.containers.intel import igc_debug
-from symd.containers.llvm import compressed_bundle
-from symd.containers.nvidia import fatbin
-from symd.elf.constants import (
-    EM_AMDGPU,
-    EM_CUDA,
-    EM_INTEL182,
-    EM_INTELGT,
-    EM_NONE,
-    ET_CORE,
-)
 from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.containers.intel import igc_debug
+from symd.formats.containers.llvm import compressed_bundle
+from symd.formats.containers.nvidia import fatbin
+from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA, EM_INTEL182, EM_INTELGT, EM_NONE, ET_CORE
 
 Read = Callable[[int, int], bytes]
 """Offset and size to bytes, fewer where there are no more."""

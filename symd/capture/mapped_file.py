@@ -10,12 +10,12 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
-from symd import elf
 from symd.capture.file_part import is_device_code
 from symd.config import Limits
-from symd.containers import host_elf
-from symd.elf.constants import ET_DYN, ET_EXEC, SHN_XINDEX
 from symd.errors import InvalidInput, LimitExceeded, SymdError
+from symd.formats import elf
+from symd.formats.containers import host_elf
+from symd.formats.elf.constants import ET_DYN, ET_EXEC, SHN_XINDEX
 
 Read = Callable[[int, int], bytes]
 """Offset and size to bytes, fewer where the file ends."""

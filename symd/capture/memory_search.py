@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from symd import containers
 from symd.capture.image_extent import HEAD_BYTES, MAGICS, extent, may_begin
 from symd.capture.process import Mapping, Process
 from symd.config import Limits
-from symd.containers import OpenedModule
 from symd.errors import SymdError
+from symd.formats import containers
+from symd.formats.containers import OpenedModule
 
 _PIECE: Final = 4 << 20
 _NOT_SEARCHED: Final = ("[vvar]", "[vdso]", "[vsyscall]", "[stack]", "[vvar_vclock]")

@@ -21,9 +21,9 @@ from typing import Final
 from symd.capture.folder_hints import ensure_writable, folder_hint
 from symd.config import Limits, native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
-from symd.private_files import FILE_MODE, make_folder
-from symd.symbolic_links import changeable
-from symd.system_reason import system_reason
+from symd.system.os_errors import system_reason
+from symd.system.private_files import FILE_MODE, make_folder
+from symd.system.symlinks import changeable
 
 _NATIVE: Final = Path(__file__).with_name("native")
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -146,8 +146,8 @@ def _compiler() -> str:
 
 
 def _compile(command: Sequence[str], limits: Limits) -> None:
-    from symd.child.process import ProcessLimits  # noqa: PLC0415 - mostly a library is there already, and a program waits
-    from symd.child.tool import run_tool, tool_error  # noqa: PLC0415
+    from symd.system.process.process import ProcessLimits  # noqa: PLC0415 - mostly a library is there already, and a program waits
+    from symd.system.process.tool import run_tool, tool_error  # noqa: PLC0415
 
     ended = run_tool(command, ProcessLimits(limits.compile_seconds, limits.compile_memory, _ANSWER_BYTES), hint=_HINT)
     if ended.ending.status != 0 or ended.ending.signal:

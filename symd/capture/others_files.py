@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
-from symd.symbolic_links import MOST_LINKS
+from symd.system.symlinks import MOST_LINKS
 
 UNKNOWN_USER: Final = -1
 """Whose rights are those that everybody has."""

@@ -156,7 +156,7 @@ def _sections(data: bytes) -> dict[str, int]:
     """The addresses of an ELF image's sections by name; none where it is no ELF image, or a damaged one."""
     if not data.startswith(_ELF):
         return {}
-    from symd import elf  # noqa: PLC0415 - slow to import: the program is started meanwhile
+    from symd.formats import elf  # noqa: PLC0415 - slow to import: the program is started meanwhile
 
     try:
         header = elf.parse_header(data)

@@ -9,15 +9,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from symd import elf
-from symd.budget import Budget
 from symd.capture.file_part import read_part
 from symd.capture.process import Mapping, Process
 from symd.config import Limits
-from symd.containers import uri
-from symd.containers.amd.core_state import LoadedObject, listed_names
-from symd.elf.constants import PT_LOAD
 from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.containers import uri
+from symd.formats.containers.amd.core_state import LoadedObject, listed_names
+from symd.formats.elf.constants import PT_LOAD
 
 _LIBRARY: Final = "libhsa-runtime64.so"
 _SYMBOL: Final = "_amdgpu_r_debug"

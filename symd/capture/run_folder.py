@@ -29,8 +29,8 @@ from typing import Final
 from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
-from symd.private_files import bind_socket, make_folder, new_folder, temporary_place, write_bytes
-from symd.system_reason import system_reason
+from symd.system.os_errors import system_reason
+from symd.system.private_files import bind_socket, make_folder, new_folder, temporary_place, write_bytes
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"

@@ -26,7 +26,7 @@ from symd.capture.run_folder import RunFolder, let_in
 from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.model.captures import CaptureWay
-from symd.private_files import make_folder, write_bytes
+from symd.system.private_files import make_folder, write_bytes
 
 WAYS: Final = (CaptureWay.OPENCL_LAYER, CaptureWay.PRELOAD, CaptureWay.WRAPPER_DRIVER, CaptureWay.LISTENER)
 """Those that are taken where none is named."""

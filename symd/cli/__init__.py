@@ -15,7 +15,7 @@ else:
     _HOMES = dict.fromkeys(("GROUP", "SECTIONS", "VERBS", "invoke", "main", "verb_sections"), "symd.cli.command_line")
 
     def __getattr__(name: str) -> object:
-        from symd.deferred_names import found  # noqa: PLC0415 - questions on standard input do without
+        from symd.system.lazy_imports import found  # noqa: PLC0415 - questions on standard input do without
 
         return found(__name__, _HOMES, name)
 

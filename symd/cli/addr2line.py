@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from symd.cli.demangle import Demangler
 from symd.cli.llvm_symbolizer import readable
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
@@ -23,6 +22,7 @@ from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binut
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset
+from symd.query.demangler import Demangler
 
 NAME = "addr2line"
 _SHORT = "ab:Ce:fij:psrRhHvV"

@@ -15,20 +15,20 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.answer_text import answer_text
-from symd.cli.asked_file import AskedFile
-from symd.cli.demangle import Demangler
-from symd.cli.input import is_regular_file
-from symd.cli.module import add_module
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import complain, printable
 from symd.config import Limits
-from symd.containers import identify
-from symd.containers.uri import parse as parse_uri
+from symd.cores.fault_text.annotating import Annotator, Found, GivenModule
+from symd.engine.files.asked_file import AskedFile
+from symd.engine.files.input import is_regular_file
+from symd.engine.files.module import add_module
 from symd.errors import InvalidInput, SymdError
-from symd.fault_text.annotating import Annotator, Found, GivenModule
+from symd.formats.containers import identify
+from symd.formats.containers.uri import parse as parse_uri
 from symd.model.addresses import Query
 from symd.model.answers import Answer
-from symd.system_reason import system_reason
+from symd.query.demangler import Demangler
+from symd.system.os_errors import system_reason
 
 READ_BYTES = 1 << 16
 LONGEST_LINE = 1 << 20
@@ -179,7 +179,7 @@ def _answering(server: str | None, limits: Limits) -> Iterator[_Answering]:
     if server is None:
         yield _Here(limits)
         return
-    from symd.cli.module import open_symbolizer  # noqa: PLC0415 - slow to import, and needed for a daemon alone
+    from symd.engine.files.module import open_symbolizer  # noqa: PLC0415 - slow to import, and needed for a daemon alone
 
     with open_symbolizer(server, limits) as symbolizer:
         yield _AtServer(symbolizer, server, limits)

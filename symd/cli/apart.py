@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from symd.containers import uri
 from symd.errors import InvalidInput
-from symd.output_file import check_no_input
+from symd.formats.containers import uri
+from symd.system.atomic_output import check_no_input
 
 
 def check_apart(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:

@@ -8,22 +8,22 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.apart import check_apart
-from symd.cli.named_module import named_file
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, write_json
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
-from symd.cli.sample_modules import SampleModules, open_tables
 from symd.cli.store_places import named_store
 from symd.cli.store_urls import is_url
 from symd.config import Limits
 from symd.model.plurals import counted, plural
 from symd.model.reasons import ANSWERED, Reason
-from symd.sample_tables.answered_file import answer_file, check_arrow, written_paths
-from symd.sample_tables.form import Form
+from symd.profiles.sample_tables.answered_file import answer_file, check_arrow, written_paths
+from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.named_module import named_file
+from symd.profiles.sample_tables.sample_modules import SampleModules, open_tables
 
 if TYPE_CHECKING:
-    from symd.sample_tables.tables import TableReport
+    from symd.profiles.sample_tables.tables import TableReport
 
 _UNKNOWN = frozenset((Reason.UNKNOWN_MODULE, Reason.UNKNOWN_KERNEL))
 _NAME_THEM = "-m FILE names the module that the samples are of, -m ID=FILE each that they call ID; --store FOLDER or --server ADDRESS has them"
@@ -136,7 +136,7 @@ def command(
     written = written_paths(target, Form(form), locations)
     check_apart(written, (named_file(each)[1] for each in modules))
     check_arrow()
-    from symd.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
+    from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
 
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, catalogue, cache, limits)
@@ -151,7 +151,7 @@ def command(
 
 
 def _say_what_is_missing(report: TableReport, *, has_modules: bool, has_store: bool) -> None:
-    from symd.sample_tables.answering import NO_MODULE  # noqa: PLC0415 - NumPy comes with it
+    from symd.profiles.sample_tables.answering import NO_MODULE  # noqa: PLC0415 - NumPy comes with it
 
     if not has_store and any(note.startswith("contexts/") for note in report.notes):
         say(_WHO_KNOWS_CONTEXTS)

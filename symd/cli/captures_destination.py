@@ -21,10 +21,10 @@ from symd.capture.sink import Sink
 from symd.config import default_captures, own_socket
 from symd.errors import FailedPrecondition, InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
-from symd.output_file import writing
-from symd.private_files import new_folder
-from symd.symbolic_links import anothers, resolved
-from symd.system_reason import system_reason
+from symd.system.atomic_output import writing
+from symd.system.os_errors import system_reason
+from symd.system.private_files import new_folder
+from symd.system.symlinks import anothers, resolved
 
 if TYPE_CHECKING:
     from symd.capture.daemon_sink import DaemonSink

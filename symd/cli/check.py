@@ -7,17 +7,17 @@ from typing import Any
 
 import click
 
-from symd.cli.input import module_beginning, read_input
-from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.containers import identify
-from symd.containers.khronos import spirv
+from symd.engine.files.input import module_beginning, read_input
+from symd.engine.files.module import open_module
 from symd.errors import InvalidInput
+from symd.formats.containers import identify
+from symd.formats.containers.khronos import spirv
+from symd.formats.spirv_rules import CheckReport, Device, Violation, check
+from symd.formats.spirv_rules.products import PRODUCTS
 from symd.model.code import CodeKind
-from symd.spirv_check import CheckReport, Device, Violation, check
-from symd.spirv_check.products import PRODUCTS
 
 REFUSED = 1
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from symd.daemon_config import Doors
+from symd.server.config import Doors
 
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 

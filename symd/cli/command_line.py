@@ -19,13 +19,13 @@ import click
 
 from symd.cli.documents import documented
 from symd.cli.ending import end
-from symd.cli.garbage import gc_frozen
 from symd.cli.options import first_example
 from symd.cli.output import MISUSED, complain, write_build_log
 from symd.cli.patient_streams import patient
 from symd.cli.termination import Terminated, cleaned_up
+from symd.engine.files.garbage import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
-from symd.system_reason import system_reason
+from symd.system.os_errors import system_reason
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from symd.cli.demangle import Demangler
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
+from symd.query.demangler import Demangler
 
 
 def readable_frames(dump: CoreDump, demangler: Demangler) -> CoreDump:

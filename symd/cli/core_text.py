@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from symd.answers_json.cores import lane_numbers
 from symd.model.answers import Reason
 from symd.model.cores import (
     NOT_LOADED,
@@ -18,6 +17,7 @@ from symd.model.cores import (
     CoreWave,
     images_with_frames,
 )
+from symd.model.json.cores import lane_numbers
 from symd.model.plurals import counted
 
 SHOWN_BLOCKS = 8

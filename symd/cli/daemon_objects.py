@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd import containers
-from symd.cli.input import module_beginning, module_digest
 from symd.cli.options import server_option_that
 from symd.config import Limits
+from symd.engine.files.input import module_beginning, module_digest
 from symd.errors import ObjectNotFound
+from symd.formats import containers
 from symd.model.code import CodeObject
 
 fetching_server_option = server_option_that(
@@ -24,7 +24,7 @@ def is_of_daemon(file: str, server: str | None) -> bool:
 
 def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several, ``ModuleNotFound``."""
-    from symd.cli.module import open_module  # noqa: PLC0415 - a file takes no engine
+    from symd.engine.files.module import open_module  # noqa: PLC0415 - a file takes no engine
 
     with open_module(file, server, limits) as module:
         try:
@@ -36,7 +36,7 @@ def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
 
 def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:
     """Every code object of a module, each at its nesting path, read here. Raises ``ModuleNotFound``."""
-    from symd.cli.module import open_module  # noqa: PLC0415 - a file takes no engine
+    from symd.engine.files.module import open_module  # noqa: PLC0415 - a file takes no engine
 
     with open_module(file, server, limits) as module:
         for each in module.summary().objects:

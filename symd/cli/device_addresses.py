@@ -10,17 +10,17 @@ from typing import NamedTuple
 import click
 import numpy as np
 
-from symd.answers_json.answers import answer_json, unreadable_query_json
 from symd.api import ContextVerbs
 from symd.cli.answer_text import answer_text, names_nothing
 from symd.cli.context_life import life_of
-from symd.cli.demangle import Demangler
 from symd.cli.output import MISUSED, NO, printable, write_json
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import ContextRecord
 from symd.model.device import DeviceAnswer
+from symd.model.json.answers import answer_json, unreadable_query_json
 from symd.model.times import LATEST_TIME
+from symd.query.demangler import Demangler
 
 _QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", re.ASCII)
 

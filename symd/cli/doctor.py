@@ -17,17 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from symd import __version__
-from symd.child.process import ProcessLimits
-from symd.child.tool import run_tool
+from symd.capture.drivers import DriverReport, survey
+from symd.capture.drivers.cuda import cuda_report
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
 from symd.cli.version import built_commit, version_text
 from symd.config import default_server
-from symd.disasm import llvm, nvidia, spirv
-from symd.disasm.installed import chosen_folders, library
-from symd.drivers import DriverReport, survey
-from symd.drivers.cuda import cuda_report
 from symd.errors import SymdError
+from symd.query.disasm import llvm, nvidia, spirv
+from symd.query.disasm.installed import chosen_folders, library
+from symd.system.process.process import ProcessLimits
+from symd.system.process.tool import run_tool
 
 _DAEMON_SECONDS = 5.0
 """The longest a daemon may take to say that it is there."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from symd.daemon_config import Doors
 from symd.errors import InvalidInput
 from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
-from symd.system_reason import system_reason
+from symd.server.config import Doors
+from symd.system.os_errors import system_reason
 
 _DEFAULTS = Doors()
 _RIGHTS = ",".join(right.value for right in Right)

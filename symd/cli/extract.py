@@ -10,15 +10,15 @@ import click
 
 from symd.cli.apart import check_apart
 from symd.cli.large_summary import large_file_objects
-from symd.cli.module import open_module
-from symd.cli.opened_file import is_large
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
+from symd.engine.files.module import open_module
+from symd.engine.files.opened_file import is_large
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
-from symd.output_file import output_folder, write_file, writing
+from symd.system.atomic_output import output_folder, write_file, writing
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 STEM_CHARACTERS = 150

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from symd.answers_json import to_json
-from symd.containers.lazy import LazyMapping, PackedMapping, PackedRecords
+from symd.formats.containers.lazy import LazyMapping, PackedMapping, PackedRecords
+from symd.model.json import to_json
 
 _KEPT_TEXTS = 1 << 12
 

@@ -9,19 +9,19 @@ from contextlib import closing
 
 import click
 
-from symd import elf
-from symd.budget import Budget
 from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
 from symd.config import Limits
-from symd.debug_ids import ALIAS_KIND, checked_name, other_build_ids
-from symd.engine import Engine
+from symd.engine.debuginfod_client import ENVIRONMENT, Upstream
+from symd.engine.engine import Engine
 from symd.errors import DeadlineExceeded, HashMismatch, LimitExceeded, NotFound, SymdError, WorkerDied
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.debug_ids import ALIAS_KIND, checked_name, other_build_ids
 from symd.model.contexts import Alias
 from symd.model.summaries import ModuleSummary
-from symd.output_file import write_file_or_stdout
 from symd.store import Store
-from symd.upstream import ENVIRONMENT, Upstream
+from symd.system.atomic_output import write_file_or_stdout
 
 
 @click.command(
@@ -114,7 +114,7 @@ def _others(name: str, data: bytes, limits: Limits) -> list[str]:
 
 def _summary(data: bytes, limits: Limits) -> ModuleSummary:
     """What a stranger's file is, read by a confined process within limits."""
-    from symd.service.workers import Workers  # noqa: PLC0415 - mostly the ELF file itself says its build ID
+    from symd.server.workers import Workers  # noqa: PLC0415 - mostly the ELF file itself says its build ID
 
     with closing(Workers(limits, 1, 1)) as workers, Engine(Store.temporary(limits), limits, reader=workers) as engine:
         return engine.add(data)

@@ -17,4 +17,4 @@ def command() -> None:
     They give source lines of GPU code beside a program that gdb has stopped, by symd in a child process. In gdb: source PATH, then
     help symd frames; docs/integrations.md shows a session.
     """
-    write_line(str(files("symd.debuggers") / "symd_gdb.py"))
+    write_line(str(files("symd.cli.debuggers") / "symd_gdb.py"))

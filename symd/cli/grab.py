@@ -8,24 +8,24 @@ from pathlib import Path
 
 import click
 
-from symd import elf
 from symd.cli.apart import check_apart
 from symd.cli.check import violation_text
-from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
 from symd.cli.output import printable, write_build_log, write_json, write_line
 from symd.config import Limits, default_drivers
-from symd.containers import archive
-from symd.containers.intel import igc_debug
-from symd.containers.khronos import spirv
-from symd.containers.uri import is_uri
+from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat
+from symd.formats import elf
+from symd.formats.containers import archive
+from symd.formats.containers.intel import igc_debug
+from symd.formats.containers.khronos import spirv
+from symd.formats.containers.uri import is_uri
+from symd.formats.spirv_rules import Device, check
+from symd.formats.spirv_rules.products import PRODUCTS
 from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler
 from symd.model.labels import file_label
 from symd.model.texts import in_utf8
-from symd.output_file import write_file
-from symd.spirv_check import Device, check
-from symd.spirv_check.products import PRODUCTS
+from symd.system.atomic_output import write_file
 
 KINDS = ("source", "spirv", "native")
 MAGICS: tuple[tuple[bytes, str], ...] = (
@@ -190,7 +190,7 @@ def _grab(
 ) -> tuple[str | None, Grabbed]:
     """What the driver gave, and the module's name when a daemon keeps it."""
     if server is None:
-        from symd.drivers import Confinement, grab  # noqa: PLC0415 - needed without a server only
+        from symd.capture.drivers import Confinement, grab  # noqa: PLC0415 - needed without a server only
 
         return None, grab(request, limits, drivers, Confinement.NONE)  # the user's own files and flags
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import

@@ -15,10 +15,10 @@ from symd.cli.options import example
 from symd.cli.original_tools import SHIM_MARK
 from symd.cli.output import write_line
 from symd.errors import InvalidInput
-from symd.output_file import output_folder
-from symd.private_files import new_file
-from symd.symbolic_links import resolved
-from symd.system_reason import system_reason
+from symd.system.atomic_output import output_folder
+from symd.system.os_errors import system_reason
+from symd.system.private_files import new_file
+from symd.system.symlinks import resolved
 
 NAMES = ("llvm-symbolizer", "addr2line")
 _SHIM_BYTES = 4096

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from symd.budget import DebugBudget
-from symd.cli.garbage import gc_frozen
-from symd.cli.opened_file import mapped_file
 from symd.config import Limits
-from symd.containers import Opening
-from symd.containers.code_again import read_now
-from symd.containers.file_part import forget, sha256_of
+from symd.engine.files.garbage import gc_frozen
+from symd.engine.files.opened_file import mapped_file
 from symd.errors import SymdError
+from symd.formats.budget import DebugBudget
+from symd.formats.containers import Opening
+from symd.formats.containers.code_again import read_now
+from symd.formats.containers.file_part import forget, sha256_of
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
@@ -31,7 +31,7 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
     where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of others takes minutes."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one question of one file needs neither
 
-    from symd.child.heap import keep_much  # noqa: PLC0415
+    from symd.system.process.heap import keep_much  # noqa: PLC0415
 
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)

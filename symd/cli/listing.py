@@ -9,11 +9,8 @@ from pathlib import Path
 
 import click
 
-from symd.answers_json.listings import instruction_lines
-from symd.cli.demangle import Demangler
 from symd.cli.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.cli.listing_text import Lines, Printer, text_lines
-from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -25,11 +22,14 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, printable, write_line
 from symd.config import Limits
+from symd.engine.files.module import OpenModule, open_module
 from symd.errors import NoDebugData, SymdError
 from symd.model.identities import ObjectPath
+from symd.model.json.listings import instruction_lines
 from symd.model.listings import Listing, ListingPart
 from symd.model.plurals import counted, plural
 from symd.model.sources import PathRule, SourceText
+from symd.query.demangler import Demangler
 
 _JSON_HELP = """\b
 With --json one instruction a line, in the order of the code:

@@ -17,4 +17,4 @@ def command() -> None:
     They tell a daemon which modules LLDB has at which addresses, and ask it for source lines, by symd in a child process. docs/integrations.md
     shows a session.
     """
-    write_line(str(files("symd.debuggers") / "symd_lldb.py"))
+    write_line(str(files("symd.cli.debuggers") / "symd_lldb.py"))

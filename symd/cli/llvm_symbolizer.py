@@ -12,8 +12,6 @@ from typing import NamedTuple, Self
 
 import click
 
-from symd.child.dialogue import Dialogue, answer_of
-from symd.cli.demangle import LLVM_PROGRAMS, Demangler
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
 from symd.cli.output import printable, write_raw
@@ -36,6 +34,8 @@ from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput, SymdError, ToolMissing
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
+from symd.query.demangler import LLVM_PROGRAMS, Demangler
+from symd.system.process.dialogue import Dialogue, answer_of
 
 NAME = "llvm-symbolizer"
 STYLES: Mapping[str, Written] = {"LLVM": llvm_text, "GNU": gnu_text, "JSON": llvm_json}

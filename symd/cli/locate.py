@@ -10,9 +10,6 @@ from typing import Any, Final
 
 import click
 
-from symd.answers_json.breakpoints import located_json
-from symd.cli.demangle import Demangler
-from symd.cli.module import OpenModule, open_module
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -24,11 +21,14 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, complain, write_json, write_line
 from symd.config import Limits
+from symd.engine.files.module import OpenModule, open_module
 from symd.errors import BadQuery
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine, parse_source_line
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
+from symd.model.json.breakpoints import located_json
 from symd.model.sources import PathRule
+from symd.query.demangler import Demangler
 
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)

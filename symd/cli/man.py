@@ -12,7 +12,7 @@ import click
 
 from symd import __version__
 from symd.cli.options import example
-from symd.output_file import output_folder, write_file
+from symd.system.atomic_output import output_folder, write_file
 
 _EXIT_CODES = (
     ("0", "answered"),

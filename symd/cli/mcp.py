@@ -8,18 +8,18 @@ from pathlib import Path
 
 import click
 
-from symd.cli.input import module_beginning, module_digest, read_input
-from symd.cli.left_out import AllowedFiles
 from symd.cli.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.cli.mcp_lines import whole_lines
-from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
 from symd.config import Limits
-from symd.containers import uri
+from symd.engine.files.input import module_beginning, module_digest, read_input
+from symd.engine.files.left_out import AllowedFiles
+from symd.engine.files.module import add_module, open_symbolizer
 from symd.errors import InvalidInput, ToolMissing, extra_hint
-from symd.mcp.tools import AskedModule, Tools
+from symd.formats.containers import uri
 from symd.model.sources import PathRule, SourceText
-from symd.system_reason import system_reason
+from symd.server.mcp.tools import AskedModule, Tools
+from symd.system.os_errors import system_reason
 
 _HINT = "start it as symd mcp FILE for this file, or as symd mcp --source-root FOLDER for all files of a folder"
 _DAEMON_HINT = f"{_HINT}; modules/SHA256 names a module of the daemon"
@@ -55,7 +55,7 @@ def command(
             "the Model Context Protocol is spoken by the Python package mcp, which is not installed",
             hint=extra_hint("mcp"),
         )
-    from symd.mcp.server import serve  # noqa: PLC0415 - the extra may be missing, and is slow to import
+    from symd.server.mcp.server import serve  # noqa: PLC0415 - the extra may be missing, and is slow to import
 
     allowed = _allowed(roots, files, server)
     folders = allowed_folders([Path(root) for root in allowed.roots], rules)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from symd import containers
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import FolderSink
 from symd.capture.sink import Sink
 from symd.cli.options import server_option_that
 from symd.cli.output import complain, write_json, write_line
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described
+from symd.formats import containers
 from symd.model.captures import CaptureEvent, ModuleFound, ModuleLoaded
 
 if TYPE_CHECKING:

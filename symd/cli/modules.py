@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import click
 
-from symd.answers_json.summaries import record_json
-from symd.cli.module_name import SHORT
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, printable, write_json, write_line
+from symd.engine.files.module_name import SHORT
+from symd.model.json.summaries import record_json
 from symd.model.summaries import ModuleRecord
 
 HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<19}  label"

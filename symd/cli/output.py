@@ -25,7 +25,7 @@ PLAIN_COLUMNS = 100_000
 
 def write_json(value: Any) -> None:
     """One line of JSON."""
-    from symd.answers_json import to_json  # noqa: PLC0415 - most commands write text
+    from symd.model.json import to_json  # noqa: PLC0415 - most commands write text
 
     sys.stdout.write(to_json(value) + "\n")
 

@@ -12,23 +12,23 @@ from typing import Any, TypeVar
 import click
 
 from symd.api import Symbolizer
-from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders, with_python_names
-from symd.cli.module import OpenModule, open_module
 from symd.cli.options import complete_files, source_root_option
 from symd.cli.output import printable
 from symd.cli.profile_names import naming_profile
 from symd.config import Limits
+from symd.engine.files.input import read_input
+from symd.engine.files.module import OpenModule, open_module
 from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText
 from symd.profiles import NamedModule, Options, Resolver, samples
 from symd.profiles.placed import PlacedSamples, placed
 from symd.query.source_text import Allowed, completed
+from symd.server.http.coloured_apart import ColouredApart
+from symd.server.http.colouring import Rows
+from symd.server.http.routes.samples import PROFILE, NamedProfile
+from symd.server.http.site import Site
 from symd.store.source_files import read_below
-from symd.web.coloured_apart import ColouredApart
-from symd.web.colouring import Rows
-from symd.web.routes.samples import PROFILE, NamedProfile
-from symd.web.site import Site
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

@@ -12,10 +12,7 @@ import click
 
 from symd import profiles
 from symd.cli.apart import check_apart
-from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders, with_python_names
-from symd.cli.module import open_symbolizer
-from symd.cli.named_module import named_file, named_module
 from symd.cli.options import (
     complete_files,
     example,
@@ -30,13 +27,16 @@ from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
-from symd.containers import compressed_file, identify
-from symd.containers import uri as uris
+from symd.engine.files.input import read_input
+from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput
+from symd.formats.containers import compressed_file, identify
+from symd.formats.containers import uri as uris
 from symd.model.sources import PathRule
-from symd.output_file import write_file_or_stdout
 from symd.profiles import Converted, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
+from symd.profiles.sample_tables.named_module import named_file, named_module
+from symd.system.atomic_output import write_file_or_stdout
 
 
 @click.command(

@@ -6,9 +6,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from symd.cli.garbage import gc_paused
 from symd.cli.output import write_raw
 from symd.cli.question_lines import arriving_pieces, line_text
+from symd.engine.files.garbage import gc_paused
 
 _KEPT_LINES = 1 << 17
 """Lines whose answers are kept."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from symd.cli.apart import check_apart
-from symd.cli.kernel_names import kernel_names
 from symd.cli.options import (
     complete_files,
     debug_option,
@@ -21,10 +20,11 @@ from symd.cli.output import printable
 from symd.cli.page_site import Shown, page_options, shown_module
 from symd.cli.report_lines import say
 from symd.config import Limits
+from symd.engine.files.kernel_names import kernel_names
 from symd.model.labels import file_label
 from symd.model.plurals import counted, plural
 from symd.model.sources import PathRule
-from symd.output_file import write_file_or_stdout
+from symd.system.atomic_output import write_file_or_stdout
 
 VARIABLES = 100
 """Instructions of each kernel whose variables are in a report, where nothing else is said: reading them takes about 15 ms each."""
@@ -81,7 +81,7 @@ def command(
     """
     check_apart((target,), (file, debug, profile))
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
-        from symd.web.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
+        from symd.server.http.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
 
         site = shown.site()
         names = [name for each in kernels for name in _kernels_called(shown, each)]

@@ -16,7 +16,6 @@ from symd.capture.receiver import CaptureCounts, Receiver
 from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
-from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting, unanswered
 from symd.cli.options import complete_files, example, limit_option, named_server, server_option_that
 from symd.cli.output import printable
@@ -24,10 +23,11 @@ from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.plurals import counted
-from symd.output_file import make_inside, writing
-from symd.private_files import make_folder
-from symd.symbolic_links import still_resolved
-from symd.system_reason import system_reason
+from symd.system.atomic_output import make_inside, writing
+from symd.system.os_errors import system_reason
+from symd.system.private_files import make_folder
+from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
+from symd.system.symlinks import still_resolved
 
 if TYPE_CHECKING:
     from symd.capture.dump_folder import DumpFolder
@@ -207,7 +207,7 @@ def _captured(
 
 
 def _simulated(product: str) -> dict[str, str]:
-    from symd.drivers.simulate import simulation  # noqa: PLC0415 - see above
+    from symd.capture.drivers.simulate import simulation  # noqa: PLC0415 - see above
 
     return simulation(product)
 

@@ -13,9 +13,9 @@ import click
 from symd.cli.options import example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
-from symd.output_file import output_folder
-from symd.private_files import temporary_folder
-from symd.system_reason import system_reason
+from symd.system.atomic_output import output_folder
+from symd.system.os_errors import system_reason
+from symd.system.private_files import temporary_folder
 
 COPIED = ("samples", "protos")
 """The clients among the samples are built with the protos beside them."""

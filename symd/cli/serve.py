@@ -19,10 +19,10 @@ from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.cli.store_urls import is_url
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
-from symd.daemon_config import Config, Doors
 from symd.model.sources import PathRule
+from symd.server.config import Config, Doors
 
-log = logging.getLogger("symd.service")
+log = logging.getLogger("symd.server")
 
 _FILES = 1 << 16
 """Descriptors that the daemon asks the system for."""
@@ -231,12 +231,12 @@ def command(
         # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
         # whom this door keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
-    from symd.child.heap import keep_little  # noqa: PLC0415 - likewise
-    from symd.child.process import allow_open_files  # noqa: PLC0415 - likewise
     from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
+    from symd.system.process.heap import keep_little  # noqa: PLC0415 - likewise
+    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - likewise
 
     keep_little()
-    from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
+    from symd.server import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
     logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
@@ -289,7 +289,7 @@ def command(
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.service.log_format import JsonLines, TextLines  # noqa: PLC0415 - as above
+    from symd.server.log_format import JsonLines, TextLines  # noqa: PLC0415 - as above
 
     handler = BackgroundHandler(_STANDARD_ERROR)
     handler.setFormatter(JsonLines() if as_json else TextLines(verbose=verbose))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
-from symd.cli.file_hints import WHERE_CUT_OFF
-from symd.cli.garbage import gc_paused
 from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
+from symd.engine.files.file_hints import WHERE_CUT_OFF
+from symd.engine.files.garbage import gc_paused
 from symd.errors import BadQuery
 from symd.model.addresses import ByKernel, Query
 from symd.model.answers import Answer, Answers, Reason
@@ -22,7 +22,7 @@ from symd.model.written_answers import WrittenAnswers, encoded
 from symd.model.written_locations import unusual
 
 if TYPE_CHECKING:
-    from symd.cli.demangle import Demangler
+    from symd.query.demangler import Demangler
 
 
 class AskedKernels(Protocol):

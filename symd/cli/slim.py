@@ -7,18 +7,18 @@ from pathlib import Path
 
 import click
 
-from symd.budget import Budget
 from symd.cli.apart import check_apart
 from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
-from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.containers import identify
-from symd.containers.amd import amdgpu
+from symd.debuginfo.split.slim import Slimmed, slim
+from symd.engine.files.input import read_input
 from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
-from symd.output_file import write_file
-from symd.split_debug.slim import Slimmed, slim
+from symd.formats.budget import Budget
+from symd.formats.containers import identify
+from symd.formats.containers.amd import amdgpu
+from symd.system.atomic_output import write_file
 
 
 @click.command("slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize small.co 0x1b00"))

@@ -26,7 +26,7 @@ from symd.store.inspection import Finding, Inspection, Progress, inspect
 from symd.store.maintenance import Collected, collect, repair
 
 if TYPE_CHECKING:
-    from symd.shared_store.transfer import Transferred
+    from symd.store.shared.transfer import Transferred
 
 _PERIOD = 0.5
 """Seconds between two lines about how far it is."""

@@ -13,17 +13,17 @@ import click
 from symd.cli.store_urls import is_url
 from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
-from symd.private_files import temporary_folder
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
+from symd.system.private_files import temporary_folder
 
 if TYPE_CHECKING:
-    from symd.shared_store.store import SharedStore
-    from symd.shared_store.transfer import Progress, Transferred
+    from symd.store.shared.store import SharedStore
+    from symd.store.shared.transfer import Progress, Transferred
 
 _CACHE_SIZE: Final = 1024 * MIB
 """What a copy keeps on this machine of an object storage, at most: each file is read once."""
@@ -59,8 +59,8 @@ def store_places(source: str, target: str, catalogue: str, target_catalogue: str
 
 
 def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress: Progress | None) -> Transferred:
-    """Bring what one store has into another (``symd.shared_store.transfer``)."""
-    from symd.shared_store.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
+    """Bring what one store has into another (``symd.store.shared.transfer``)."""
+    from symd.store.shared.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
 
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
     if source.folder:
@@ -97,7 +97,7 @@ def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
 
 def inspected(store: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
     """Look through a store that several daemons share."""
-    from symd.shared_store.opening import inspect_by_urls  # noqa: PLC0415 - a store in a folder needs none of this
+    from symd.store.shared.opening import inspect_by_urls  # noqa: PLC0415 - a store in a folder needs none of this
 
     return inspect_by_urls(store, catalogue, limits, progress)
 
@@ -123,7 +123,7 @@ def _opened(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[Module
 
 @contextmanager
 def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[SharedStore]:
-    from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
+    from symd.store.shared.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
     bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (

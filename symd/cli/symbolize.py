@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from symd.cli.answer_lines import AnswerLines, TextLines
-from symd.cli.asked_file import AskedFile
-from symd.cli.file_hints import hints_name
-from symd.cli.garbage import gc_frozen
-from symd.cli.input import module_digest
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -31,6 +27,10 @@ from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import AskedKernels, Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
+from symd.engine.files.asked_file import AskedFile
+from symd.engine.files.file_hints import hints_name
+from symd.engine.files.garbage import gc_frozen
+from symd.engine.files.input import module_digest
 from symd.errors import BadQuery
 from symd.model.addresses import Query
 from symd.model.answers import Answer
@@ -40,9 +40,9 @@ from symd.model.times import LATEST_TIME
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from symd.cli.demangle import Demangler
-    from symd.cli.module import OpenModule
+    from symd.engine.files.module import OpenModule
     from symd.model.sources import PathRule
+    from symd.query.demangler import Demangler
 
 _NO_QUERY = "no query came: addresses stand behind FILE, or on standard input, one a line (see symd symbolize --help)"
 
@@ -208,7 +208,7 @@ def _answering(
             yield asked.symbolize, asked
         return
     from symd.cli.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
-    from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
+    from symd.engine.files.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:
         named = with_python_names(module.symbolizer, allowed_folders(*sources), limits)
@@ -232,7 +232,7 @@ class _KernelsOf:
 
 
 def _demangler(limits: Limits) -> Demangler:
-    from symd.cli.demangle import Demangler  # noqa: PLC0415 - few ask for it
+    from symd.query.demangler import Demangler  # noqa: PLC0415 - few ask for it
 
     return Demangler(limits)
 
@@ -241,6 +241,6 @@ def _lines(demangler: Demangler | None, *, as_json: bool) -> AnswerLines:
     names = demangler.names if demangler else None
     if not as_json:
         return TextLines(names)
-    from symd.answers_json.answer_lines import JsonLines  # noqa: PLC0415 - text needs none of it
+    from symd.model.json.answer_lines import JsonLines  # noqa: PLC0415 - text needs none of it
 
     return JsonLines(names)

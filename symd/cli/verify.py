@@ -8,20 +8,20 @@ from typing import Any
 
 import click
 
-from symd import containers
 from symd.cli.daemon_objects import daemon_objects, fetching_server_option, is_of_daemon
-from symd.cli.debug_file import with_debug_file
-from symd.cli.dwo_files import with_dwo_files
-from symd.cli.input import read_input
-from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import NO, printable, write_json, write_line
-from symd.cli.progress import working
 from symd.config import Limits
+from symd.debuginfo.verify import Difference, Report, verify
+from symd.engine.files.debug_file import with_debug_file
+from symd.engine.files.dwo_files import with_dwo_files
+from symd.engine.files.input import read_input
+from symd.engine.files.kernel_packs import with_kernel_packs
+from symd.engine.files.progress import working
 from symd.errors import ObjectNotFound, SymdError
+from symd.formats import containers
 from symd.model.code import CodeObject
 from symd.model.plurals import counted, plural
-from symd.verify import Difference, Report, verify
 
 
 @click.command("verify", epilog=example("symd verify program.bin\nsymd verify --json kernel.cubin"))

@@ -44,7 +44,7 @@ def is_dead(address: cython.ulonglong, width: cython.int) -> cython.bint:
 @cython.cclass
 class UnitParameters:
     """Everything of a unit that the meaning of its DIEs depends on: its DIEs are ``.debug_info[dies:end]``, references count from ``offset``, and the others
-    are as ``symd.dwarf.units.Unit`` has them."""
+    are as ``symd.debuginfo.dwarf.units.Unit`` has them."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ _FUNCTION = cython.declare(cython.Py_ssize_t, 7)
 
 class ScopeRows:
     """Scopes and the functions that they belong to: ``scopes`` and ``functions`` are arrays of u32, in which SCOPE_COLUMNS and FUNCTION_COLUMNS stand one behind the
-    other; ``inlined`` (u8) is equally long as a column of scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.dwarf.columns.ScopeColumns`` and
+    other; ``inlined`` (u8) is equally long as a column of scopes, and ``range_scope`` (u32) as the ranges of the DIEs. ``symd.debuginfo.dwarf.columns.ScopeColumns`` and
     ``FunctionColumns`` say what is in each. ``missing_names`` counts the places of names that hold no string."""
 
     __slots__ = ("functions", "inlined", "missing_names", "range_scope", "scopes")

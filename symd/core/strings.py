@@ -38,7 +38,7 @@ class StringReader:
     as long as their sections, LimitExceeded is raised."""
 
     def __init__(self, sections: Any) -> None:
-        """``sections`` are ``symd.dwarf.sections.DebugSections``: each has a name, and data that is read when somebody asks for it."""
+        """``sections`` are ``symd.debuginfo.dwarf.sections.DebugSections``: each has a name, and data that is read when somebody asks for it."""
         self._sections: tuple[Any, ...] = (None, sections.info, sections.strings, sections.line_strings)
         self._section, self._ends = 0, array("q", (0, -1, -1, -1))
         self._allowance = _MIN_ALLOWANCE

@@ -43,7 +43,7 @@ class UnitReader(ValueReader):
     _strings = cython.declare(object)
 
     def __init__(self, sections: Any) -> None:
-        """``sections`` are ``symd.dwarf.sections.DebugSections``."""
+        """``sections`` are ``symd.debuginfo.dwarf.sections.DebugSections``."""
         self._content = content = sections.info.data
         self.data, self.section = content, sections.info.name
         self._sections, self._strings = sections, StringReader(sections)
@@ -84,7 +84,7 @@ class UnitReader(ValueReader):
         return found
 
     def first_die(self, unit: Any, table: abbreviations.AbbreviationTable, code: int, own: Any) -> None:
-        """Tell the ``unit`` (``symd.dwarf.units.Unit``) what its first DIE says. ``own`` are ``symd.dwarf.split_units.Contributions`` where it is of a ``.dwo`` file. Raises
+        """Tell the ``unit`` (``symd.debuginfo.dwarf.units.Unit``) what its first DIE says. ``own`` are ``symd.debuginfo.dwarf.split_units.Contributions`` where it is of a ``.dwo`` file. Raises
         Malformed."""
         number: cython.int = table.find(code)
         if number < 0:

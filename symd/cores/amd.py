@@ -10,10 +10,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from symd.budget import Budget, exceeded
-from symd.containers.amd import amdgpu, amdgpu_core, amdgpu_core_file, core_state
-from symd.containers.amd.core_state import Agent, LoadedObject, Queue
-from symd.containers.format import Element
 from symd.cores import amd_memory, amd_waves
 from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, call_frame_section
 from symd.cores.amd_calls import instructions_of
@@ -21,8 +17,12 @@ from symd.cores.amd_waves import SavedWave
 from symd.cores.identities import identity_of
 from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
 from symd.cores.stopped import MOST_REGISTER_BYTES, StoppedCore, WaveMemory, WaveRegisters
-from symd.dwarf.call_frames import CallFrames
+from symd.debuginfo.dwarf.call_frames import CallFrames
 from symd.errors import LimitExceeded, SymdError
+from symd.formats.budget import Budget, exceeded
+from symd.formats.containers.amd import amdgpu, amdgpu_core, amdgpu_core_file, core_state
+from symd.formats.containers.amd.core_state import Agent, LoadedObject, Queue
+from symd.formats.containers.format import Element
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.cores import CoreDevice, CoreDump, CoreFault, CoreFrame, CoreImage, CoreStack, CoreWave

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from symd.containers.amd.core_memory import CoreMemory
 from symd.cores.amd_calls import (
     INSTRUCTION_BYTES,
     MOST_BYTES_BEFORE_RETURN,
@@ -23,8 +22,9 @@ from symd.cores.amd_memory import SPACES, WaveReader
 from symd.cores.amd_waves import SavedWave
 from symd.cores.frame_expressions import Location, MemoryLocation, NotInDump, contents, evaluate
 from symd.cores.images import LoadedCode
-from symd.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
+from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
+from symd.formats.containers.amd.core_memory import CoreMemory
 from symd.model.code import CodeObject, Vendor
 
 MOST_CALLERS = 128

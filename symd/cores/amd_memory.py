@@ -10,10 +10,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from symd.containers.amd.core_memory import CoreMemory
-from symd.containers.amd.core_state import Agent, Queue
 from symd.cores.amd_waves import SavedWave
 from symd.cores.stopped import WaveMemory
+from symd.formats.containers.amd.core_memory import CoreMemory
+from symd.formats.containers.amd.core_state import Agent, Queue
 
 Space: TypeAlias = Literal["global", "generic", "local", "private", "private wave"]
 SPACES: Mapping[int, Space] = {0: "global", 1: "generic", 3: "local", 5: "private", 6: "private wave"}

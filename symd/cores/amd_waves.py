@@ -12,10 +12,10 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from symd.budget import Budget
-from symd.containers.amd.core_memory import CoreMemory
-from symd.containers.amd.core_state import Agent, CoreState, Queue
 from symd.errors import Malformed
+from symd.formats.budget import Budget
+from symd.formats.containers.amd.core_memory import CoreMemory
+from symd.formats.containers.amd.core_state import Agent, CoreState, Queue
 
 _AREA = struct.Struct("<4I")
 _OVERLAP: Final = 8

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 
 MOST_STEPS = 1000
 """Operations of one expression."""

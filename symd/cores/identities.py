@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import sha256
 
-from symd import elf
-from symd.budget import Budget
 from symd.config import DEFAULT_LIMITS
 from symd.cores.stopped import CodeIdentity, TextPlace
-from symd.elf.constants import PF_X, PT_LOAD
 from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import PF_X, PT_LOAD
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 
 

@@ -13,10 +13,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.budget import Budget, exceeded
-from symd.containers.format import Element
-from symd.containers.nvidia import cubin, cuda_core, cuda_core_modules
-from symd.containers.nvidia.core_sections import (
+from symd.cores.faults import TRAPPED, cuda_fault
+from symd.cores.identities import identity_of
+from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
+from symd.cores.stopped import MOST_REGISTER_BYTES, CodeIdentity, MemoryWindow, StoppedCore, WaveRegisters
+from symd.errors import SymdError
+from symd.formats.budget import Budget, exceeded
+from symd.formats.containers.format import Element
+from symd.formats.containers.nvidia import cubin, cuda_core, cuda_core_modules
+from symd.formats.containers.nvidia.core_sections import (
     CALLS,
     CTAS,
     DEVICES,
@@ -36,11 +41,6 @@ from symd.containers.nvidia.core_sections import (
     CoreSections,
     TableRows,
 )
-from symd.cores.faults import TRAPPED, cuda_fault
-from symd.cores.identities import identity_of
-from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
-from symd.cores.stopped import MOST_REGISTER_BYTES, CodeIdentity, MemoryWindow, StoppedCore, WaveRegisters
-from symd.errors import SymdError
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.columns import I64, U64

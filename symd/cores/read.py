@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from symd.budget import Budget
-from symd.containers import compressed_file
-from symd.containers.amd import amdgpu_core, amdgpu_core_file
-from symd.containers.nvidia import cuda_core
 from symd.cores import amd, nvidia
 from symd.cores.stopped import StoppedCore
 from symd.errors import InvalidInput
+from symd.formats.budget import Budget
+from symd.formats.containers import compressed_file
+from symd.formats.containers.amd import amdgpu_core, amdgpu_core_file
+from symd.formats.containers.nvidia import cuda_core
 
 
 def read(data: bytes, budget: Budget, frames: Mapping[int, bytes] | None = None) -> StoppedCore:

@@ -20,6 +20,6 @@ _HOMES = dict.fromkeys(__all__, "symd.debuginfo.reading")
 
 
 def __getattr__(name: str) -> object:
-    from symd.deferred_names import found  # noqa: PLC0415 - who asks for one address does without
+    from symd.system.lazy_imports import found  # noqa: PLC0415 - who asks for one address does without
 
     return found(__name__, _HOMES, name)

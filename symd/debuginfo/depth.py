@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from symd.budget import exceeded
 from symd.config import Limits
+from symd.formats.budget import exceeded
 from symd.model.columns import U32
 from symd.model.debug_info import NO_PARENT, Scopes
 

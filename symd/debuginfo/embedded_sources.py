@@ -17,14 +17,14 @@ from symd.config import DEFAULT_LIMITS
 from symd.core.line_header import LineHeaderReader
 from symd.core.strings import StringReader
 from symd.debuginfo import layout
+from symd.debuginfo.dwarf import DebugSections, read_units
+from symd.debuginfo.dwarf.line_header import read_headers
+from symd.debuginfo.dwarf.paths import FilePaths
+from symd.debuginfo.dwarf.warnings import Warnings
 from symd.debuginfo.ptx_lines import PtxText
 from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
-from symd.dwarf import DebugSections, read_units
-from symd.dwarf.line_header import read_headers
-from symd.dwarf.paths import FilePaths
-from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import I64

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.core import text_layout
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
+from symd.debuginfo.dwarf.stretches import spread
 from symd.debuginfo.function_lines import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
-from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
-from symd.dwarf.stretches import spread
 from symd.model.columns import I64, U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, TextSpans
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd.debuginfo import layout
+from symd.debuginfo.dwarf.call_frames import CallFrames, FrameAddress
 from symd.debuginfo.relocation import SCHEMES
-from symd.dwarf.call_frames import CallFrames, FrameAddress
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Vendor
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from symd.core import function_lines as core
+from symd.debuginfo.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.debuginfo.line_ends import line_ends
-from symd.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.model.columns import U32
 from symd.model.debug_info import FunctionLines
 

@@ -8,20 +8,20 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from symd.budget import DebugBudget
 from symd.core import scopes as core
 from symd.core import text_layout
 from symd.core.strings import Names, StringReader
 from symd.debuginfo import ptx_text
+from symd.debuginfo.dwarf.dies import SCOPES, read_rows
+from symd.debuginfo.dwarf.line_header import TEXT_COLUMN
+from symd.debuginfo.dwarf.lines import LineTables, maps_of_units, read_tables
+from symd.debuginfo.dwarf.unit_selection import units_for_addresses
+from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.layout import assign
 from symd.debuginfo.line_ends import line_ends
 from symd.debuginfo.relocation import relocated
-from symd.dwarf.dies import SCOPES, read_rows
-from symd.dwarf.line_header import TEXT_COLUMN
-from symd.dwarf.lines import LineTables, maps_of_units, read_tables
-from symd.dwarf.unit_selection import units_for_addresses
-from symd.dwarf.units import Units, read_units
 from symd.errors import SymdError
+from symd.formats.budget import DebugBudget
 from symd.model.code import PYTHON_SUFFIX, CodeKind, DebugScheme, Vendor
 from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symd.config import Limits
-    from symd.dwarf.sections import DebugSections
+    from symd.debuginfo.dwarf.sections import DebugSections
     from symd.model.code import CodeObject
     from symd.model.plain_answers import PlainAnswer, PlainFrame
 

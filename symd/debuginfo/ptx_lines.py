@@ -13,9 +13,9 @@ from posixpath import basename
 import numpy as np
 
 from symd.debuginfo import ptx_text
+from symd.debuginfo.dwarf import DebugSections, LineColumns, read_lines
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import cuda
-from symd.dwarf import DebugSections, LineColumns, read_lines
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.debug_info import LineRows

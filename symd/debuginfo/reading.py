@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd import dwarf
-from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
+from symd.debuginfo import dwarf
 from symd.debuginfo.depth import check_depth
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
+from symd.debuginfo.dwarf.line_header import TEXT_COLUMN
+from symd.debuginfo.dwarf.stretches import Positions
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
@@ -22,11 +24,9 @@ from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
-from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
-from symd.dwarf.line_header import TEXT_COLUMN
-from symd.dwarf.stretches import Positions
-from symd.elf import debug_link
 from symd.errors import LimitExceeded, SymdError
+from symd.formats.budget import DebugBudget
+from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
 from symd.model.columns import U32
 from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans

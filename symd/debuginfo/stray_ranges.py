@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import numpy as np
 
+from symd.debuginfo.dwarf import DebugSections, ScopeColumns, Units
 from symd.debuginfo.layout import LinearLayout
-from symd.dwarf import DebugSections, ScopeColumns, Units
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
 from symd.model.debug_info import NO_PARENT, TextSpans

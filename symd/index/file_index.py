@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.code_again import CodeAgain, without_bytes
 from symd.debuginfo import read_in_turn
 from symd.errors import SymdError
+from symd.formats.containers.code_again import CodeAgain, without_bytes
 from symd.index.builder import build
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory

@@ -8,11 +8,12 @@ from typing import BinaryIO
 
 import numpy as np
 
-from symd import containers, debuginfo
+from symd import debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.code_again import read_now, settled, without_bytes
-from symd.containers.file_part import LARGE, forget, sha256_of
 from symd.errors import SymdError
+from symd.formats import containers
+from symd.formats.containers.code_again import read_now, settled, without_bytes
+from symd.formats.containers.file_part import LARGE, forget, sha256_of
 from symd.index.builder import IndexBuilder, build
 from symd.index.column_file import check_size
 from symd.index.contradiction_notes import noted

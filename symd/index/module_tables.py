@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.elf import debug_link
 from symd.errors import SymdError
+from symd.formats.elf import debug_link
 from symd.index.distinct import combined, runs
 from symd.index.format import Column, narrow
 from symd.index.interner import Interner

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
-from symd.containers.lazy import LazyMapping, LazySequence
 from symd.errors import DataLoss
+from symd.formats.containers.lazy import LazyMapping, LazySequence
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 _INTEGER = 1

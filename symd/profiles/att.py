@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from symd.answers_json.answers import frames_text
 from symd.errors import Malformed
 from symd.model.answers import Frame, Reason
+from symd.model.json.answers import frames_text
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally

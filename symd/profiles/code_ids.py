@@ -1,5 +1,5 @@
 """A profile's addresses by the code objects that they lie in, as symbol servers are asked: the build ID of a code object, or its SHA-256 where it
-has none, and an object address in it (``symd.debug_ids``)."""
+has none, and an object address in it (``symd.formats.debug_ids``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from symd.debug_ids import build_id_of
+from symd.formats.debug_ids import build_id_of
 from symd.model.answers import Reason
 from symd.model.names import Match, NameKind, NameQuery
 from symd.profiles.format import Options

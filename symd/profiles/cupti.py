@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from symd.answers_json.answers import frames_text
 from symd.config import DEFAULT_LIMITS
 from symd.errors import LimitExceeded, Malformed
 from symd.model.answers import Reason
+from symd.model.json.answers import frames_text
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import zlib
 
-from symd.budget import exceeded
 from symd.config import MIB, Limits
 from symd.errors import Malformed
+from symd.formats.budget import exceeded
 
 MAGIC = b"\x1f\x8b"
 EXPANDED_PIECE_BYTES = 1 << 24

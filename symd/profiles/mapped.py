@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symd import containers, elf
-from symd.budget import Budget
 from symd.config import Limits
-from symd.elf.constants import PT_LOAD
 from symd.errors import SymdError
+from symd.formats import containers, elf
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import PT_LOAD
 from symd.model.answers import Reason
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, machine_objects
 

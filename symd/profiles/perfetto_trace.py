@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import zstandard
 
-from symd.budget import exceeded
 from symd.config import Limits
 from symd.errors import Malformed
+from symd.formats.budget import exceeded
 from symd.profiles import gzipped
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
 from symd.profiles.schemas import perfetto as schema

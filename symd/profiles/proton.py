@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from symd.containers.amd import bounded_msgpack
 from symd.errors import Malformed
+from symd.formats.containers.amd import bounded_msgpack
 from symd.model.answers import Frame
 from symd.profiles import json_text
 from symd.profiles.format import Options, Symbolized, Tally

@@ -14,10 +14,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from symd.answers_json.answers import frames_text
-from symd.containers import uri as uris
 from symd.errors import Malformed, SymdError
+from symd.formats.containers import uri as uris
 from symd.model.answers import Reason
+from symd.model.json.answers import frames_text
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally

@@ -3,8 +3,8 @@ answer of many frames is written wherever its address stands."""
 
 from __future__ import annotations
 
-from symd.budget import exceeded
 from symd.config import Limits
+from symd.formats.budget import exceeded
 from symd.profiles.json_text import WHERE
 
 MEMBERS_A_RECORD = 16

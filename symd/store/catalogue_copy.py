@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from symd.errors import StoreUnavailable
-from symd.private_files import temporary_place, written
 from symd.store.files import disk
 from symd.store.temporary_folder import make_temporary_folder
+from symd.system.private_files import temporary_place, written
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
 _PREFIX = "symd-catalogue-"

@@ -19,13 +19,13 @@ from typing import BinaryIO, Final
 from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput, SymdError
 from symd.model.identities import Digest
-from symd.private_files import new_file
 from symd.store.catalogue import catalogue_error, copy_in_any_case, existing, newest, opens_in_place, translated
 from symd.store.files import disk, disk_error, make_folder, open_file, sync_folder
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.store import Store
 from symd.store.temporary_folder import make_temporary_folder
+from symd.system.private_files import new_file
 
 PIECE: Final = 1 << 20
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from symd import private_files
 from symd.errors import StoreUnavailable, SymdError
-from symd.leftovers import if_unlocked
-from symd.system_reason import refusal, system_reason
+from symd.system import private_files
+from symd.system.os_errors import refusal, system_reason
+from symd.system.stale_files import if_unlocked
 
 log = logging.getLogger("symd.store")
 

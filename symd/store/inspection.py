@@ -19,7 +19,6 @@ from symd.index.file_header import VERSION
 from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
-from symd.private_files import temporary_folder
 from symd.store.catalogue import (
     copy_in_any_case,
     copy_of_catalogue,
@@ -36,6 +35,7 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import faults
 from symd.store.removed_files import all_in_place
 from symd.store.tree import look
+from symd.system.private_files import temporary_folder
 
 
 class Kind(StrEnum):

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from symd.errors import DataLoss
-from symd.private_files import new_file
 from symd.store.catalogue import existing, translated
+from symd.system.private_files import new_file
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100

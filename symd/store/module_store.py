@@ -24,7 +24,7 @@ from symd.store.writability import Writability
 
 class ModuleStore(Protocol):
     """Modules by digest, with their indexes, remembered failures, aliases and contexts. ``symd.store.Store`` keeps them in a folder, and
-    its methods say what each does; ``symd.shared_store`` keeps them for several machines. Safe to use from several threads."""
+    its methods say what each does; ``symd.store.shared`` keeps them for several machines. Safe to use from several threads."""
 
     aliases: Aliases
     module_log: ModuleLog

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import FailedPrecondition
-from symd.symbolic_links import replaceable, resolved
+from symd.system.symlinks import replaceable, resolved
 
 log = logging.getLogger("symd.store")
 

@@ -18,7 +18,6 @@ from itertools import chain, count
 from pathlib import Path
 
 from symd.errors import DataLoss, StoreUnavailable
-from symd.private_files import new_file
 from symd.store import soundness
 from symd.store.catalogue import LOCK, copy_in_any_case, existing, migrate, newest, replaced, successor, translated
 from symd.store.catalogue_copy import copy_with_log
@@ -26,6 +25,7 @@ from symd.store.files import disk, locked, make_folder, sync_folder
 from symd.store.lost_schema import fold_log, is_schema_lost, restore_schema
 from symd.store.paths import StorePaths
 from symd.store.salvage import TABLES, Salvage, salvage
+from symd.system.private_files import new_file
 
 log = logging.getLogger("symd.store")
 

@@ -23,7 +23,7 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
 from symd.store.removed_files import all_in_place, put_in_place, sweep_leftovers, waiting_modules
 from symd.store.tree import Tree, check_links, check_no_others, look
-from symd.system_reason import system_reason
+from symd.system.os_errors import system_reason
 
 log = logging.getLogger("symd.store")
 

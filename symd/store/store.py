@@ -20,7 +20,6 @@ from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFoun
 from symd.model.identities import Digest, checked_digest
 from symd.model.plurals import counted
 from symd.model.summaries import ModuleRecord
-from symd.private_files import temporary_place
 from symd.store import rows, soundness
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, Rescue, damage, is_locked, newest
@@ -46,6 +45,7 @@ from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
 from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
+from symd.system.private_files import temporary_place
 
 log = logging.getLogger("symd.store")
 

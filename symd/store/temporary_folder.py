@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from symd.leftovers import remove_leftovers
-from symd.private_files import make_folder
+from symd.system.private_files import make_folder
+from symd.system.stale_files import remove_leftovers
 
 log = logging.getLogger("symd.store")
 

@@ -17,7 +17,7 @@ from symd.model.names import Match, NameKind, NameQuery
 from symd.query.lines import lines
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize_column, symbolize_one
-from symd.wire.answers import from_answer, to_answer
+from symd.rpc.wire.answers import from_answer, to_answer
 from tests import tools
 from tests.agreement import ours
 from tests.containers.amd import objects

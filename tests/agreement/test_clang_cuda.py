@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.containers import unpack
+from symd.formats.containers import unpack
 from symd.query.lines import lines
 from tests import tools
 from tests.agreement import ours

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.formats import containers
 from symd.model.cores import CoreStack
 from symd.store import Store
 from tests.agreement import cuda_gdb

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.containers import unpack
+from symd.formats.containers import unpack
 from symd.model.answers import Reason
 from symd.query.symbolize import symbolize_column
 from tests import tools

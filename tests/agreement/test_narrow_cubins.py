@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.containers import unpack
 from symd.debuginfo.variables.visible import VariableReader
+from symd.formats.containers import unpack
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
 from symd.query.symbolize import symbolize

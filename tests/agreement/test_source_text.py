@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
+from symd.formats import containers
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Frame, Reason
 from symd.model.breakpoints import Refusal, SourceLine

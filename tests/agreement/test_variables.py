@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.debuginfo.variables.visible import VariableReader
+from symd.formats import containers
 from symd.model.code import CodeObject, Section, Vendor
 from symd.model.variables import Variable
 from tests.agreement import dwarfdump_dies, dwarfdump_locations, oracle_cubin, oracle_elf

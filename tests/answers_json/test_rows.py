@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.answers_json import line_rows, to_ascii_json, to_json
-from symd.answers_json.answers import frames_text
-from symd.answers_json.line_rows import row_lines
-from symd.answers_json.summaries import kernel_json
 from symd.model.answers import Frame, TextSection
 from symd.model.debug_info import RowFlag
+from symd.model.json import line_rows, to_ascii_json, to_json
+from symd.model.json.answers import frames_text
+from symd.model.json.line_rows import row_lines
+from symd.model.json.summaries import kernel_json
 from symd.model.line_tables import LineTable
 from symd.model.summaries import KernelSummary
 

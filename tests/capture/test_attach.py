@@ -25,9 +25,9 @@ from symd.capture.memory_search import MemorySearch, SearchCounts
 from symd.capture.process import Mapping, Process
 from symd.capture.records import parse_record
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.intel import igc_debug
 from symd.errors import FailedPrecondition, InvalidInput, LimitExceeded
+from symd.formats.containers import unpack
+from symd.formats.containers.intel import igc_debug
 from symd.model.captures import CaptureApi, CaptureWay, ModuleFound, ModuleLoaded
 from tests.builders.elf import ALLOC, ET_DYN, Section, build_elf
 from tests.capture import records_made

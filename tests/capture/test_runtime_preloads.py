@@ -19,7 +19,7 @@ import pytest
 from symd.capture.file_part import is_device_code, read_part
 from symd.capture.native_build import CUDA_PRELOAD, HIP_PRELOAD, library
 from symd.config import Limits
-from symd.containers import uri
+from symd.formats.containers import uri
 from tests.capture.stand_in import (
     BUILD_LOG,
     DATA,

@@ -13,9 +13,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from symd.child.process import ProcessLimits
-from symd.child.starter import Starter
-from symd.child.tool import run_tool
+from symd.system.process.process import ProcessLimits
+from symd.system.process.starter import Starter
+from symd.system.process.tool import run_tool
 
 LIMITS = ProcessLimits(seconds=600, memory=8 << 20, answer=1 << 16, cpu_seconds=50, file_size=1 << 16, open_files=16)
 """Less memory than the interpreter takes which starts the child."""

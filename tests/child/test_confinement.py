@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.child import confinement
+from symd.system.process import confinement
 
 
 def test_packages_that_are_links_are_readable_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

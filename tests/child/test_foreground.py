@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RUN = """
 import os, sys
-from symd.child.foreground import ForegroundProgram, end_like, signals_held
+from symd.system.process.foreground import ForegroundProgram, end_like, signals_held
 with signals_held() as mask:
     ending = ForegroundProgram(sys.argv[1:], os.environ, mask).wait()
 sys.exit(end_like(ending))

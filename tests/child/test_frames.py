@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from symd.child.frames import CALL, read_frame, read_frames, write_frame
+from symd.system.process.frames import CALL, read_frame, read_frames, write_frame
 
 FRAME = b"C" + struct.pack("<Q", 6) + b"zeInit"
 

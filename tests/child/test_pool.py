@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from symd.child import confinement
-from symd.child import pool as pool_module
-from symd.child.ending import Defect, Ending, Limit
-from symd.child.frames import BYTES, JSON, write_frame
-from symd.child.pool import Pool
-from symd.child.process import ProcessLimits
 from symd.config import Limits
 from symd.errors import BuildFailed, Unavailable
+from symd.system.process import confinement
+from symd.system.process import pool as pool_module
+from symd.system.process.ending import Defect, Ending, Limit
+from symd.system.process.frames import BYTES, JSON, write_frame
+from symd.system.process.pool import Pool
+from symd.system.process.process import ProcessLimits
 from tests.child.functions import ATTEMPTS
 from tests.child.test_run import gone
 
@@ -243,7 +243,7 @@ def test_a_process_that_starts_while_all_are_ended_is_ended_too(pool: Pool, monk
 BELOW_A_LIMIT = """
 import math, resource, time
 from dataclasses import replace
-from symd.child.pool import Pool
+from symd.system.process.pool import Pool
 from tests.child.test_pool import LIMITS, PROCESS_LIMITS
 first = Pool("tests.child.functions:work", 1)
 first.call(b"pid", LIMITS, PROCESS_LIMITS)
@@ -268,7 +268,7 @@ def test_below_a_lower_limit_of_processor_time_each_call_has_what_that_leaves(mo
 HOLDER = """
 import sys
 from tests.child.test_pool import LIMITS, PROCESS_LIMITS
-from symd.child.pool import Pool
+from symd.system.process.pool import Pool
 pool = Pool("tests.child.functions:work", 1)
 print(int(pool.call(b"pid", LIMITS, PROCESS_LIMITS)), flush=True)
 pool.call(b"hang " + sys.argv[1].encode(), LIMITS, PROCESS_LIMITS)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.child.ending import Ending, Limit, signal_name
-from symd.child.process import _LAUNCHER, ProcessLimits
-from symd.child.run import Ended, run
+from symd.system.process.ending import Ending, Limit, signal_name
+from symd.system.process.process import _LAUNCHER, ProcessLimits
+from symd.system.process.run import Ended, run
 from tests.child import early_limits
 from tests.daemon.processes import children
 from tests.open_files import open_files
@@ -188,7 +188,7 @@ LOWERED = """
 import resource, sys
 from pathlib import Path
 from tests.child.test_run import ALL_LIMITS, ITS_LIMITS
-from symd.child.run import run
+from symd.system.process.run import run
 resource.setrlimit(resource.RLIMIT_CPU, (7, 9))
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 8192))
 run([sys.executable, "-I", "-S", "-c", ITS_LIMITS], ALL_LIMITS, folder=Path(sys.argv[1]), environment={})
@@ -201,7 +201,7 @@ def test_a_limit_that_this_process_already_has_is_not_raised(tmp_path: Path) -> 
 
 
 def test_limits_that_cannot_be_set_are_an_error(python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.child.process.resource_limits", lambda _: [(resource.RLIMIT_CPU, 10, 5)])
+    monkeypatch.setattr("symd.system.process.process.resource_limits", lambda _: [(resource.RLIMIT_CPU, 10, 5)])
     with pytest.raises(OSError, match="limit") as caught:
         python("open('begun', 'w')")
     assert caught.value.filename == sys.executable
@@ -259,7 +259,7 @@ def test_what_cannot_be_run_is_an_os_error_that_names_it(tmp_path: Path) -> None
 def test_a_launcher_that_dies_is_an_os_error(python, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "launcher.py"
     broken.write_text("import os; os.kill(os.getpid(), 9)")
-    monkeypatch.setattr("symd.child.process._LAUNCHER", broken)
+    monkeypatch.setattr("symd.system.process.process._LAUNCHER", broken)
     with pytest.raises(OSError, match="died"):
         python("pass")
 
@@ -288,7 +288,7 @@ def test_a_process_lets_itself_open_as_many_files_as_it_may() -> None:
     """In a process of its own: limits cannot be raised again."""
     program = (
         "import resource\n"
-        "from symd.child.process import allow_open_files\n"
+        "from symd.system.process.process import allow_open_files\n"
         "for hard, wanted in ((900, 500), (800, 1 << 16), (700, 600)):\n"
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))\n"
         "    allow_open_files(wanted)\n"

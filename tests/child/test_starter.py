@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from symd.child import confinement
-from symd.child.process import ProcessLimits
-from symd.child.run import Ended
-from symd.child.starter import _SCRIPT, Starter
-from symd.child.tool import run_tool
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolFailed
+from symd.system.process import confinement
+from symd.system.process.process import ProcessLimits
+from symd.system.process.run import Ended
+from symd.system.process.starter import _SCRIPT, Starter
+from symd.system.process.tool import run_tool
 from tests.daemon.processes import children
 
 LIMITS = ProcessLimits(seconds=60, memory=1 << 30, answer=1 << 20, cpu_seconds=30, file_size=1 << 20, written=1 << 20)
@@ -105,7 +105,7 @@ def test_limits_that_cannot_be_set_are_told_as_what_cannot_be_started(
     starter: Starter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """setrlimit raises ValueError for them."""
-    monkeypatch.setattr("symd.child.starter.resource_limits", lambda _: [(resource.RLIMIT_CPU, 10, 5)])
+    monkeypatch.setattr("symd.system.process.starter.resource_limits", lambda _: [(resource.RLIMIT_CPU, 10, 5)])
     with pytest.raises(ToolFailed, match=r"cannot be started: .*limit"):
         asked(starter, "print(1)")
 
@@ -152,7 +152,7 @@ def test_a_program_is_not_run_twice_where_the_process_is_killed_that_started_it(
 ) -> None:
     script = tmp_path / "starting.py"
     script.write_text(KILLED_BEFORE_ITS_ANSWER.format(script=str(_SCRIPT), package=str(_SCRIPT.parent.parent)))
-    monkeypatch.setattr("symd.child.starter._SCRIPT", script)
+    monkeypatch.setattr("symd.system.process.starter._SCRIPT", script)
     before = children(os.getpid())
     with Starter() as starter:
         ended = asked(starter, "print(input())", data=b"once")
@@ -164,7 +164,7 @@ def test_a_program_is_not_run_twice_where_the_process_is_killed_that_started_it(
 def test_it_ends_with_the_process_that_has_it() -> None:
     """Killed, that can tell it nothing."""
     script = (
-        "import os, time; from symd.child.starter import Starter; starter = Starter(); starter.begin(); "
+        "import os, time; from symd.system.process.starter import Starter; starter = Starter(); starter.begin(); "
         "print(starter._process.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.child.thread_limits import thread_limits
+from symd.system.process.thread_limits import thread_limits
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
 def cgroup(tmp_path: Path) -> Path:
     """The cgroup of this process, below one with a limit."""
     (tmp_path / "own").write_text("0::/system.slice/symd.service\n")
-    inner = tmp_path / "system.slice" / "symd.service"
+    inner = tmp_path / "system.slice" / "symd.server"
     inner.mkdir(parents=True)
     (inner / "pids.max").write_text("max\n")
     (inner.parent / "pids.max").write_text("64\n")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from symd import errors
-from symd.child.process import ProcessLimits
-from symd.child.tool import run_tool, tool_error
+from symd.system.process.process import ProcessLimits
+from symd.system.process.tool import run_tool, tool_error
 
 PROCESS_LIMITS = ProcessLimits(seconds=60.0, memory=1 << 30, answer=1 << 20)
 

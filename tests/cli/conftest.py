@@ -62,8 +62,10 @@ def symd(parent_of_commands: Parent) -> Run:
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     """The engine that the verbs get instead of a real one."""
     symbolizer = FakeSymbolizer()
-    monkeypatch.setattr("symd.cli.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
-    monkeypatch.setattr("symd.cli.asked_file.opened_file", lambda file, limits, store=None: FakeFile(symbolizer))
+    monkeypatch.setattr("symd.engine.files.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
+    monkeypatch.setattr(
+        "symd.engine.files.asked_file.opened_file", lambda file, limits, store=None: FakeFile(symbolizer)
+    )
     return symbolizer
 
 

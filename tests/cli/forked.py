@@ -133,7 +133,7 @@ def _import_all() -> None:
     for module in pkgutil.iter_modules(package.__path__, "symd.cli."):
         if module.name not in _OF_EXTRAS:
             importlib.import_module(module.name)
-    importlib.import_module("symd.service.server")
+    importlib.import_module("symd.server.server")
     gc.freeze()  # what is looked through is copied
     assert len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - the count alone
 

@@ -15,7 +15,7 @@ import pytest
 from symd import Client
 from symd.cli import background_log
 from symd.cli.background_log import BackgroundHandler
-from symd.service.log_format import JsonLines
+from symd.server.log_format import JsonLines
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run
 

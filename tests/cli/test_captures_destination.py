@@ -20,7 +20,7 @@ from symd.cli import captures_destination
 from symd.cli.captures_destination import Destination, RefusalsToldSink, destination, send_waiting
 from symd.cli.run import where
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound
 from symd.store import Store
 from tests.capture.test_folder_sink import write

@@ -9,7 +9,7 @@ import pytest
 
 from symd.cli.check import command
 from symd.errors import InvalidInput
-from symd.spirv_check import RULES
+from symd.formats.spirv_rules import RULES
 
 BIN = Path(__file__).parents[2] / "samples" / "spirv" / "bin"
 ARGUMENTS = str(BIN / "arguments.O2.ocl-100.spv")

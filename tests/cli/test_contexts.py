@@ -13,8 +13,7 @@ import pytest
 
 from symd.capture.daemon_sink import DaemonSink
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.captures import (
     CaptureApi,
     CapturedProcess,
@@ -24,8 +23,9 @@ from symd.model.captures import (
     ModuleUnloaded,
     ProcessEnded,
 )
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
 from tests.cli.conftest import SYMD, Outcome, Run
 

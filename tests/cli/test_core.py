@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.input import is_regular_file
+from symd.engine.files.input import is_regular_file
 from tests.builders.amdgpu_core import AmdgpuCore
 from tests.builders.cuda_core import CudaCore
 from tests.builders.elf import build_elf

@@ -10,9 +10,9 @@ import pytest
 
 import symd
 from symd import Client
-from symd.cli.module_name import chosen_module
 from symd.cli.status import size_text
 from symd.config import MIB, default_server
+from symd.engine.files.module_name import chosen_module
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.summaries import ModuleRecord
 from tests.cli.conftest import Run

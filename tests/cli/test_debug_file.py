@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from symd import elf
-from symd.budget import Budget
-from symd.cli import input as cli_input
 from symd.config import Limits
+from symd.engine.files import input as cli_input
+from symd.formats import elf
+from symd.formats.budget import Budget
 from tests import tools
 from tests.cli.conftest import ROOT, Run
 
@@ -121,7 +121,7 @@ def test_something_else_of_that_name_is_none(run: Run, slim: Path):
 
 
 def test_a_large_object_finds_its_debug_file(run: Run, slim: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("symd.cli.opened_file.LARGE", 1)
+    monkeypatch.setattr("symd.engine.files.opened_file.LARGE", 1)
     assert symbolized(run, slim) == LINED
 
 
@@ -236,7 +236,7 @@ def test_the_debug_file_of_a_distribution_is_found(
     run: Run, by: str, objcopy: str, linked: Path, stripped: Path, monkeypatch: pytest.MonkeyPatch
 ):
     system = linked.parent / "system"
-    monkeypatch.setattr("symd.cli.debug_file._OF_SYSTEM", str(system))
+    monkeypatch.setattr("symd.engine.files.debug_file._OF_SYSTEM", str(system))
     place = system.joinpath(*linked.parent.parts[1:], "kept.debug")
     if by == "build ID":
         note = stripped.with_name("note")

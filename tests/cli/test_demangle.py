@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from symd import errors
-from symd.cli.demangle import Demangler
 from symd.config import Limits
+from symd.query.demangler import Demangler
 from tests.tools import require
 
 MANGLED = ["_Z4vaddi", "_ZN1a1bEv", "_Z", "plain"]

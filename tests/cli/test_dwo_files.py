@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from symd.cli.dwo_files import with_dwo_files
 from symd.config import Limits
-from symd.split_debug import dwo
+from symd.debuginfo.split import dwo
+from symd.engine.files.dwo_files import with_dwo_files
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.containers.amd import objects
@@ -85,7 +85,7 @@ def test_variables_say_what_is_missing(place, run):
 
 
 def test_a_large_object_finds_its_files(place, run, monkeypatch):
-    monkeypatch.setattr("symd.cli.opened_file.LARGE", 1)
+    monkeypatch.setattr("symd.engine.files.opened_file.LARGE", 1)
     (place / f"{NAME}.dwo").write_bytes(objects.sample(f"{NAME}.dwo"))
     assert inlined(symbolize(run, place))
 
@@ -137,7 +137,7 @@ def shade_of(run, program, *options):
 @pytest.mark.parametrize(("suffix", "is_large"), [(".dwo", False), (".dwp", False), (".dwo", True)])
 def test_an_object_inside_a_program_finds_its_files(place, run, suffix, is_large, monkeypatch):
     if is_large:
-        monkeypatch.setattr("symd.cli.opened_file.LARGE", 1)
+        monkeypatch.setattr("symd.engine.files.opened_file.LARGE", 1)
     program = bundled(place)
     before = shade_of(run, program)
     assert not inlined(before)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from symd.capture.drivers import Confinement
 from symd.cli.grab import sniff
 from symd.config import Limits
-from symd.drivers import Confinement
 from symd.errors import BuildFailed, DriverMissing, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
 from tests.cli.conftest import ROOT, Run
@@ -39,7 +39,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Asked:
         kernels = () if "bare" in request.build_flags else ("vadd", "vsub")
         return Grabbed(debug, b"native", kernels, "a warning\n", "Driver 1", "Device A")
 
-    monkeypatch.setattr("symd.drivers.grab", grab)
+    monkeypatch.setattr("symd.capture.drivers.grab", grab)
     return requests
 
 

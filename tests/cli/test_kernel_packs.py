@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from symd.cli.kernel_packs import with_kernel_packs
 from symd.config import Limits
-from symd.containers.amd import kpack
+from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.errors import InvalidInput
+from symd.formats.containers.amd import kpack
 from tests.builders.kpack import host, kernel_pack
 from tests.containers.amd import objects
 

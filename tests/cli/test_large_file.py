@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import extract, large_file, large_summary, opened_file
+from symd.cli import extract, large_summary
 from symd.cli.output import Branch, write_tree
-from symd.containers.nvidia import nv_info
+from symd.engine.files import large_file, opened_file
+from symd.formats.containers.nvidia import nv_info
 from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from symd.engine.reading.reader import InProcessReader
 from symd.index.module import decoded_objects
-from symd.reading.reader import InProcessReader
 from tests import tools
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer, line_table
@@ -66,7 +66,7 @@ def test_text_is_a_table_with_headings(run: Run, fake: FakeSymbolizer, module: P
 
 
 def test_more_rows_than_a_chunk_come_whole_and_in_order(run: Run, fake: FakeSymbolizer, module: Path, monkeypatch):
-    monkeypatch.setattr("symd.answers_json.line_rows.ROWS_PER_TEXT", 1)
+    monkeypatch.setattr("symd.model.json.line_rows.ROWS_PER_TEXT", 1)
     fake.tables = (line_table(), line_table("other"))
     rows = run("lines", "--json", module).json
     assert [(row["object"], row["address"]) for row in rows] == [("", 272), ("", 288), ("other", 272), ("other", 288)]
@@ -204,7 +204,7 @@ OF_ONE_OBJECT = (
 )
 def test_of_one_code_object_nothing_else_is_decoded(run: Run, monkeypatch, file: Path, verb: str, words, size: str):
     paths = [each["object"] for each in run("info", "--json", file).json[0]["objects"]]
-    monkeypatch.setattr("symd.cli.module.InProcessReader", lambda limits, only: InProcessReader(limits))
+    monkeypatch.setattr("symd.engine.files.module.InProcessReader", lambda limits, only: InProcessReader(limits))
     before = [run(verb, "--json", file, *words, "--object", path) for path in (*paths, "nowhere")]
     monkeypatch.undo()
     decoded = []
@@ -214,7 +214,7 @@ def test_of_one_code_object_nothing_else_is_decoded(run: Run, monkeypatch, file:
         return decoded_objects(objects, *rest)
 
     monkeypatch.setattr("symd.index.module.decoded_objects", counted)
-    monkeypatch.setattr("symd.reading.opened_module.LARGE", 1 if size == "large" else 1 << 30)
+    monkeypatch.setattr("symd.engine.reading.opened_module.LARGE", 1 if size == "large" else 1 << 30)
     assert [run(verb, "--json", file, *words, "--object", path) for path in (*paths, "nowhere")] == before
     assert decoded == [[path] for path in paths], "of a path that is none nothing"
     assert before[-1].code == 1

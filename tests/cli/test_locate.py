@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.engine.engine import Engine
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run
 

@@ -18,12 +18,12 @@ import pytest
 
 from symd.cli.mcp_lines import with_whole_characters
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded
-from symd.mcp import explanations, tools
-from symd.mcp.tools import AskedModule, Tools
 from symd.model.answers import Answer, Candidate, Frame, Reason
 from symd.model.sources import Origin, SourceText
+from symd.server.mcp import explanations, tools
+from symd.server.mcp.tools import AskedModule, Tools
 from symd.store import Store
 from tests.cli.conftest import ROOT, Run
 from tests.tools import output, require

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.debug_file import with_debug_file
-from symd.cli.dwo_files import with_dwo_files
-from symd.cli.input import read_input
-from symd.cli.kernel_packs import with_kernel_packs
-from symd.cli.left_out import AllowedFiles
 from symd.config import Limits
+from symd.engine.files.debug_file import with_debug_file
+from symd.engine.files.dwo_files import with_dwo_files
+from symd.engine.files.input import read_input
+from symd.engine.files.kernel_packs import with_kernel_packs
+from symd.engine.files.left_out import AllowedFiles
 from symd.errors import InvalidInput, PermissionDenied
 from tests.builders.kpack import host, kernel_pack
 from tests.cli.conftest import ROOT, Run

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.channel import Credentials, connect
 from symd.cli.output import write_build_log
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.rpc.channel import Credentials, connect
 from symd.store import Store
 from symd.store.copying import copy
 from tests.cli.conftest import ROOT, Run

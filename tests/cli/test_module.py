@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.llvm.offload_bundle import entries
+from symd.formats.budget import Budget
+from symd.formats.containers.llvm.offload_bundle import entries
 from tests.cli.conftest import ROOT, Run
 
 BIN = ROOT / "samples" / "amdgpu" / "bin"

@@ -14,8 +14,8 @@ from symd.capture.native_build import OPENCL_LAYER, library
 from symd.cli import captures_destination
 from symd.cli.doctor import daemon_report
 from symd.config import DEFAULT_LIMITS, default_server, default_socket, default_store
-from symd.daemon_config import Config
 from symd.errors import FailedPrecondition
+from symd.server.config import Config
 from tests.cli.conftest import Run
 
 SAID = "there is no home folder: $HOME names none, and the system knows none of user "
@@ -78,7 +78,7 @@ def test_a_daemon_that_is_told_where_everything_is_needs_none(
         served.append(config)
         return 0
 
-    monkeypatch.setattr("symd.service.serve", serve)
+    monkeypatch.setattr("symd.server.serve", serve)
     monkeypatch.setenv("GRPC_VERBOSITY", "NONE")  # what the verb sets, so that it is taken away again
     monkeypatch.setenv("GRPC_EXPERIMENTS", "")
     outcome = run("serve", "--store", str(tmp_path / "store"), "--address", f"unix:{tmp_path}/socket")

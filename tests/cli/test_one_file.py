@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd import containers
-from symd.cli.one_file import OneFile
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.files.one_file import OneFile
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
+from symd.formats import containers
 from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import output_file
 from symd.capture import folder_sink
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
-from symd.output_file import output_folder, replacing, write_file
+from symd.system import atomic_output as output_file
+from symd.system.atomic_output import output_folder, replacing, write_file
 from tests.cli.conftest import ROOT, Run
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -420,7 +420,7 @@ def test_a_signal_that_ends_the_process_leaves_the_old_file_and_nothing_else(
     program = f"""
 import os, pathlib, signal, sys, time
 from contextlib import contextmanager
-from symd.output_file import _replace, replacing
+from symd.system.atomic_output import _replace, replacing
 path = pathlib.Path({str(tmp_path / "out")!r})
 
 def sleep():  # a signal just before a long one waits for its end
@@ -460,7 +460,7 @@ def writer(path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that is replacing the file at ``path``, and has written some of it."""
     program = f"""
 import pathlib, time
-from symd.output_file import replacing
+from symd.system.atomic_output import replacing
 with replacing(pathlib.Path({str(path)!r}), hint="") as (temporary,):
     temporary.write_text("half")
     print(temporary.name, flush=True)

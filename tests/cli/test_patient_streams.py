@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from symd.cli.background_log import BackgroundHandler
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.store import Store
 
-SYMD = [sys.executable, "-c", "from symd.start import main; main()"]
+SYMD = [sys.executable, "-c", "from symd.cli.start import main; main()"]
 MODULE = str(Path(__file__).parents[2] / "samples/amdgpu/bin/v4-gfx900.co")
 SMALLEST_PIPE = 4096
 QUESTIONS = b"0x1978\n" * 1000

@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from symd.cli import progress
-from symd.cli.progress import working
+from symd.engine.files import progress
+from symd.engine.files.progress import working
 from tests.cli.conftest import ROOT, Run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import symd
-from symd.debug_ids import ModuleNames
+from symd.formats.debug_ids import ModuleNames
 from symd.model.answers import Reason
 from tests import tools
 from tests.debuginfo.spirv.spirv_listing import by_spirv_dis

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import elf
-from symd.budget import Budget
 from symd.config import Limits
+from symd.formats import elf
+from symd.formats.budget import Budget
 from tests import tools
 from tests.cli.conftest import ROOT, Run
 

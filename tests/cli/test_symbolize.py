@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from symd import elf
-from symd.budget import Budget
-from symd.cli import opened_file
-from symd.cli.demangle import Demangler
 from symd.cli.question_lines import arriving_lines
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.files import opened_file
 from symd.errors import ToolMissing
+from symd.formats import elf
+from symd.formats.budget import Budget
 from symd.model.answers import Answer, Frame, Reason
+from symd.query.demangler import Demangler
 from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer

@@ -30,7 +30,7 @@ HELLO = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 
 COPYING_WITHOUT_END = """
 import time
-from symd.start import main
+from symd.cli.start import main
 from symd.store import copying
 
 copying._copy_module = lambda *_: time.sleep(600)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd.model.rights import parse_rights
-from symd.service.access_file import read_access
+from symd.server.access_file import read_access
 from tests.cli.conftest import Run
 
 

@@ -46,7 +46,7 @@ class Fake(FakeSymbolizer):
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     symbolizer = Fake()
-    monkeypatch.setattr("symd.cli.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
+    monkeypatch.setattr("symd.engine.files.module.open_symbolizer", lambda *_: nullcontext(symbolizer))
     return symbolizer
 
 

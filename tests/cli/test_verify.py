@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from symd.cli.verify import command
+from symd.debuginfo.verify import own_reading
 from symd.errors import ObjectNotFound
-from symd.verify import own_reading
 from tests.cli.conftest import Run
 
 SAMPLES = Path(__file__).parents[2] / "samples"

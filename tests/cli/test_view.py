@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from symd import cli
-from symd.web.site import Site
-from symd.web.viewing import Presence, viewed
+from symd.server.http.site import Site
+from symd.server.http.viewing import Presence, viewed
 from tests.web.sites import RAYCAST, LargeModule, raycast, sources
 
 LONG = 120

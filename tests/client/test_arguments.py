@@ -16,15 +16,15 @@ import pytest
 
 from symd import AsyncClient, Client
 from symd.config import Limits, default_socket
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.contexts import Context
 from symd.model.line_tables import LineLevel
 from symd.model.listings import ListingPart
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
 
 VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"
@@ -356,7 +356,7 @@ def test_a_name_that_has_no_address_and_a_port_that_nobody_listens_at(scheme):
 
 
 def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):
-    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.0)
+    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.0)
     with ExitStack() as stack:
         others = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = [other.getsockname()[1] for other in others]

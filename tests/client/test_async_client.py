@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 
 from symd import AsyncClient, Client
-from symd.channel import Credentials, connect_async
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import (
     BadQuery,
     ContextNotFound,
@@ -29,8 +27,10 @@ from symd.errors import (
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
 from symd.model.contexts import Alias, Context, Load, Unload
 from symd.model.module_events import CaughtUp, ModuleAdded, ModuleRemoved
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.rpc.channel import Credentials, connect_async
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import module_pb2
 from symd.v1.module_service_pb2 import ListKernelsRequest

@@ -13,21 +13,21 @@ import pytest
 
 from symd import Client
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound, Unavailable
 from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Watching
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
-from symd.service.addresses import listening
-from symd.service.lanes import Work
-from symd.service.server import Daemon, build_daemon
+from symd.rpc.wire.breakpoints import to_breakpoint
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.lanes import Work
+from symd.server.server import Daemon, build_daemon
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.name_service_pb2 import FindNamesRequest
 from symd.v1.name_service_pb2_grpc import NameServiceStub
-from symd.wire.breakpoints import to_breakpoint
 
 SAMPLES = Path(__file__).parents[2] / "samples/kernels/bin"
 WATCHES = 4
@@ -226,7 +226,7 @@ def test_a_stopping_daemon_ends_its_watches_at_once(both: Both) -> None:
 
 
 def test_an_event_of_many_places_comes_in_pieces_and_arrives_whole(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.wire.breakpoints.LOCATIONS", 3)
+    monkeypatch.setattr("symd.rpc.wire.breakpoints.LOCATIONS", 3)
     digest = both.client.add(sample("blur/dg2-opt.dbg")).sha256
     with both.client.watch([Breakpoint("b", SourceLine("blur.cl", 8))]) as watch:
         assert next(watch).answer == both.engine.locate(digest, SourceLine("blur.cl", 8))

@@ -19,9 +19,9 @@ import grpc
 import pytest
 
 from symd import AsyncClient, Client
-from symd.channel import unreachable
 from symd.errors import Malformed, ServerUnavailable, Unavailable
-from symd.replicas import SERVICE_CONFIG
+from symd.rpc.channel import unreachable
+from symd.rpc.failover import SERVICE_CONFIG
 from symd.v1 import (
     breakpoint_service_pb2,
     core_service_pb2,
@@ -226,7 +226,7 @@ def test_the_same_behind_tls() -> None:
 def test_a_call_ends_whose_last_daemon_of_several_dies(
     dying: Callable[[str], str], ask: Callable[[Client], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.0)
+    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.0)
     with Client(dying("ipv4:")) as client, pytest.raises(ServerUnavailable):
         ask(client)
 

@@ -19,9 +19,9 @@ from symd.model.cores import (
     CoreValue,
     CoreWave,
 )
+from symd.rpc.wire.cores import from_parts, from_request, to_parts
 from symd.v1.core_service_pb2 import CoreStack as CoreStackMessage
 from symd.v1.core_service_pb2 import ReadCoreRequest, ReadCoreResponse
-from symd.wire.cores import from_parts, from_request, to_parts
 from tests.client.test_end_to_end import both  # noqa: F401 - the fixture: an engine and a client of its daemon
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -16,14 +16,14 @@ from symd.api import ContextVerbs
 from symd.async_client import AsyncContexts
 from symd.client import MAX_ADDRESSES_PER_CALL
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.model.identities import ObjectPath
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
 
 VADD = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()

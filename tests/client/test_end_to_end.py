@@ -9,13 +9,13 @@ import pytest
 
 from symd import Client
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import InvalidInput, ModuleNotFound, ObjectNotFound, SymdError
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Reason
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
 
 SAMPLES = Path(__file__).parents[2] / "samples/kernels/bin"

@@ -11,17 +11,17 @@ import pytest
 
 from symd import Client
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.reading.reader import InProcessReader
 from symd.errors import ModuleNotFound
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.contexts import Alias, Context, Load
-from symd.reading.reader import InProcessReader
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.rpc.wire import kept_tables
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import Store
-from symd.wire import kept_tables
 
 BIN = Path(__file__).parents[2] / "samples/kernels/bin"
 VADD = (BIN / "vadd/skl-O0.dbg").read_bytes()

@@ -15,13 +15,14 @@ from typing import Any
 import grpc
 import pytest
 
-from symd import Client, channel
-from symd.channel import Credentials
+from symd import Client
 from symd.config import Limits
 from symd.errors import InvalidInput, NotFound, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
-from symd.patience import AWAY_SECONDS, STRANGE_SECONDS, Attempt
-from symd.replicas import OPTIONS, Persistence, are_several, hosts
-from symd.service.server import options
+from symd.rpc import channel
+from symd.rpc.channel import Credentials
+from symd.rpc.failover import OPTIONS, Persistence, are_several, hosts
+from symd.rpc.retry import AWAY_SECONDS, STRANGE_SECONDS, Attempt
+from symd.server.server import options
 from symd.v1.module_service_pb2 import WatchModulesResponse
 
 
@@ -45,9 +46,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     async def sleep(seconds: float) -> None:
         clock.sleep(seconds)
 
-    monkeypatch.setattr("symd.replicas.time", clock)
-    monkeypatch.setattr("symd.patience.time", clock)
-    monkeypatch.setattr("symd.replicas.asyncio.sleep", sleep)
+    monkeypatch.setattr("symd.rpc.failover.time", clock)
+    monkeypatch.setattr("symd.rpc.retry.time", clock)
+    monkeypatch.setattr("symd.rpc.failover.asyncio.sleep", sleep)
     return clock
 
 
@@ -348,7 +349,7 @@ SETTINGS, ACK = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 0, 4, 1, 0, 0, 
 @pytest.mark.parametrize("scheme", ["ipv4:", "", "unix:"])
 def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str) -> None:
     """It took the connection and the call, and is frozen then: nothing is closed."""
-    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.0)
+    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.0)
     names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
     quick = dict.fromkeys(names, 300)
     for each in ("OPTIONS", "KEEPALIVE"):

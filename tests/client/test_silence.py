@@ -16,12 +16,12 @@ import grpc
 import pytest
 
 from symd import AsyncClient, Client
-from symd.daemon_config import Config, Doors
 from symd.errors import DeadlineExceeded, ServerUnavailable
-from symd.patience import SILENT_ATTEMPTS, Attempt
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
-from symd.silence import Silence
+from symd.rpc.retry import SILENT_ATTEMPTS, Attempt
+from symd.rpc.stall_timer import Silence
+from symd.server.addresses import listening
+from symd.server.config import Config, Doors
+from symd.server.server import build_daemon
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 
 
@@ -74,7 +74,7 @@ def sound_daemon() -> Iterator[str]:
 @pytest.fixture
 def daemons(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Hung]]:
     """The address of two daemons of which one hangs, and what that one was asked."""
-    monkeypatch.setattr("symd.patience.SILENT_SECONDS", 0.5)
+    monkeypatch.setattr("symd.rpc.retry.SILENT_SECONDS", 0.5)
     with sound_daemon() as sound, hung_daemon() as (other, hung):
         yield f"ipv4:{sound},{other}", hung
 
@@ -122,7 +122,7 @@ def test_the_same_awaited(daemons: tuple[str, Hung], method: str) -> None:
 
 
 def test_daemons_that_all_hang_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.patience.SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("symd.rpc.retry.SILENT_SECONDS", 0.1)
     with hung_daemon() as (one, _), hung_daemon() as (two, _), Client(f"ipv4:{one},{two}") as client:
         with pytest.raises(ServerUnavailable, match=f"{SILENT_ATTEMPTS} times a daemon took the call"):
             client.missing([DIGEST])
@@ -131,7 +131,7 @@ def test_daemons_that_all_hang_are_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_callers_own_timeout_ends_a_call_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.patience.SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("symd.rpc.retry.SILENT_SECONDS", 0.1)
     with hung_daemon() as (one, _), hung_daemon() as (two, _):
         for timeout, ask in [(0.05, ASKED["FindMissingModules"]), (0.5, lambda client: list(client.lines(DIGEST)))]:
             with (
@@ -164,7 +164,7 @@ class Clock:
 
 def test_time_that_the_reader_of_a_stream_takes_is_no_silence_of_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("symd.silence.time", clock)
+    monkeypatch.setattr("symd.rpc.stall_timer.time", clock)
     ended: list[bool] = []
     attempt = Attempt(None, 0.01)
     for _ in Silence(attempt).answers(range(3), lambda: ended.append(True)):
@@ -176,7 +176,7 @@ def test_time_that_the_reader_of_a_stream_takes_is_no_silence_of_the_daemon(monk
 
 def test_what_is_sent_counts_as_something_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("symd.silence.time", clock)
+    monkeypatch.setattr("symd.rpc.stall_timer.time", clock)
     ended = threading.Event()
     silence = Silence(Attempt(None, 10.0))
     with silence.watched(ended.set):

@@ -20,8 +20,8 @@ from symd.model.variables import (
     VariableLocation,
     Visible,
 )
+from symd.rpc.wire.variables import from_response, to_response
 from symd.v1.variable_service_pb2 import GetVariablesResponse
-from symd.wire.variables import from_response, to_response
 from tests.client.test_end_to_end import both  # noqa: F401 - the fixture: an engine and a client of its daemon
 
 SAMPLES = Path(__file__).parents[2] / "samples"

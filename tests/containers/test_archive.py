@@ -6,9 +6,9 @@ import mmap
 
 import pytest
 
-from symd.containers import MAX_NOTES, archive, unpack
-from symd.containers.format import Element
 from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.formats.containers import MAX_NOTES, archive, unpack
+from symd.formats.containers.format import Element
 from tests import tools
 from tests.containers.amd import objects
 

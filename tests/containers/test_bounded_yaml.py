@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from symd.containers import bounded_yaml
 from symd.errors import Malformed
+from symd.formats.containers import bounded_yaml
 from tests.containers.amd import objects
 
 DOCUMENT = """\

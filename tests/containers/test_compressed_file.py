@@ -11,9 +11,9 @@ import lz4.frame
 import pytest
 import zstandard
 
-from symd import containers
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, UnknownFormat, Unsupported
+from symd.formats import containers
 
 CUBIN = (Path(__file__).parents[2] / "samples" / "cuda" / "bin" / "raycast.sm_90.lines.cubin").read_bytes()
 METHODS = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.expanded_size import expanded_size
+from symd.formats.containers import unpack
+from symd.formats.containers.expanded_size import expanded_size
 from tests.builders.elf import Section, build_elf
 from tests.hostile.wrappers import in_archive
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import Opening, host_elf
-from symd.containers.file_part import FilePart
-from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import Opening, host_elf
+from symd.formats.containers.file_part import FilePart
+from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.containers.amd import objects as amd

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.file_part import part_of
-from symd.containers.images_in_data import images_in
 from symd.errors import LimitExceeded, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import unpack
+from symd.formats.containers.file_part import part_of
+from symd.formats.containers.images_in_data import images_in
 from tests import tools
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
 

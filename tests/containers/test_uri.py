@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from symd.containers import uri
-from symd.containers.uri import CodeObjectUri
 from symd.errors import BadQuery, Malformed, Unsupported
+from symd.formats.containers import uri
+from symd.formats.containers.uri import CodeObjectUri
 from tests.containers.amd import objects
 
 

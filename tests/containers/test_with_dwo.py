@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.containers import with_dwo
 from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.formats import containers
+from symd.formats.containers import with_dwo
 from tests.containers.amd import objects
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.breakpoints import Breakpoint, Located, SourceLine
 from symd.model.contexts import Context, Load, Segment

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from symd.contexts import gathered
-from symd.contexts.gathered import Gathered
+from symd.engine.contexts import gathered
+from symd.engine.contexts.gathered import Gathered
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
 from symd.model.answers import Answers, Locations

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, STEPS, Target, Timeline
+from symd.engine.contexts.timeline import FOREVER, MAX_NAMED, MAX_TIED, STEPS, Target, Timeline
 from symd.model.answers import Reason
 
 TOP = 1 << 64
@@ -170,7 +170,7 @@ def test_nested_intervals_take_room_that_grows_slowly():
 
 
 def test_appending_one_by_one_merges_each_segment_only_a_few_times(monkeypatch):
-    from symd.contexts import timeline as module  # noqa: PLC0415
+    from symd.engine.contexts import timeline as module  # noqa: PLC0415
 
     built = []
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.contexts.placement import MAX_ATTRIBUTES, MAX_TEXT
-from symd.contexts.verbs import Contexts, StoredAliases
+from symd.engine.contexts.placement import MAX_ATTRIBUTES, MAX_TEXT
+from symd.engine.contexts.verbs import Contexts, StoredAliases
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded
 from symd.model.addresses import ByAddress, ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment
@@ -82,7 +82,7 @@ def named(number: int, kernel: str) -> Load:
 
 def test_a_map_holds_so_many_texts(contexts, monkeypatch):
     """Equal ones once; what was refused is not read again, until the context was forgotten and made again."""
-    monkeypatch.setattr("symd.contexts.verbs.MAX_TEXTS", 10_000, raising=False)
+    monkeypatch.setattr("symd.engine.contexts.verbs.MAX_TEXTS", 10_000, raising=False)
     name = contexts.add(Context(host="here"))
     contexts.record(name, [named(number, "k" * 1000) for number in range(20)])
     assert len(contexts.symbolize(name, [NOWHERE])) == 1
@@ -96,7 +96,7 @@ def test_a_map_holds_so_many_texts(contexts, monkeypatch):
 
 
 def test_texts_count_among_the_segments_of_maps_that_stay(contexts, monkeypatch):
-    monkeypatch.setattr("symd.contexts.verbs.KEPT", 100)
+    monkeypatch.setattr("symd.engine.contexts.verbs.KEPT", 100)
     for host in "abc":
         name = contexts.add(Context(host=host))
         contexts.record(name, [named(number, f"{number:04000}") for number in range(5)])

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from symd.core import relocations, sorting, strings, text_layout
-from symd.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.sections import DebugSections
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests.core.uncompiled import uncompiled
 

@@ -13,10 +13,19 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.containers.amd import symbols as amdgpu_symbols
 from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
+from symd.debuginfo.dwarf import (
+    abbreviations,
+    dies,
+    external_functions,
+    line_header,
+    lines,
+    nvidia_calls,
+    scopes,
+    units,
+)
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
-from symd.dwarf import abbreviations, dies, external_functions, line_header, lines, nvidia_calls, scopes, units
+from symd.formats.containers.amd import symbols as amdgpu_symbols
 
 INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
 """Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""

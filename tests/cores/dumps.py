@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.read import read
+from symd.formats.budget import Budget
 from symd.model.cores import CoreDump, CoreStack
 from tests.builders.cuda_core import CudaCore, Row
 from tests.builders.elf import AX, FUNC, Section, Symbol, build_elf

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
-from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.read import read
 from symd.cores.stopped import StoppedCore
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat
+from symd.formats import containers
+from symd.formats.budget import Budget
 from symd.model.cores import CoreFault, CoreStack
 from tests.builders.amdgpu_core import AREA, RING, AmdgpuCore
 from tests.builders.elf import build_elf

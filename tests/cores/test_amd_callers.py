@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
-from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.amd_callers import MOST_CALLERS, MOST_NESTED, FrameRegisters
 from symd.cores.frame_expressions import NotInDump
 from symd.cores.read import read
-from symd.dwarf.call_frames import FrameAddress, FrameRow, RegisterRule, RuleKind
-from symd.engine import Engine
+from symd.debuginfo.dwarf.call_frames import FrameAddress, FrameRow, RegisterRule, RuleKind
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
+from symd.formats import containers
+from symd.formats.budget import Budget
 from symd.model.cores import CoreStack
 from symd.store import Store
 from tests.builders.amdgpu_core import AmdgpuCore

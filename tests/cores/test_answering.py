@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import InvalidInput
+from symd.formats import containers
 from symd.model.addresses import BySection, Query, SectionOffset
 from symd.model.answers import Reason
 from symd.model.cores import CoreDump

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from symd import containers
-from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.read import memory
 from symd.cores.stopped import MemoryWindow, WaveRegisters
 from symd.cores.values import values_of
 from symd.debuginfo.frame_addresses import frame_addresses
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.formats import containers
+from symd.formats.budget import Budget
 from symd.model.cores import CoreStack
 from symd.model.variables import LocationPiece, PieceKind, TypeInfo, Variable, VariableLocation, Visible
 from symd.store import Store

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.amd import amdgpu_core_file
 from symd.cores.amd_memory import global_ranges, memory_of, scratch_of
 from symd.cores.amd_waves import AreaRoom, saved_waves
 from symd.cores.memory import PendingMemory
 from symd.cores.stopped import WaveMemory, WaveRegisters
 from symd.cores.values import values_of
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.formats.budget import Budget
+from symd.formats.containers.amd import amdgpu_core_file
 from symd.model.cores import CoreStack, CoreValue
 from symd.model.variables import (
     LocationPiece,

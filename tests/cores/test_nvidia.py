@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.read import read
 from symd.errors import LimitExceeded, Malformed
+from symd.formats.budget import Budget
 from symd.model.cores import NOT_LOADED, CoreFault, CorePlace, CoreWave
 from tests.builders.cuda_core import CALLS, LANES, META, REGISTERS, SMS, USER, WARPS, Table
 from tests.builders.relocated_cubin import relocated

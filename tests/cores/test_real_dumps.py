@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.cores import CoreDump, CoreStack
 from symd.store import Store
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
 from symd.cores.read import read
 from symd.cores.shared_frames import shared, whole
+from symd.engine.reading.values import decode, encode
 from symd.errors import DataLoss
-from symd.reading.values import decode, encode
+from symd.formats.budget import Budget
 from tests.cores.dumps import KERNEL, Dump
 
 

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from symd import containers
 from symd.cores.stopped import WaveRegisters
 from symd.cores.values import MOST_BYTES, values_of
 from symd.debuginfo.variables.visible import VariableReader
+from symd.formats import containers
 from symd.model.variables import (
     LocationPiece,
     LocationRegister,

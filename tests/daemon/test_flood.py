@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.model.rights import parse_rights
-from symd.service.access_file import new_token, token_line
+from symd.server.access_file import new_token, token_line
 from tests.daemon.processes import serving
 from tests.service.http2 import PING, PREFACE, SETTINGS, frame
 from tests.service.test_budgets import SYMBOLIZE, eventually

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from symd.engine.indexes import MAX_ATTEMPTS
 from symd.errors import DataLoss, LimitExceeded, Malformed, SymdError
-from symd.indexes import MAX_ATTEMPTS
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
 from symd.model.listings import ListingPart

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from symd.debuginfo import layout
+from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.relocation import cuda
-from symd.dwarf import LineColumns
 from symd.model.debug_info import NO_PARENT, RowFlag
 from tests.debuginfo import nvidia_lines
 from tests.dwarf.decode import read_lines, read_scopes

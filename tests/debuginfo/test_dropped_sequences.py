@@ -7,9 +7,9 @@ from array import array
 import numpy as np
 import pytest
 
+from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.reading import _rows
-from symd.dwarf import LineColumns
 
 TEXT = LinearLayout(array("I", [3]), array("Q", [0x20000]), array("Q", [0x100]))
 

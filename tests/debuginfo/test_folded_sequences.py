@@ -12,15 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd import containers
 from symd.config import Limits
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
+from symd.debuginfo.dwarf.columns import FunctionColumns
+from symd.debuginfo.dwarf.die_columns import RangeRows
+from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import LinearLayout
-from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
-from symd.dwarf.columns import FunctionColumns
-from symd.dwarf.die_columns import RangeRows
-from symd.dwarf.forms import Widths
+from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from symd import debuginfo
+from symd.debuginfo.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.debuginfo.function_lines import function_lines
-from symd.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.model.debug_info import NO_PARENT
 from tests import tools
 from tests.containers.amd import objects

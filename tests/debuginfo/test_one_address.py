@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers, elf
-from symd.budget import Budget
 from symd.config import Limits
 from symd.debuginfo import one_address
+from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
-from symd.dwarf.sections import ELF_NAMES
 from symd.errors import SymdError
+from symd.formats import containers, elf
+from symd.formats.budget import Budget
 from symd.index import Index, build
 from symd.index.module import decoded_objects
 from symd.model import plain_answers

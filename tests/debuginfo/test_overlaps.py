@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
 from symd.debuginfo.overlaps import disjoint_pieces
 from symd.debuginfo.variables.visible import visible_at
+from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ObjectAddress

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from symd import containers
+from symd.formats import containers
 from symd.model.code import CodeKind, CodeObject, Function, Kernel, Section, Vendor
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from symd.child import confinement
 from symd.config import Limits
-from symd.disasm import disassemble, llvm
 from symd.errors import SymdError, ToolFailed
 from symd.model.code import Vendor
+from symd.query.disasm import disassemble, llvm
+from symd.system.process import confinement
 from tests.daemon.processes import children
 from tests.disasm.objects import made
 

@@ -12,10 +12,10 @@ from google.rpc import code_pb2, error_details_pb2
 from grpc_status import rpc_status
 
 from symd.config import Limits
-from symd.containers import unpack
-from symd.disasm import disassemble
 from symd.errors import FailedPrecondition, SymdError, ToolFailed, by_reason
+from symd.formats.containers import unpack
 from symd.model.code import Vendor
+from symd.query.disasm import disassemble
 from symd.v1.listing_service_pb2 import GetListingRequest
 from symd.v1.listing_service_pb2_grpc import ListingServiceStub
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from symd import debuginfo
-from symd.child import confinement
-from symd.child.ending import Ending
-from symd.child.run import Ended
 from symd.config import Limits
-from symd.disasm import disassemble, disassembler, iga
-from symd.disasm.ranges import code_ranges
 from symd.errors import SymdError, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Function
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
+from symd.query.disasm import disassemble, disassembler, iga
+from symd.query.disasm.ranges import code_ranges
+from symd.system.process import confinement
+from symd.system.process.ending import Ending
+from symd.system.process.run import Ended
 from tests.disasm.objects import SAMPLES, made, objects, texts
 from tests.tools import output, require
 

@@ -12,12 +12,12 @@ import pytest
 
 from symd import debuginfo
 from symd.config import Limits
-from symd.disasm import disassemble, disassembler, llvm
-from symd.disasm.ranges import InstructionBytes, code_ranges
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
+from symd.query.disasm import disassemble, disassembler, llvm
+from symd.query.disasm.ranges import InstructionBytes, code_ranges
 from tests.disasm.objects import SAMPLES, made, objects
 from tests.tools import find, output, require
 

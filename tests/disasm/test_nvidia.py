@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from symd.disasm import disassemble, nvidia
-from symd.disasm.installed import programs
-from symd.disasm.ranges import code_ranges
 from symd.errors import ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Vendor
 from symd.model.listings import Instructions
+from symd.query.disasm import disassemble, nvidia
+from symd.query.disasm.installed import programs
+from symd.query.disasm.ranges import code_ranges
 from tests.disasm.objects import SAMPLES, made, objects
 
 BIN = SAMPLES / "cuda" / "bin"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.disasm.ranges import MAX_RANGES_PER_SECTION, InstructionBytes, code_ranges
 from symd.errors import KernelNotFound
 from symd.model.code import CodeObject, Function, Kernel
+from symd.query.disasm.ranges import MAX_RANGES_PER_SECTION, InstructionBytes, code_ranges
 from tests.disasm.objects import made
 
 DATA = bytes(range(200))

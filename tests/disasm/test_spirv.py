@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.disasm import disassemble
 from symd.errors import ToolFailed, ToolMissing
+from symd.formats import containers
+from symd.query.disasm import disassemble
 from tests.tools import require
 
 KERNELS = Path(__file__).parents[2] / "samples" / "kernels" / "bin"

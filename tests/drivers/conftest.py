@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from symd.capture.drivers import Confinement, grab
 from symd.config import Limits
-from symd.drivers import Confinement, grab
 from symd.model.grabs import GrabRequest
 
 SPIRV = bytes.fromhex("03022307") + bytes(16)

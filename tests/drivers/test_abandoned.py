@@ -48,7 +48,7 @@ def eventually(found: Callable[[], set[int]]) -> set[int]:
 def drivers(daemon: Daemon) -> set[int]:
     def started(pid: int) -> bool:
         try:
-            return b"symd.drivers.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            return b"symd.capture.drivers.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
         except FileNotFoundError:
             return False
 

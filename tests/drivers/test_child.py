@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from symd import errors
+from symd.capture.drivers import Confinement, grab, runner, survey
+from symd.capture.drivers.apis import APIS, Api
+from symd.capture.drivers.loader import Loader
+from symd.capture.drivers.request import DriverRequest
 from symd.config import Limits
-from symd.drivers import Confinement, grab, runner, survey
-from symd.drivers.apis import APIS, Api
-from symd.drivers.loader import Loader
-from symd.drivers.request import DriverRequest
 from symd.model.grabs import GrabRequest
 from tests.drivers.conftest import SPIRV
 
@@ -102,7 +102,7 @@ def test_the_child_loads_neither_numpy_nor_grpc_nor_site_packages() -> None:
     probe = script.replace("main(int(sys.argv[2]))", "print([name for name in sys.modules if name[0] != '_'])")
     done = subprocess.run([*command, probe, package], check=True, capture_output=True, text=True)
     loaded = done.stdout
-    assert "symd.drivers.child" in loaded
+    assert "symd.capture.drivers.child" in loaded
     for name in ("numpy", "grpc", "symd.model", "symd.config", "'site'"):
         assert name not in loaded
     assert command[0] == sys.executable

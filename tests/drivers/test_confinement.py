@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from symd import errors
-from symd.child import landlock, seccomp
-from symd.child.system_calls import ALLOWED, CHECKED
+from symd.capture.drivers import Confinement, confinement, grab, runner
 from symd.config import Limits
-from symd.drivers import Confinement, confinement, grab, runner
 from symd.model.grabs import GrabRequest
+from symd.system.process import landlock, seccomp
+from symd.system.process.system_calls import ALLOWED, CHECKED
 from tests.live.conftest import Target, demand
 
 TEXT = "a_secret_of_the_daemons_user is_a_type_of_nobody;"
@@ -119,7 +119,7 @@ def test_nor_is_that_of_the_process_that_started_it_seen(
     probe = tmp_path / "probe.py"
     probe.write_text(
         "import os, sys\n"
-        "from symd.config import Limits\nfrom symd.drivers import Confinement, grab\nfrom symd.errors import DriverCrashed\n"
+        "from symd.config import Limits\nfrom symd.capture.drivers import Confinement, grab\nfrom symd.errors import DriverCrashed\n"
         "from symd.model.grabs import GrabRequest\nfrom tests.drivers.conftest import SPIRV\n"
         "request = GrabRequest('level-zero', 'spirv', SPIRV, driver='made')\n"
         "try: grab(request, Limits(), {'made': sys.argv[1]}, Confinement(sys.argv[2]))\n"
@@ -258,7 +258,8 @@ def test_a_kernel_that_cannot_confine_runs_no_driver(
 ) -> None:
     """The child says no by itself, whatever its parent believed."""
     script = runner._START.replace(
-        "from symd.drivers.child", "import symd.child.landlock as l; l.version = lambda: 0\nfrom symd.drivers.child"
+        "from symd.capture.drivers.child",
+        "import symd.system.process.landlock as l; l.version = lambda: 0\nfrom symd.capture.drivers.child",
     )
     monkeypatch.setattr(runner, "_START", script)
     mark = tmp_path / "mark"
@@ -284,7 +285,7 @@ def test_older_interfaces_of_landlock_keep_files_out_as_well(tmp_path: Path, ver
     secret = tmp_path / "secret"
     secret.write_text(TEXT)
     program = (
-        f"import os, symd.child.landlock as l; l.version = lambda: {version}\n"
+        f"import os, symd.system.process.landlock as l; l.version = lambda: {version}\n"
         "l.restrict([(os.path.dirname(os.__file__), l.READ)])\n"
         f"open(os.__file__).close()\nopen({str(secret)!r})"
     )
@@ -299,7 +300,7 @@ def test_a_filter_for_another_interface_of_the_processor_ends_the_process(tmp_pa
         pytest.skip("no C compiler, or system calls are not known here")
     code = 'int main() { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20)); return 0; }'
     program = (
-        "import ctypes, sys, symd.child.seccomp as s\n"
+        "import ctypes, sys, symd.system.process.seccomp as s\n"
         "library = ctypes.CDLL(sys.argv[1]); s.restrict(threads=True); library.main(); print('went on')"
     )
     library = str(tmp_path / "l.so")

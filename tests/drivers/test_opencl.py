@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from symd.drivers.driver import Device
-from symd.drivers.opencl import naming_source
+from symd.capture.drivers.driver import Device
+from symd.capture.drivers.opencl import naming_source
 
 INTEL = Device("Intel(R) OpenCL HD Graphics 22.43.24595", "dg2", ())
 POCL = Device("Portable Computing Language 3.1", "cpu-goldmont", ())

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from symd import errors
-from symd.child.cancellation import Cancelled
+from symd.capture.drivers import grab, runner
 from symd.config import Limits
-from symd.drivers import grab, runner
 from symd.model.grabs import GrabRequest
+from symd.system.process.cancellation import Cancelled
 
 LIMITS = Limits(module_size=1 << 20)
 SOURCE = b"kernel void k(global int *a) { a[0] = 1; }"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.drivers import NEWER_PRODUCTS, PRODUCTS, simulate
-from symd.drivers.apis import LEVEL_ZERO_API, OPENCL_API
+from symd.capture.drivers import NEWER_PRODUCTS, PRODUCTS, simulate
+from symd.capture.drivers.apis import LEVEL_ZERO_API, OPENCL_API
 from symd.errors import DriverMissing, InvalidInput
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.dwarf import LineColumns
+from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.verify import own_reading
+from symd.debuginfo.verify.comparison import mismatches, same_line, same_scope
+from symd.debuginfo.verify.records import Line, Scope
 from symd.model.debug_info import RowFlag
-from symd.verify import own_reading
-from symd.verify.comparison import mismatches, same_line, same_scope
-from symd.verify.records import Line, Scope
 from tests.dwarf.decode import read_lines, read_scopes
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd import dwarf
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, UnitSelection
+from symd.debuginfo import dwarf
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, UnitSelection
 
 
 def read_units(sections: Mapping[str, bytes]) -> Units:

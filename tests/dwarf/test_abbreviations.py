@@ -7,14 +7,14 @@ from contextlib import nullcontext
 
 import pytest
 
-from symd.budget import DebugBudget
 from symd.config import Limits
-from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, _read
-from symd.dwarf.constants import Form
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.forms import Widths
-from symd.dwarf.sections import DebugSection
+from symd.debuginfo.dwarf.abbreviations import Abbreviation, AbbreviationTables, _read
+from symd.debuginfo.dwarf.constants import Form
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import Malformed
+from symd.formats.budget import DebugBudget
 from tests.core.uncompiled import without_compiled_core
 
 WIDTHS = (Widths(8, 4, 4), Widths(4, 4, 4), Widths(8, 8, 8))

@@ -13,10 +13,8 @@ import pytest
 from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 
-from symd import elf
-from symd.budget import Budget
 from symd.config import Limits
-from symd.dwarf.call_frames import (
+from symd.debuginfo.dwarf.call_frames import (
     MOST_INSTRUCTIONS,
     MOST_RULES,
     MOST_STATES,
@@ -27,6 +25,8 @@ from symd.dwarf.call_frames import (
     RuleKind,
 )
 from symd.errors import Malformed
+from symd.formats import elf
+from symd.formats.budget import Budget
 from tests import tools
 from tests.builders.call_frames import (
     REMEMBER,

@@ -10,8 +10,8 @@ from elftools.dwarf import constants as line_numbers
 from elftools.dwarf import enums
 from elftools.dwarf.dwarf_expr import DW_OP_name2opcode
 
-from symd.dwarf.constants import At, Form, Lnct, Lne, Lns, Rle, Tag, Ut
-from symd.dwarf.variable_constants import Ate, Lang, Lle, Op
+from symd.debuginfo.dwarf.constants import At, Form, Lnct, Lne, Lns, Rle, Tag, Ut
+from symd.debuginfo.dwarf.variable_constants import Ate, Lang, Lle, Op
 
 ROOMS = [Path(__file__).parents[2] / "symd" / room for room in ("dwarf", "debuginfo")]
 NOT_IN_PYELFTOOLS = {

@@ -8,12 +8,12 @@ from contextlib import nullcontext
 
 import pytest
 
-from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS
 from symd.core.relocations import SymbolValues
-from symd.dwarf import DebugSections, read_lines, read_scopes, read_units, units_for_addresses
-from symd.dwarf.split_units import with_split
+from symd.debuginfo.dwarf import DebugSections, read_lines, read_scopes, read_units, units_for_addresses
+from symd.debuginfo.dwarf.split_units import with_split
 from symd.errors import LimitExceeded, Unsupported
+from symd.formats.budget import DebugBudget
 from tests.core.uncompiled import uncompiled, without_compiled_core
 
 ADDR, DATA4, UDATA, STRING, SEC_OFFSET = 0x01, 0x06, 0x0F, 0x08, 0x17

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from elftools.common.exceptions import DWARFError, ELFError
 
-from symd.dwarf import ScopeColumns, Units
-from symd.dwarf.columns import LineColumns
+from symd.debuginfo.dwarf import ScopeColumns, Units
+from symd.debuginfo.dwarf.columns import LineColumns
+from symd.debuginfo.verify import own_reading, second_opinion
+from symd.debuginfo.verify.records import Scope
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
-from symd.verify import own_reading, second_opinion
-from symd.verify.records import Scope
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
 from tests.builders.hostile import flips, truncations
 from tests.builders.leb128 import uleb

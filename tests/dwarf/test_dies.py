@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS
 from symd.debuginfo import block_ranges
-from symd.dwarf import DebugSections, read_lines, read_scopes, read_units, unit_ranges, units_for_addresses
-from symd.dwarf.abbreviations import AbbreviationTables
-from symd.dwarf.external_functions import external_functions
-from symd.dwarf.forms import Widths
-from symd.dwarf.sections import DebugSection
+from symd.debuginfo.dwarf import DebugSections, read_lines, read_scopes, read_units, unit_ranges, units_for_addresses
+from symd.debuginfo.dwarf.abbreviations import AbbreviationTables
+from symd.debuginfo.dwarf.external_functions import external_functions
+from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded
+from symd.formats.budget import DebugBudget
 
 ROOT = b"\x01\x11\x01\x11\x01\x12\x06\0\0"
 FUNCTION = b"\x02\x2e\0\x03\x08\x11\x01\x12\x06\0\0"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from symd.config import Limits
-from symd.dwarf.columns import LineColumns
+from symd.debuginfo.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from tests.builders.leb128 import uleb
 from tests.builders.line_program import Row, Shape, build_line_program

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from symd.config import Limits
 from symd.core import line_header, line_program
 from symd.core.line_program import NAMED, ProgramParameters
-from symd.dwarf import LineColumns
-from symd.dwarf import line_header as headers_module
-from symd.dwarf import lines as lines_module
+from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf import line_header as headers_module
+from symd.debuginfo.dwarf import lines as lines_module
+from symd.debuginfo.verify import second_opinion
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import RowFlag
-from symd.verify import second_opinion
 from tests.builders.line_program import File, LineProgram, Row, Shape, build_line_program
 from tests.builders.random_lines import random_program
 from tests.core.uncompiled import uncompiled

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from symd.core import line_program
-from symd.dwarf import LineColumns
-from symd.dwarf import lines as lines_module
-from symd.dwarf.nvidia_calls import without_template_arguments
+from symd.debuginfo.dwarf import LineColumns
+from symd.debuginfo.dwarf import lines as lines_module
+from symd.debuginfo.dwarf.nvidia_calls import without_template_arguments
 from symd.model.debug_info import Doubt, RowFlag
 from tests.core.uncompiled import uncompiled
 from tests.dwarf.decode import read_lines

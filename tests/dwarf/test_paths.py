@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symd.dwarf.path_names import join
+from symd.debuginfo.dwarf.path_names import join
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from symd import containers
 from symd.core import line_program
 from symd.debuginfo import layout
+from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.relocation import relocated
-from symd.dwarf import lines as lines_module
+from symd.debuginfo.verify import second_opinion
+from symd.formats import containers
 from symd.model.debug_info import RowFlag
-from symd.verify import second_opinion
 from tests import tools
 from tests.agreement.samples import Sample, samples
 from tests.core.uncompiled import uncompiled, without_compiled_core

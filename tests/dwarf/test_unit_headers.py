@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symd.verify import second_opinion
+from symd.debuginfo.verify import second_opinion
 from tests.builders.dwarf import At, Base, Die, Unit, build_dwarf
 from tests.core.uncompiled import without_compiled_core
 from tests.dwarf.decode import read_units

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd import elf
 from symd.errors import Malformed
+from symd.formats import elf
 from symd.model.code import Section
 
 

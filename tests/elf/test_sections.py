@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
-from symd import elf
-from symd.budget import Budget
 from symd.config import Limits
-from symd.elf.constants import EM_AMDGPU
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import EM_AMDGPU
 from tests.builders.elf import Section, build_elf
 from tests.tools import output, require
 

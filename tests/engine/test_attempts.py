@@ -15,13 +15,13 @@ import pytest
 
 from symd.api import NotYet
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.indexes import MAX_ATTEMPTS
+from symd.engine.reading.questions import MakeIndex
+from symd.engine.reading.reader import InProcessReader
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
 from symd.index import VERSION
-from symd.indexes import MAX_ATTEMPTS
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
-from symd.reading.questions import MakeIndex
-from symd.reading.reader import InProcessReader
 from symd.store import Store
 from symd.store.catalogue import newest
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import DataLoss, ModuleNotFound
 from symd.index import VERSION
 from symd.model.addresses import ByKernel, KernelOffset

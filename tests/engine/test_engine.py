@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import DriverMissing, LimitExceeded, ModuleNotFound, NoDebugData, ObjectNotFound, UnknownFormat
+from symd.formats import containers
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.grabs import Grabbed, GrabRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import ModuleNotFound
 from symd.index import VERSION
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import StoreUnavailable, SymdError
 from symd.store import Store
 from symd.store.catalogued import CataloguedModules

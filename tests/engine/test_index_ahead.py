@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.indexes import MAX_ATTEMPTS
+from symd.engine.reading.questions import MakeIndex
+from symd.engine.reading.reader import InProcessReader
 from symd.errors import HashMismatch, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
 from symd.index import VERSION
-from symd.indexes import MAX_ATTEMPTS
 from symd.model.addresses import ByAddress
-from symd.reading.questions import MakeIndex
-from symd.reading.reader import InProcessReader
 from symd.store import Store
 from tests.open_files import open_files
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.formats import containers
 from symd.index import VERSION, Index
 from symd.index.module import build_index
 from symd.index.partial import MAX_DECODED, MIN_OBJECTS

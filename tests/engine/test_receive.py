@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import HashMismatch, LimitExceeded, UnknownFormat
 from symd.store import Store
 

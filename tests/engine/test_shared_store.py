@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded, ModuleNotFound
 from symd.index.lookup import Index
 from symd.model.addresses import ByKernel, KernelOffset

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from symd import containers
-from symd.cli.kernel_names import kernel_names
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.files.kernel_names import kernel_names
 from symd.errors import KernelNotFound
+from symd.formats import containers
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Reason
 from symd.model.listings import ListingPart

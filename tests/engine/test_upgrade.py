@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.index import VERSION
 from symd.store import Store
 

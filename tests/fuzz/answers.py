@@ -11,11 +11,13 @@ from functools import cache
 from itertools import islice
 from types import ModuleType
 
-from symd import containers
+from symd.cli.start.file_answers import at_address, at_kernel
 from symd.config import Limits
 from symd.core import index_lookup
 from symd.debuginfo.one_address import answer_at
+from symd.engine.reading import values
 from symd.errors import DataLoss
+from symd.formats import containers
 from symd.index import Index
 from symd.index.file_header import VERSION
 from symd.index.file_index import FileIndex
@@ -35,8 +37,6 @@ from symd.query.ptx_lines import ptx_tables
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
 from symd.query.variables import visible_in
-from symd.reading import values
-from symd.start.file_answers import at_address, at_kernel
 from tests.builders.index_file import with_fitting_checksums
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import nested, seeds

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import unpack
 from symd.cores import read
 from symd.cores.amd_callers import FrameRegisters
 from symd.cores.amd_memory import Space, WaveReader
 from symd.cores.amd_waves import SavedWave
+from symd.cores.fault_text.annotating import Annotator, GivenModule
 from symd.cores.frame_expressions import MemoryLocation, NotInDump, contents, evaluate
-from symd.dwarf.call_frames import CallFrames, FrameRow
+from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow
 from symd.errors import Malformed
-from symd.fault_text.annotating import Annotator, GivenModule
+from symd.formats.budget import Budget
+from symd.formats.containers import unpack
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
 from tests.fuzz.elf_sections import section_of

@@ -11,16 +11,18 @@ from types import ModuleType
 
 import numpy as np
 
-from symd import containers, debuginfo, dwarf, elf
-from symd.budget import Budget, DebugBudget
+from symd import debuginfo
 from symd.config import Limits
-from symd.containers.format import Element
-from symd.containers.khronos import spirv
-from symd.containers.nvidia import cubin
 from symd.core import line_program
 from symd.core.line_header import LineHeader
 from symd.core.strings import StringReader
-from symd.debuginfo import embedded_sources
+from symd.debuginfo import dwarf, embedded_sources
+from symd.debuginfo.dwarf import DebugSections, unit_ranges
+from symd.debuginfo.dwarf.dies import SCOPES, read_rows
+from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.line_header import read_headers
+from symd.debuginfo.dwarf.sections import ELF_NAMES
+from symd.debuginfo.dwarf.warnings import Warnings
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import assign
@@ -33,19 +35,18 @@ from symd.debuginfo.variables.location_description import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader
-from symd.dwarf import DebugSections, unit_ranges
-from symd.dwarf.dies import SCOPES, read_rows
-from symd.dwarf.forms import Widths
-from symd.dwarf.line_header import read_headers
-from symd.dwarf.sections import ELF_NAMES
-from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError
+from symd.formats import containers, elf
+from symd.formats.budget import Budget, DebugBudget
+from symd.formats.containers.format import Element
+from symd.formats.containers.khronos import spirv
+from symd.formats.containers.nvidia import cubin
+from symd.formats.spirv_rules import check
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import ObjectPath
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
-from symd.spirv_check import check
 from tests.core.plain_values import plain
 from tests.core.uncompiled import uncompiled, without_compiled_core
 from tests.debuginfo.folded_one_by_one import judged

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import zstandard
 
-from symd import elf
-from symd.budget import Budget
 from symd.config import MIB, Limits
-from symd.elf.compression import decompressed
-from symd.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS, SHT_NULL
-from symd.elf.reader import SECTION_HEADER_32, SECTION_HEADER_64, Header, SectionHeader, section_names
 from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.elf.compression import decompressed
+from symd.formats.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS, SHT_NULL
+from symd.formats.elf.reader import SECTION_HEADER_32, SECTION_HEADER_64, Header, SectionHeader, section_names
 from symd.model.code import Section
 from tests.fuzz.mutations import Change, below
 from tests.fuzz.target import Mutate

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import SymdError, described
 from symd.model.addresses import Query
 from symd.model.answers import Answer

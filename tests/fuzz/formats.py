@@ -8,26 +8,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from symd import containers, elf
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import bounded_yaml, host_elf, uri
-from symd.containers.amd import msgpack as amd_msgpack
-from symd.containers.file_part import part_of
-from symd.containers.format import Element, Format
-from symd.containers.intel import ze_info
-from symd.containers.khronos.modules_in_data import FoundModules, modules_in
-from symd.containers.nvidia import nv_info
 from symd.core import attribute_records
-from symd.elf.constants import SHT_DYNSYM, SHT_SYMTAB
+from symd.debuginfo.split.join import joined
+from symd.debuginfo.split.slim import slim
+from symd.formats import containers, elf
+from symd.formats.budget import Budget
+from symd.formats.containers import bounded_yaml, host_elf, uri
+from symd.formats.containers.amd import msgpack as amd_msgpack
+from symd.formats.containers.file_part import part_of
+from symd.formats.containers.format import Element, Format
+from symd.formats.containers.intel import ze_info
+from symd.formats.containers.khronos.modules_in_data import FoundModules, modules_in
+from symd.formats.containers.nvidia import nv_info
+from symd.formats.elf.constants import SHT_DYNSYM, SHT_SYMTAB
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.words import split
 from symd.model.code import CodeObject
 from symd.query.breakpoints import parse_source_line
 from symd.query.function_spellings import ways_to_read, words_in
 from symd.query.syntax import parse_query
-from symd.spirv.grammar import Op
-from symd.spirv.words import split
-from symd.split_debug.join import joined
-from symd.split_debug.slim import slim
 from tests.core.uncompiled import uncompiled
 from tests.fuzz import bundle, seeds, vulkan
 from tests.fuzz.elf_sections import section_of

@@ -11,14 +11,14 @@ from typing import TypeVar
 import numpy as np
 
 from symd.config import Limits
-from symd.disasm.ranges import code_ranges
+from symd.engine.reading import served
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.questions import MakeIndex, Question
+from symd.engine.reading.values import decode
 from symd.errors import SymdError, described, from_description
 from symd.model.code import CodeObject
 from symd.model.listings import Instructions
-from symd.reading import served
-from symd.reading.module_file import ModuleFile
-from symd.reading.questions import MakeIndex, Question
-from symd.reading.values import decode
+from symd.query.disasm.ranges import code_ranges
 
 T = TypeVar("T")
 _STEP = 16

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import cycle, islice
 
-from symd import containers
-from symd.containers import host_elf
-from symd.containers.amd import amdgpu
+from symd.formats import containers
+from symd.formats.containers import host_elf
+from symd.formats.containers.amd import amdgpu
 from tests.fuzz import nested, vulkan
 from tests.fuzz.folded import objects as folded
 from tests.fuzz.target import Target

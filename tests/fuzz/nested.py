@@ -9,11 +9,11 @@ import random
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 
-from symd import containers
-from symd.budget import Budget
 from symd.config import MIB, Limits
-from symd.containers.format import Element
 from symd.errors import SymdError
+from symd.formats import containers
+from symd.formats.budget import Budget
+from symd.formats.containers.format import Element
 from tests.fuzz import seeds, spirv_words, vulkan
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.folded import objects as folded

@@ -10,9 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from symd.budget import Budget
 from symd.config import Limits
+from symd.debuginfo.split import slim
+from symd.engine.reading.opened_module import OpenedModule
 from symd.errors import NotFound, SymdError
+from symd.formats.budget import Budget
+from symd.formats.spirv_rules import check
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
@@ -28,9 +31,6 @@ from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
 from symd.query.syntax import parse_query
 from symd.query.variables import variables, visible_in
-from symd.reading.opened_module import OpenedModule
-from symd.spirv_check import check
-from symd.split_debug import slim
 
 LIMITS = Limits()
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}

@@ -10,23 +10,10 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.profiles import FORMATS, NamedModule, Options, ProfileFormat, Resolver, gzipped, symbolize
-from symd.service.paging import slice_page
-from symd.store import Store
-from symd.v1 import (
-    alias_service_pb2,
-    breakpoint_service_pb2,
-    context_service_pb2,
-    listing_service_pb2,
-    module_service_pb2,
-    name_service_pb2,
-    symbol_service_pb2,
-    variable_service_pb2,
-)
-from symd.v1.query_pb2 import Query
-from symd.wire import (
+from symd.rpc.wire import (
     aliases,
     batches,
     breakpoints,
@@ -42,6 +29,19 @@ from symd.wire import (
     sources,
     variables,
 )
+from symd.server.paging import slice_page
+from symd.store import Store
+from symd.v1 import (
+    alias_service_pb2,
+    breakpoint_service_pb2,
+    context_service_pb2,
+    listing_service_pb2,
+    module_service_pb2,
+    name_service_pb2,
+    symbol_service_pb2,
+    variable_service_pb2,
+)
+from symd.v1.query_pb2 import Query
 from tests.fuzz import seeds
 from tests.fuzz.messages import Words, fill
 from tests.fuzz.mutations import Change

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
-from symd import containers
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Element, Format
 from symd.errors import SymdError
+from symd.formats import containers
+from symd.formats.budget import Budget
+from symd.formats.containers.format import Element, Format
 from symd.model.code import CodeObject, DebugScheme
 from tests.fuzz.mutations import SAMPLES, samples
 from tests.fuzz.small_files import PATCH_TOKENS

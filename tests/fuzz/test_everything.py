@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import DataLoss, Malformed, StoreUnavailable
+from symd.formats import containers
 from symd.index import VERSION, Index
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
@@ -191,7 +191,7 @@ def test_an_index_is_made_by_the_function_that_a_daemons_processes_call(
     def wrong(*_: object) -> Index:
         raise IndexError("a defect")
 
-    monkeypatch.setattr("symd.reading.served.answer", wrong)
+    monkeypatch.setattr("symd.engine.reading.served.answer", wrong)
     with pytest.raises(IndexError):
         lives(seeds()[0])
 

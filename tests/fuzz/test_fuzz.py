@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from symd import containers, elf
-from symd.budget import Budget
 from symd.config import MIB, Limits
-from symd.containers.file_part import FilePart
-from symd.containers.format import Element
-from symd.containers.khronos.modules_in_data import FoundModules, modules_in
 from symd.debuginfo import folded_sequences
 from symd.debuginfo.folded_sequences import NOTHING_FOLDED
 from symd.errors import StoreUnavailable, SymdError
+from symd.formats import containers, elf
+from symd.formats.budget import Budget
+from symd.formats.containers.file_part import FilePart
+from symd.formats.containers.format import Element
+from symd.formats.containers.khronos.modules_in_data import FoundModules, modules_in
+from symd.formats.spirv.words import split
 from symd.index.lookup import first_answer
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer
-from symd.spirv.words import split
 from tests.builders.elf import Section, build_elf, compress
 from tests.fuzz import answers, bundle, child, counts, distillation, nested, spirv_words, vulkan, watchdog
 from tests.fuzz.__main__ import named

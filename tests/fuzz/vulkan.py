@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from symd import elf
-from symd.containers import host_elf
+from symd.formats import elf
+from symd.formats.containers import host_elf
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
 from tests.containers.khronos.test_modules_in_data import (
     CAPABILITY,

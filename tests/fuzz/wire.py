@@ -15,9 +15,9 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from symd.daemon_config import Config
 from symd.model.contexts import Context
-from symd.service.table import services
+from symd.server.config import Config
+from symd.server.table import services
 from tests.fuzz import frames
 from tests.fuzz.messages import Words, request
 from tests.fuzz.watchdog import Defect

@@ -7,7 +7,7 @@ import random
 import struct
 import zlib
 
-from symd.elf.constants import SHF_COMPRESSED
+from symd.formats.elf.constants import SHF_COMPRESSED
 from tests.builders.elf import AX, Section, build_elf
 from tests.builders.leb128 import uleb
 

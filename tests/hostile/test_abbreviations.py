@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers, elf
+from symd.debuginfo.verify import verify
 from symd.errors import SymdError
+from symd.formats import containers, elf
 from symd.query.source_text import from_module
-from symd.verify import verify
 from tests.hostile.test_addresses import ask_everything
 
 SAMPLES = Path(__file__).parents[2] / "samples"

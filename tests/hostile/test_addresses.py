@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.contexts.placement import placed
 from symd.debuginfo.variables.visible import VariableReader
+from symd.engine.contexts.placement import placed
 from symd.errors import BadQuery, Malformed, SymdError
+from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query

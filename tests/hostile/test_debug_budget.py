@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
+from symd.formats import containers
 from symd.index.module import decoded_objects
 from symd.model.debug_info import DebugInfo
 from tests.builders.elf import Section

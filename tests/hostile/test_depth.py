@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from symd import containers
 from symd.config import Limits
 from symd.debuginfo.depth import deeper_than
+from symd.formats import containers
 from symd.index import Index
 from symd.index.file_index import FileIndex
 from symd.index.module import build_index

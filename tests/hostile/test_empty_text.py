@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from symd import elf
 from symd.config import Limits
+from symd.formats import elf
 from symd.index import Index
 from symd.index.module import build_index
 from symd.query.lines import lines

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.containers import FORMATS
 from symd.errors import LimitExceeded, SymdError
+from symd.formats import containers
+from symd.formats.containers import FORMATS
 from symd.index import Index
 from tests.builders.elf import AX, Section, build_elf
 from tests.builders.hostile import flips

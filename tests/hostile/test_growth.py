@@ -8,18 +8,18 @@ from functools import partial
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
-from symd.containers import bounded_yaml
 from symd.debuginfo.spirv.sources import source_texts
-from symd.disasm.ranges import code_ranges
 from symd.errors import LimitExceeded, Malformed
+from symd.formats import containers
+from symd.formats.containers import bounded_yaml
 from symd.index import Index
 from symd.index.functions import _first_around
 from symd.index.lookup import KEPT_MAPS
 from symd.index.module import build_index
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.names import Match, NameQuery
+from symd.query.disasm.ranges import code_ranges
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize
 from tests.builders.elf import AX, Section, Symbol, build_elf

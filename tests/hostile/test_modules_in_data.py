@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.file_part import part_of
-from symd.containers.khronos.modules_in_data import modules_in
+from symd.formats.budget import Budget
+from symd.formats.containers.file_part import part_of
+from symd.formats.containers.khronos.modules_in_data import modules_in
 from tests.containers.khronos.test_modules_in_data import (
     CAPABILITY,
     FUNCTION,

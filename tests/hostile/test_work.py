@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from symd import containers, profiles
-from symd.budget import Work
+from symd import profiles
 from symd.config import Limits
+from symd.cores.fault_text.references import InFunction, references
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import LimitExceeded, SymdError
-from symd.fault_text.references import InFunction, references
+from symd.formats import containers
+from symd.formats.budget import Work
 from symd.index.module import decoded_objects
 from tests.hostile.work import LARGEST, TEXT_SECTION, WORK
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgpack
 
-from symd.elf.constants import SHF_COMPRESSED
+from symd.formats.elf.constants import SHF_COMPRESSED
 from tests.builders.elf import ALLOC, AX, NOTE, OBJECT, Section, Symbol, build_elf
 from tests.builders.leb128 import uleb
 from tests.hostile.bombs import noise

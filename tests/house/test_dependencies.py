@@ -115,9 +115,7 @@ def brought(extra: str) -> set[str]:
 
 
 def test_a_daemon_without_the_page_starts_without_a_web_server() -> None:
-    program = (
-        "import sys, symd.cli.serve, symd.service; print(*{'starlette', 'uvicorn', 'pygments'} & set(sys.modules))"
-    )
+    program = "import sys, symd.cli.serve, symd.server; print(*{'starlette', 'uvicorn', 'pygments'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, cwd=ROOT.parent, timeout=60, capture_output=True, text=True
     )
@@ -130,7 +128,7 @@ def test_what_an_extra_brings_is_imported_by_few_modules_that_are_imported_late(
     assert importing == {ROOT / each for each in EXTRAS[extra]}
     late = {f"symd.{each.removesuffix('.py').replace('/', '.')}" for each in EXTRAS[extra]}
     program = (
-        "import sys, symd.cli.serve, symd.cli.mcp, symd.cli.batch, symd.service; "
+        "import sys, symd.cli.serve, symd.cli.mcp, symd.cli.batch, symd.server; "
         f"sys.exit(bool({late!r} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT.parent, timeout=60).returncode == 0

@@ -8,8 +8,8 @@ import pytest
 
 from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
 from symd.config import MIB, Limits
-from symd.daemon_config import Config
-from symd.service.lanes import Work
+from symd.server.config import Config
+from symd.server.lanes import Work
 
 NAMES = Limits._fields
 

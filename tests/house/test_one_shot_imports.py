@@ -33,22 +33,22 @@ NEVER = (
     *(
         "symd.api",
         "symd.client",
-        "symd.channel",
-        "symd.engine",
-        "symd.indexes",
+        "symd.rpc.channel",
+        "symd.engine.engine",
+        "symd.engine.indexes",
         "symd.store",
-        "symd.service",
-        "symd.wire",
+        "symd.server",
+        "symd.rpc.wire",
         "symd.v1",
     ),
     *(
-        "symd.reading",
+        "symd.engine.reading",
         "symd.cores",
-        "symd.contexts",
+        "symd.engine.contexts",
         "symd.profiles",
-        "symd.drivers",
-        "symd.disasm",
-        "symd.child",
+        "symd.capture.drivers",
+        "symd.query.disasm",
+        "symd.system.process",
         "symd.capture",
     ),
     *(
@@ -75,17 +75,17 @@ NEVER = (
         "symd.model.listings",
     ),
     *(
-        "symd.containers.nvidia.core_sections",
-        "symd.containers.nvidia.cuda_core_modules",
-        "symd.containers.amd.amdgpu_core_file",
+        "symd.formats.containers.nvidia.core_sections",
+        "symd.formats.containers.nvidia.cuda_core_modules",
+        "symd.formats.containers.amd.amdgpu_core_file",
     ),
-    *("symd.containers.amd.core_state", "symd.containers.amd.core_memory"),
+    *("symd.formats.containers.amd.core_state", "symd.formats.containers.amd.core_memory"),
 )
 """Modules and packages, with all that is in them."""
 NOT_FOR_EVERY_MAKER = {
-    "symd.split_debug": "amdgpu",
+    "symd.debuginfo.split": "amdgpu",
     "yaml": "kernels",
-    "symd.spirv": "kernels",
+    "symd.formats.spirv": "kernels",
     "symd.debuginfo.spirv": "kernels",
 }
 """Modules that only files of one folder of samples need: AMD's compilers split debug data off, Intel's files hold YAML and SPIR-V."""

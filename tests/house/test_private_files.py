@@ -116,7 +116,9 @@ def test_nothing_is_made_elsewhere() -> None:
     made = {
         (str(path.relative_to(ROOT)), what) for path in ROOT.rglob("*.py") if path != HELPER for what in found(path)
     }
-    assert sorted(made - ALLOWED.keys()) == [], "make it with symd/private_files.py, or say here which output it is"
+    assert sorted(made - ALLOWED.keys()) == [], (
+        "make it with symd/system/private_files.py, or say here which output it is"
+    )
     assert sorted(ALLOWED.keys() - made) == [], "this is gone: take it out"
 
 

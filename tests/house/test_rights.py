@@ -6,11 +6,11 @@ import ast
 from pathlib import Path
 
 from symd.model.rights import Right
-from symd.service import rights
-from symd.service.health import Health
-from symd.service.reflection import Reflection
-from symd.service.rights import HEALTH_METHODS, RIGHTS
-from symd.service.table import Router
+from symd.server import rights
+from symd.server.health import Health
+from symd.server.reflection import Reflection
+from symd.server.rights import HEALTH_METHODS, RIGHTS
+from symd.server.table import Router
 
 
 def test_every_rpc_takes_a_right() -> None:

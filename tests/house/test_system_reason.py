@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.system_reason import system_reason
+from symd.system.os_errors import system_reason
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,4 +37,4 @@ def test_no_message_has_the_systems_words_with_a_capital() -> None:
                 read = [each for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr == "strerror"]
                 ours = [each for each in read if ast.unparse(each) == "error.strerror"]
                 found += [f"{path.relative_to(ROOT)}:{each.lineno}" for each in ours]
-    assert [each for each in found if not each.startswith("symd/child/launcher.py:")] == []
+    assert [each for each in found if not each.startswith("symd/system/process/launcher.py:")] == []

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers, errors
-from symd.containers import FORMATS
+from symd import errors
 from symd.debuginfo import relocation
 from symd.errors import SymdError
+from symd.formats import containers
+from symd.formats.containers import FORMATS
 from symd.model.code import RelocationScheme
-from symd.service import rpc
-from symd.service.table import module_name, services
+from symd.server import rpc
+from symd.server.table import module_name, services
 
 STATUSES = {
     "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "DEADLINE_EXCEEDED",
@@ -29,7 +30,9 @@ SAMPLES = [
 
 
 def modules_with_the_three_names() -> set[str]:
-    found = (import_module(info.name) for info in pkgutil.walk_packages(containers.__path__, "symd.containers."))
+    found = (
+        import_module(info.name) for info in pkgutil.walk_packages(containers.__path__, "symd.formats.containers.")
+    )
     return {module.__name__ for module in found if all(hasattr(module, name) for name in ("NAME", "claims", "read"))}
 
 

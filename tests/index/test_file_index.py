@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
+from symd.formats import containers
 from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
 from symd.index.module import decoded_objects, described
 from symd.index.module_tables import DecodedObject

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.distinct import combined, grouped, numbered, runs

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from symd.config import Limits
-from symd.elf.constants import EM_AMDGPU
+from symd.formats.elf.constants import EM_AMDGPU
 from symd.index import Index
 from symd.index.module import build_index
 from tests.builders.elf import Section, build_elf

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
 from symd.debuginfo import read_part
 from symd.errors import SymdError
+from symd.formats import containers
 from symd.index import Index, build
 from symd.index.module import decoded_objects
 from symd.index.partial import MAX_DECODED, MIN_OBJECTS, PartialIndex

@@ -15,8 +15,8 @@ import pytest
 
 from symd import debuginfo
 from symd.config import Limits
-from symd.containers import Opening
 from symd.errors import LimitExceeded, SymdError
+from symd.formats.containers import Opening
 from symd.index import Index, builder, column_file, kept
 from symd.index import format as index_format
 from symd.index import summary as index_summary
@@ -121,7 +121,7 @@ import resource, sys
 from pathlib import Path
 import mmap
 from symd.config import Limits
-from symd.containers.file_part import sha256_of
+from symd.formats.containers.file_part import sha256_of
 from symd.index import Index
 from symd.index.module import write_index_in_turn
 from tests.builders.index_file import encode, pack_table

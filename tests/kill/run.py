@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import ModuleNotFound, SymdError
-from symd.service.workers import Workers
+from symd.server.workers import Workers
 from symd.store import Store
 from symd.store.budgets import totals
 from symd.store.catalogue import newest

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.reading.reader import Reader
 from symd.errors import AliasNotFound, ContextNotFound, ModuleNotFound, UnknownFormat
 from symd.model.addresses import ByKernel, DeviceAddress, KernelOffset
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
-from symd.reading.reader import Reader
 from symd.store import Store
 
 KEYS = 40

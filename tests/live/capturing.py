@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from symd.capture.drivers.apis import APIS
+from symd.capture.drivers.simulate import environment, launcher
 from symd.capture.folder_sink import EVENTS, events_of
-from symd.drivers.apis import APIS
-from symd.drivers.simulate import environment, launcher
 from symd.model.captures import CaptureEvent, ModuleLoaded
 from tests.live.conftest import Target, missing
 from tests.tools import require

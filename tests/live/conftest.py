@@ -16,9 +16,9 @@ from typing import NoReturn
 
 import pytest
 
+from symd.capture.drivers import PRODUCTS, Confinement, grab, survey
+from symd.capture.drivers.discover import DriverReport
 from symd.config import Limits
-from symd.drivers import PRODUCTS, Confinement, grab, survey
-from symd.drivers.discover import DriverReport
 from symd.model.grabs import Grabbed, GrabRequest
 from tests.tools import require
 

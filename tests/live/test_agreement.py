@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.drivers import Confinement
+from symd.capture.drivers import Confinement
 from symd.model.grabs import Grabbed
 from tests.agreement.comparison import FUNCTIONS_ONLY, compare_container, compare_zebin
 from tests.agreement.samples import KERNELS

@@ -11,7 +11,7 @@ import pytest
 
 from symd.capture.folder_sink import SOURCES
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.captures import BuildFailed, CaptureWay, ModuleLoaded, ModuleUnloaded, ProcessEnded

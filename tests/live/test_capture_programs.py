@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.drivers.apis import APIS
-from symd.drivers.simulate import launcher
+from symd.capture.drivers.apis import APIS
+from symd.capture.drivers.simulate import launcher
 from symd.model.captures import CaptureWay
 from tests.live.capturing import Host, Outcome
 from tests.live.conftest import NEWER_ROOT, demand

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from symd import errors
+from symd.capture.drivers import NEWER_PRODUCTS, PRODUCTS, grab
 from symd.config import Limits
-from symd.drivers import NEWER_PRODUCTS, PRODUCTS, grab
 from symd.model.grabs import GrabRequest
 from tests.live.conftest import DRIVERS, Target, demand, reports
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from symd.drivers import Confinement
+from symd.capture.drivers import Confinement
 from tests.live.conftest import Built, Target, demand
 
 TWO_KERNELS = """\

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from symd import Client
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
 from symd.model.module_events import LoadBegan, LoadEnded, ModuleAdded

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import symd
-from symd.dwarf.warnings import Warnings
+from symd.debuginfo.dwarf.warnings import Warnings
 from symd.model.plurals import counted, plural
 
 VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.profiles import NamedModule, Resolver
 from symd.store import Store
 from tests.profiles.modules import AMD, CUBIN, CUBIN_CRC, PRUNED, SAMPLES, ZEBIN

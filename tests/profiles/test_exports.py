@@ -17,7 +17,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 
 from symd import profiles
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded, SymdError, Unsupported
 from symd.model.answers import Frame
 from symd.profiles import Options, exports

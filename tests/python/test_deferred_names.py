@@ -16,7 +16,7 @@ PACKAGES = [".".join(("symd", *path.parent.relative_to(SYMD).parts)) for path in
 
 
 def test_there_are_such_packages() -> None:
-    assert {"symd", "symd.capture", "symd.cli", "symd.dwarf", "symd.index"} <= set(PACKAGES)
+    assert {"symd", "symd.capture", "symd.cli", "symd.debuginfo.dwarf", "symd.index"} <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("path", DEFERRED, ids=PACKAGES)
@@ -28,7 +28,7 @@ def test_the_rule_is_written_once(path: Path) -> None:
         if isinstance(each, ast.FunctionDef) and each.name == "__getattr__"
     ]
     assert [ast.unparse(each) for each in deferring.body] == [
-        "from symd.deferred_names import found",
+        "from symd.system.lazy_imports import found",
         "return found(__name__, _HOMES, name)",
     ]
 

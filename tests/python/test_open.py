@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import symd
-from symd.answers_json.answers import answer_json
 from symd.errors import BadQuery, HashMismatch, InvalidInput, KernelNotFound, LimitExceeded, ServerUnavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Answer, Answers, Reason
+from symd.model.json.answers import answer_json
 from tests.cli.conftest import ROOT, SYMD, server  # noqa: F401 - a fixture
 from tests.python.conftest import CUBIN, VADD
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import symd
-from symd.answers_json.line_rows import row_lines
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame
+from symd.model.json.line_rows import row_lines
 from symd.model.listings import Listing
 
 pandas = pytest.importorskip("pandas")

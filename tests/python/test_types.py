@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import symd
+from symd.profiles.sample_tables.tables import TableReport
 from symd.profiles.samples import SampledProfile
-from symd.sample_tables.tables import TableReport
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("user_program.py")

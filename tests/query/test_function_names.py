@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
 from symd.errors import LimitExceeded
+from symd.formats import containers
 from symd.index import Index, build
 from symd.index.format import Strings
 from symd.index.module import decoded_objects

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd import containers
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, ObjectNotFound, SymdError, ToolMissing, Unsupported
+from symd.formats import containers
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd import containers, debuginfo
+from symd import debuginfo
 from symd.debuginfo.embedded_sources import embedded_sources
 from symd.errors import ObjectNotFound
+from symd.formats import containers
 from symd.model.code import CodeObject
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.query.source_text import Allowed, completed, from_module, places

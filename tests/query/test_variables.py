@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
 from symd.errors import ObjectNotFound
+from symd.formats import containers
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
+from symd.engine.reading import opened_module
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import OpenedModules
+from symd.engine.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 from symd.errors import DataLoss, ObjectNotFound, SymdError
 from symd.model.listings import ListingPart
-from symd.reading import opened_module
-from symd.reading.module_file import ModuleFile
-from symd.reading.opened_module import OpenedModules
-from symd.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 EVERY = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file() and path.stat().st_size)[::5]

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
-from symd.budget import DebugBudget
 from symd.config import Limits
+from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.variables import visible
-from symd.dwarf.sections import DebugSections
+from symd.engine.reading import opened_module
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import OpenedModules
+from symd.engine.reading.questions import ObjectBytes, VariablesAt, VariablesAtEach
 from symd.errors import Malformed, ObjectNotFound
+from symd.formats import containers
+from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject
 from symd.model.variables import Visible
-from symd.reading import opened_module
-from symd.reading.module_file import ModuleFile
-from symd.reading.opened_module import OpenedModules
-from symd.reading.questions import ObjectBytes, VariablesAt, VariablesAtEach
 from tests.fuzz.mutations import SAMPLES
 from tests.hostile.growth import code_object
 from tests.hostile.wrappers import in_archive

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.config import Limits
+from symd.engine.reading import served
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.opened_module import OpenedModules
+from symd.engine.reading.questions import MakeIndex, ObjectBytes, Question
+from symd.engine.reading.values import decode
+from symd.formats import containers
 from symd.index import Index
-from symd.reading import served
-from symd.reading.module_file import ModuleFile
-from symd.reading.opened_module import OpenedModules
-from symd.reading.questions import MakeIndex, ObjectBytes, Question
-from symd.reading.values import decode
 from tests.fuzz.mutations import SAMPLES
 
 

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.questions import CarriedSources, IndexFor
+from symd.engine.reading.values import CLASSES, decode, encode
 from symd.errors import DataLoss
 from symd.model.answers import TextSection
 from symd.model.code import CodeObject, Kernel, Section, Vendor
@@ -23,9 +26,6 @@ from symd.model.variables import (
     VariableLocation,
     Visible,
 )
-from symd.reading.module_file import ModuleFile
-from symd.reading.questions import CarriedSources, IndexFor
-from symd.reading.values import CLASSES, decode, encode
 
 VISIBLE = Visible(
     variables=(

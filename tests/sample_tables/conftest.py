@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.answers import Answer
 from symd.profiles import NamedModule
-from symd.sample_tables.tables import SampleTables
+from symd.profiles.sample_tables.tables import SampleTables
 from symd.store import Store
 from tests.profiles.modules import ZEBIN
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
-from symd.sample_tables.form import Form
-from symd.sample_tables.tables import SampleTables
+from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.tables import SampleTables
 
 SUMS = ("samples", "weight", "total_samples", "total_weight")
 

@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.answers import Locations
 from symd.model.locations import concat
-from symd.sample_tables.form import Form
-from symd.sample_tables.location_registry import LocationRegistry
-from symd.sample_tables.tables import SampleTables
+from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.location_registry import LocationRegistry
+from symd.profiles.sample_tables.tables import SampleTables
 from tests.sample_tables.conftest import AMD
 
 SPAN = range(0x1800, 0x2000, 4)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import InvalidInput, Malformed, SymdError
-from symd.sample_tables import parquet_files
-from symd.sample_tables.form import Form
-from symd.sample_tables.parquet_files import SampleFile, write_answers
-from symd.sample_tables.tables import SampleTables, TableNames
+from symd.profiles.sample_tables import parquet_files
+from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.parquet_files import SampleFile, write_answers
+from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 
 def samples(amd: str, rows: int = 5000) -> pa.Table:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from symd.contexts.verbs import Contexts
-from symd.engine import Engine
+from symd.engine.contexts.verbs import Contexts
+from symd.engine.engine import Engine
 from symd.errors import (
     Busy,
     DataLoss,
@@ -29,8 +29,8 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, DeviceAddress, KernelOffset, ObjectAddress
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.profiles import NamedModule
-from symd.sample_tables.form import Form
-from symd.sample_tables.tables import SampleTables, TableNames
+from symd.profiles.sample_tables.form import Form
+from symd.profiles.sample_tables.tables import SampleTables, TableNames
 from tests.profiles.modules import CUBIN
 from tests.sample_tables.conftest import AMD, expected
 

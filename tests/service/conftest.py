@@ -11,9 +11,9 @@ import grpc
 import pytest
 
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from tests.service.fakes import FakeEngine
 
 LIMITS = Limits(module_size=3 << 20, batch=5000)

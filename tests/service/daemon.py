@@ -6,9 +6,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from symd.daemon_config import Config, Doors
 from symd.errors import SymdError
-from symd.service import serve
+from symd.server import serve
+from symd.server.config import Config, Doors
 from tests.service.fakes import GOOD, FakeEngine
 
 

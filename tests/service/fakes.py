@@ -11,7 +11,6 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from symd.child.cancellation import Cancelled
 from symd.errors import (
     BuildFailed,
     DriverCrashed,
@@ -29,7 +28,8 @@ from symd.model.answers import Answers, Candidate, Locations, Reason, TextSectio
 from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.wire.chunks import chunks_of
+from symd.rpc.wire.chunks import chunks_of
+from symd.system.process.cancellation import Cancelled
 from tests.builders.index_file import compress
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")

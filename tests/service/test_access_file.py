@@ -14,8 +14,8 @@ import pytest
 
 from symd.errors import FailedPrecondition, InvalidInput, NotFound, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, Right, parse_rights, rights_text
-from symd.service.access_editing import added, edit, ending, without, without_older
-from symd.service.access_file import new_token, read_access, token_line
+from symd.server.access_editing import added, edit, ending, without, without_older
+from symd.server.access_file import new_token, read_access, token_line
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 
@@ -98,7 +98,7 @@ def test_a_file_of_another_user_is_refused(file):
 def test_whose_a_file_is_that_others_may_read_is_said_to_who_cannot_change_that(file, monkeypatch):
     path = file("", 0o644)
     monkeypatch.setattr("os.geteuid", lambda: 1 << 30)
-    monkeypatch.setattr("symd.service.watched_files.read_credentials", lambda _path: (b"", owned_by(0, 0o100644)))
+    monkeypatch.setattr("symd.server.watched_files.read_credentials", lambda _path: (b"", owned_by(0, 0o100644)))
     with pytest.raises(FailedPrecondition, match="other users may read or write it") as caught:
         read_access(path)
     assert caught.value.hint.startswith("it is of user 0 (root), who can: chmod 0600 ")
@@ -113,7 +113,7 @@ def test_whose_a_file_is_that_cannot_be_read_is_said(file, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     path = file("")
-    monkeypatch.setattr("symd.service.watched_files.read_credentials", refuse)
+    monkeypatch.setattr("symd.server.watched_files.read_credentials", refuse)
     with pytest.raises(FailedPrecondition, match="permission denied") as caught:
         read_access(path)
     assert caught.value.hint.startswith("chmod u+r ")

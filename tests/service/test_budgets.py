@@ -14,20 +14,20 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.config import Limits
-from symd.daemon_config import Config
 from symd.errors import DeadlineExceeded, LimitExceeded
 from symd.index.format import Strings
 from symd.model.addresses import ByAddress, SectionOffset
 from symd.model.answers import Answer, Candidate, Reason, TextSection
 from symd.model.identities import ObjectPath
-from symd.service import batches, waiting
-from symd.service.addresses import listening
-from symd.service.bytes_in_flight import BytesInFlight
-from symd.service.call import Call, CallEnded
-from symd.service.guard import while_waited_for
-from symd.service.lanes import Work
-from symd.service.server import build_daemon
-from symd.service.table import METHODS
+from symd.server import batches, waiting
+from symd.server.addresses import listening
+from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.call import Call, CallEnded
+from symd.server.config import Config
+from symd.server.guard import while_waited_for
+from symd.server.lanes import Work
+from symd.server.server import build_daemon
+from symd.server.table import METHODS
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s

@@ -20,13 +20,16 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from symd import __version__
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
 from symd.model.summaries import ModuleRecord
-from symd.service.lanes import Work
-from symd.service.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
-from symd.service.rpc import list_modules
+from symd.rpc.wire.answers import from_columns
+from symd.rpc.wire.facts import from_facts
+from symd.rpc.wire.failures import from_status
+from symd.server.lanes import Work
+from symd.server.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
+from symd.server.rpc import list_modules
 from symd.store import Store, rows
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
@@ -34,9 +37,6 @@ from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
-from symd.wire.answers import from_columns
-from symd.wire.facts import from_facts
-from symd.wire.failures import from_status
 from tests.service.conftest import LIMITS
 from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, LOCATIONS, PLACES, UNREADABLE
 

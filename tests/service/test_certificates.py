@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from symd.channel import Credentials
 from symd.client import Client
-from symd.daemon_config import Config, Doors
 from symd.errors import FailedPrecondition, PermissionDenied
 from symd.model.rights import NO_RIGHTS
-from symd.service import certificates
-from symd.service.addresses import listening
-from symd.service.certificate_dates import not_after
-from symd.service.certificates import Certificates
-from symd.service.doors import doorkeeper
-from symd.service.metrics import Metrics
-from symd.service.server import build_daemon
+from symd.rpc.channel import Credentials
+from symd.server import certificates
+from symd.server.addresses import listening
+from symd.server.certificate_dates import not_after
+from symd.server.certificates import Certificates
+from symd.server.config import Config, Doors
+from symd.server.doors import doorkeeper
+from symd.server.metrics import Metrics
+from symd.server.server import build_daemon
 from tests.service.authority import Authority
 from tests.service.fakes import FakeEngine
 from tests.tools import require
@@ -57,7 +57,7 @@ def test_a_chain_is_valid_until_its_first_end(authority):
 
 def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(authority, caplog):
     certificate, key = authority.issue("expired", days=-1)
-    with caplog.at_level(logging.WARNING, "symd.service"):
+    with caplog.at_level(logging.WARNING, "symd.server"):
         keeper = doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("clients refuse it") == 1
         keeper.read_again()
@@ -68,7 +68,7 @@ def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(a
 def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(authority, caplog):
     for days, told in ((2, 1), (900, 1)):
         certificate, key = authority.issue("soon", days=days)
-        with caplog.at_level(logging.WARNING, "symd.service"):
+        with caplog.at_level(logging.WARNING, "symd.server"):
             doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("expires at") == told
 
@@ -126,7 +126,7 @@ def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_late
     def refuse(_):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.service"):
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.server"):
         patched.setattr(os, "memfd_create", refuse)
         assert keeper.files.value().chain == before
     assert "too many open files" in caplog.text

@@ -11,15 +11,15 @@ import pytest
 
 from symd.client import Client
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.reading.questions import MakeIndex
+from symd.engine.reading.reader import InProcessReader
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.reading.questions import MakeIndex
-from symd.reading.reader import InProcessReader
-from symd.service import answering
-from symd.service.addresses import listening
-from symd.service.lanes import Work
-from symd.service.server import build_daemon
+from symd.server import answering
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.lanes import Work
+from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import context_service_pb2 as c
 from symd.v1 import query_pb2 as q

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 import grpc
 
 from symd.config import Limits
-from symd.service.connection_rate import PERIOD, SETTLING, STEPS, Arrival, ConnectionRate
-from symd.service.peer_names import Remote
-from symd.service.shut_out import NETWORKS, network_of
+from symd.server.connection_rate import PERIOD, SETTLING, STEPS, Arrival, ConnectionRate
+from symd.server.peer_names import Remote
+from symd.server.shut_out import NETWORKS, network_of
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.test_budgets import ONE, eventually
 from tests.service.test_connections import TOKEN, ask, eventually_asked, served, user

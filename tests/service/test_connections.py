@@ -17,20 +17,20 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from symd.channel import Credentials
 from symd.client import Client
 from symd.config import Limits
-from symd.daemon_config import Config, Doors
 from symd.errors import Busy, ServerUnavailable, Unavailable
 from symd.model.addresses import ByAddress
 from symd.model.rights import parse_rights
-from symd.service import connections as connections_module
-from symd.service.access_file import new_token, token_line
-from symd.service.addresses import listening
-from symd.service.connections import Connections, Seen, _too_many
-from symd.service.peer_names import Remote, remote, tcp_remote
-from symd.service.quiet_log import QuietLog
-from symd.service.server import build_daemon
+from symd.rpc.channel import Credentials
+from symd.server import connections as connections_module
+from symd.server.access_file import new_token, token_line
+from symd.server.addresses import listening
+from symd.server.config import Config, Doors
+from symd.server.connections import Connections, Seen, _too_many
+from symd.server.peer_names import Remote, remote, tcp_remote
+from symd.server.quiet_log import QuietLog
+from symd.server.server import build_daemon
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
@@ -246,7 +246,7 @@ def test_while_no_descriptor_is_free_nobody_is_struck_and_the_log_says_so_once(m
         stack.enter_context(listener.accept()[0])
         assert eventually(lambda: is_closed(stranger))
         assert not is_closed(own)
-    told = [each.getMessage() for each in caplog.records if each.name == "symd.service"]
+    told = [each.getMessage() for each in caplog.records if each.name == "symd.server"]
     assert told == ["connections are not looked through: too many open files (1 so far)"]
 
 

@@ -9,13 +9,13 @@ import grpc
 import pytest
 
 from symd.config import Limits
-from symd.daemon_config import Config
 from symd.model.answers import Frame, Reason
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
-from symd.service.addresses import listening
-from symd.service.lanes import Work
-from symd.service.rpc import read_core
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.lanes import Work
+from symd.server.rpc import read_core
+from symd.server.server import build_daemon
 from symd.v1.core_service_pb2 import ReadCoreRequest
 from symd.v1.core_service_pb2_grpc import CoreServiceStub
 from tests.service.fakes import FakeEngine

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from symd.client import Client
-from symd.service import cpu_affinity
+from symd.server import cpu_affinity
 from tests.service.test_lifecycle import daemon
 
 ALL = os.sched_getaffinity(0)

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from symd.config import Limits
-from symd.contexts.verbs import Contexts
+from symd.engine.contexts.verbs import Contexts
 from symd.errors import LimitExceeded
 from symd.model.contexts import Context
-from symd.service.call import Call, CallEnded
-from symd.service.rpc.symbolize_addresses import handle
+from symd.server.call import Call, CallEnded
+from symd.server.rpc.symbolize_addresses import handle
 from symd.store import Store
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 

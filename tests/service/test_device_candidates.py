@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.contexts.gathered import Gathered
+from symd.engine.contexts.gathered import Gathered
 from symd.errors import LimitExceeded
 from symd.model.addresses import (
     ByAddress,
@@ -19,7 +19,7 @@ from symd.model.addresses import (
 )
 from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.model.identities import Digest
-from symd.service.batches import check_device_candidates
+from symd.server.batches import check_device_candidates
 
 
 @pytest.mark.parametrize(

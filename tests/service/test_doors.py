@@ -26,11 +26,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd import cli
 from symd.async_client import AsyncClient
-from symd.channel import Credentials
-from symd.child import confinement
 from symd.client import Client
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.daemon_config import Config, Doors
 from symd.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -43,14 +40,17 @@ from symd.errors import (
 )
 from symd.model.grabs import GrabRequest
 from symd.model.rights import ALL_RIGHTS, Right, Rights, parse_rights
-from symd.service.access_file import new_token, token_line
-from symd.service.addresses import listening
-from symd.service.audit import STRANGERS, AuditLog
-from symd.service.call import Call
-from symd.service.doors import doorkeeper
-from symd.service.peer_names import new_prefix
-from symd.service.relay import relaying
-from symd.service.server import build_daemon
+from symd.rpc.channel import Credentials
+from symd.server.access_file import new_token, token_line
+from symd.server.addresses import listening
+from symd.server.audit import STRANGERS, AuditLog
+from symd.server.call import Call
+from symd.server.config import Config, Doors
+from symd.server.doors import doorkeeper
+from symd.server.peer_names import new_prefix
+from symd.server.relay import relaying
+from symd.server.server import build_daemon
+from symd.system.process import confinement
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
@@ -128,7 +128,7 @@ def as_user(uid: int, address: str, call: str) -> subprocess.CompletedProcess[st
 import os, sys
 from symd.client import Client
 from symd.errors import SymdError
-from symd.wire import failures
+from symd.rpc.wire import failures
 os.setgroups([]); os.setgid({uid}); os.setuid({uid})
 try:
     with Client({address!r}, timeout=20) as client: print({call})
@@ -629,8 +629,8 @@ def test_a_list_of_daemons_is_recognised_by_the_first_host(tls, authority: Autho
 def losses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many daemons a client of several had lost at each attempt that failed; there are no pauses between them."""
     found: list[int] = []
-    monkeypatch.setattr("symd.patience.pause_seconds", lambda lost: found.append(lost) or 0.0)
-    monkeypatch.setattr("symd.patience.STRANGE_SECONDS", 0.5)
+    monkeypatch.setattr("symd.rpc.retry.pause_seconds", lambda lost: found.append(lost) or 0.0)
+    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.5)
     return found
 
 
@@ -767,7 +767,7 @@ def test_a_certificate_says_who_comes(tls, authority: Authority, access) -> None
 def test_no_certificate_an_expired_one_and_one_of_others_are_told_as_what_they_are(
     tls, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.channel._ASKED_ALONE_SECONDS", 60.0)  # however slow the machine is
+    monkeypatch.setattr("symd.rpc.channel._ASKED_ALONE_SECONDS", 60.0)  # however slow the machine is
     old, old_key = authority.issue("old", days=-1)
     theirs, their_key = Authority(tmp_path, "other").issue("ci")
     with served("127.0.0.1:0", **tls, tls_client_ca=authority.certificate) as address:

@@ -12,11 +12,11 @@ import pytest
 from grpc.aio import BaseError
 
 from symd.config import Limits
-from symd.service.answering import Method, answer_stream
-from symd.service.bytes_in_flight import BytesInFlight
-from symd.service.call import Call, CallEnded
-from symd.service.lanes import Lane, Work
-from symd.service.waiting import WaitingCalls
+from symd.server.answering import Method, answer_stream
+from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.call import Call, CallEnded
+from symd.server.lanes import Lane, Work
+from symd.server.waiting import WaitingCalls
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
 SECONDS = 30

@@ -8,8 +8,8 @@ import pytest
 from grpc.aio import InternalError
 
 from symd.errors import BadQuery
-from symd.service.audit import AuditLog
-from symd.service.guard import fail, guard
+from symd.server.audit import AuditLog
+from symd.server.guard import fail, guard
 
 
 class Left:

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from symd.service import installed_disassemblers
-from symd.service.installed_disassemblers import REMEMBERED_SECONDS, InstalledDisassemblers
+from symd.server import installed_disassemblers
+from symd.server.installed_disassemblers import REMEMBERED_SECONDS, InstalledDisassemblers
 
 
 class Clock:

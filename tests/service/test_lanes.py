@@ -10,7 +10,7 @@ import pytest
 
 from symd.api import NotYet
 from symd.errors import Busy, DeadlineExceeded
-from symd.service.lanes import Lane, Work
+from symd.server.lanes import Lane, Work
 
 SECONDS = 30
 """Against hanging."""

@@ -19,11 +19,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.client import Client
 from symd.config import Limits, default_socket
-from symd.daemon_config import Config
 from symd.errors import InvalidInput
-from symd.service.addresses import listening, locked_folder, socket_path
-from symd.service.server import build_daemon
-from symd.service.service_manager import READY, notify, watchdog_notified
+from symd.server.addresses import listening, locked_folder, socket_path
+from symd.server.config import Config
+from symd.server.server import build_daemon
+from symd.server.service_manager import READY, notify, watchdog_notified
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
@@ -185,7 +185,7 @@ def test_a_signal_ends_it_whichever_thread_gets_it(path):
     code = (
         "import signal, sys, threading\n"
         "from tests.service import daemon\n"
-        "from symd.service import lifecycle\n"
+        "from symd.server import lifecycle\n"
         "def end():\n"
         "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
         "def announced(address, doors, ready):\n"

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import Busy
 from symd.model.line_tables import LineTable, RowsInParts
-from symd.service.bytes_in_flight import BytesInFlight
-from symd.service.rpc import get_line_table
+from symd.rpc.wire import line_tables
+from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.rpc import get_line_table
 from symd.store import Store
 from symd.v1 import line_table_pb2 as t
 from symd.v1.symbol_service_pb2 import GetLineTableRequest
-from symd.wire import line_tables
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_listing_calls import SHADE
 

@@ -11,14 +11,14 @@ import pytest
 
 from symd import Client
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
 from symd.model.listings import ListingPart
 from symd.model.sources import Origin
-from symd.service.addresses import listening
-from symd.service.rpc import get_listing
-from symd.service.server import build_daemon
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.rpc import get_listing
+from symd.server.server import build_daemon
 from symd.store import Store
 from tests.disasm.objects import SAMPLES
 from tests.query.test_listing import every_eight
@@ -168,7 +168,7 @@ def test_large_files_are_left_out_and_many_names_are_asked_for_in_parts(both, co
     assert client.sources(digest, ["/tmp/symd-opencl/raycast.cl"])[0].text is not None
     monkeypatch.setattr("symd.client.FILES", 2)
     assert [each.file for each in client.sources(digest, list("abcde"))] == list("abcde")
-    monkeypatch.setattr("symd.wire.sources.FILES", 1)
+    monkeypatch.setattr("symd.rpc.wire.sources.FILES", 1)
     with pytest.raises(LimitExceeded):
         client.sources(digest, ["a", "b"])
 

@@ -7,8 +7,8 @@ import grpc
 import pytest
 
 from symd.errors import StoreUnavailable, SymdError
-from symd.replicas import OPTIONS
-from symd.service.guard import status_of
+from symd.rpc.failover import OPTIONS
+from symd.server.guard import status_of
 from symd.store.catalogue import locked_by_another
 
 

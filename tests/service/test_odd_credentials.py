@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from symd.credential_file import LARGEST, read_credentials
 from symd.errors import SymdError
-from symd.service import watched_files
-from symd.service.access_editing import edit
-from symd.service.access_file import Access, read_access
-from symd.service.watched_files import WatchedFiles
-from symd.system_reason import system_reason
+from symd.server import watched_files
+from symd.server.access_editing import edit
+from symd.server.access_file import Access, read_access
+from symd.server.watched_files import WatchedFiles
+from symd.system.credential_files import LARGEST, read_credentials
+from symd.system.os_errors import system_reason
 from tests.service.authority import Authority
 
 SYMD = [sys.executable, "-m", "symd"]
@@ -86,7 +86,7 @@ def test_what_could_not_be_read_for_a_while_is_read_when_that_is_over(
     access_of(path, "revoked")
     watched = WatchedFiles([path], lambda: read_access(path))
     access_of(path, "other")
-    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.service"):
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.server"):
         patched.setattr(watched_files, "read_credentials", refuse(number))
         for _ in range(3):
             assert [line.name for line in watched.value().lines] == ["revoked"]

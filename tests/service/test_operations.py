@@ -22,17 +22,17 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from symd import Client
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByAddress
-from symd.service import metrics_page
-from symd.service.addresses import listening
-from symd.service.call import Call
-from symd.service.log_format import JsonLines, TextLines, line
-from symd.service.metrics import NOTED_CALLS, Metrics
-from symd.service.metrics_page import metrics_served
-from symd.service.server import build_daemon
+from symd.server import metrics_page
+from symd.server.addresses import listening
+from symd.server.call import Call
+from symd.server.config import Config
+from symd.server.log_format import JsonLines, TextLines, line
+from symd.server.metrics import NOTED_CALLS, Metrics
+from symd.server.metrics_page import metrics_served
+from symd.server.server import build_daemon
 from symd.store import Store
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub

@@ -8,9 +8,9 @@ from ipaddress import IPv4Address, IPv6Network
 
 import pytest
 
-from symd.service import packet_filter
-from symd.service.connection_rate import STEPS
-from symd.service.shut_out import NETWORKS, network_of
+from symd.server import packet_filter
+from symd.server.connection_rate import STEPS
+from symd.server.shut_out import NETWORKS, network_of
 
 MOST_INSTRUCTIONS = 4096
 """BPF_MAXINSNS of linux/bpf_common.h."""

@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from symd.config import Limits
-from symd.service.connections import Connections
-from symd.service.other_end import other_end
-from symd.service.peer_names import Remote
-from symd.service.quiet_log import QuietLog
+from symd.server.connections import Connections
+from symd.server.other_end import other_end
+from symd.server.peer_names import Remote
+from symd.server.quiet_log import QuietLog
 from tests.service.test_budgets import eventually
 
 HOSTS = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]

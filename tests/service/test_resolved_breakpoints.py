@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
-from symd.service.call import Call, CallEnded
-from symd.service.rpc.resolve_breakpoint import handle
+from symd.server.call import Call, CallEnded
+from symd.server.rpc.resolve_breakpoint import handle
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
 

@@ -13,11 +13,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd.config import Limits
 from symd.errors import Busy
-from symd.service import connections, packet_filter
-from symd.service.audit import AuditLog
-from symd.service.call import Call
-from symd.service.peer_names import remote
-from symd.service.shut_out import NETWORKS, ShutOut, network_of
+from symd.server import connections, packet_filter
+from symd.server.audit import AuditLog
+from symd.server.call import Call
+from symd.server.peer_names import remote
+from symd.server.shut_out import NETWORKS, ShutOut, network_of
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.http2 import END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, SETTINGS, frame, headers
 from tests.service.test_budgets import ONE, SYMBOLIZE, eventually

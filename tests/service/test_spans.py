@@ -24,12 +24,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from symd import Client
-from symd.daemon_config import Config
 from symd.errors import FailedPrecondition
-from symd.service import tracing
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
-from symd.service.spans import Spans
+from symd.server import tracing
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
+from symd.server.spans import Spans
 from symd.v1.module_service_pb2 import GetModuleRequest
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.server_service_pb2 import GetServerInfoRequest

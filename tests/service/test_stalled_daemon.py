@@ -9,10 +9,10 @@ import pytest
 from grpc.aio import AbortError
 
 from symd.config import Limits
-from symd.service.bridge import Requests
-from symd.service.bytes_in_flight import BytesInFlight
-from symd.service.call import Call
-from symd.service.waiting import WaitingCalls
+from symd.server.bridge import Requests
+from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.call import Call
+from symd.server.waiting import WaitingCalls
 
 LIMITS = Limits()
 HANGING_SECONDS = 60

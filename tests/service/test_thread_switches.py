@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.daemon_config import Config
-from symd.service import lifecycle
-from symd.service.thread_switches import SECONDS
+from symd.server import lifecycle
+from symd.server.config import Config
+from symd.server.thread_switches import SECONDS
 from tests.service.fakes import FakeEngine
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from symd.client import upload_requests
 from symd.config import Limits
-from symd.service import connections
-from symd.service.doors import Doorkeeper
-from symd.service.peer_names import Remote
-from symd.service.shut_out import network_of
-from symd.service.unknown_bytes import PERIOD, Stranger, UnknownBytes, received
+from symd.server import connections
+from symd.server.doors import Doorkeeper
+from symd.server.peer_names import Remote
+from symd.server.shut_out import network_of
+from symd.server.unknown_bytes import PERIOD, Stranger, UnknownBytes, received
 from symd.v1.module_service_pb2 import UploadHeader
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from tests.service.authority import Authority

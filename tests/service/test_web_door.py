@@ -11,13 +11,13 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.daemon_config import Config, Doors
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.model.rights import parse_rights
-from symd.service.access_file import new_token, token_line
-from symd.service.server import build_daemon
-from symd.service.web_door import web_served
-from symd.web.connections import SILENT_SECONDS
+from symd.server.access_file import new_token, token_line
+from symd.server.config import Config, Doors
+from symd.server.http.connections import SILENT_SECONDS
+from symd.server.server import build_daemon
+from symd.server.web_door import web_served
 from tests.service.authority import Authority
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_budgets import eventually

@@ -13,9 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from symd.child import confinement, landlock
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.reading import served
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.questions import (
+    CarriedSources,
+    IndexFor,
+    ListedCode,
+    MakeIndex,
+    ObjectBytes,
+    Outline,
+    PtxLines,
+    VariablesAt,
+)
+from symd.engine.reading.reader import InProcessReader
+from symd.engine.reading.values import encode
 from symd.errors import (
     DataLoss,
     DeadlineExceeded,
@@ -29,23 +42,10 @@ from symd.errors import (
 )
 from symd.index.module import build_index
 from symd.model.listings import ListingPart
-from symd.reading import served
-from symd.reading.module_file import ModuleFile
-from symd.reading.questions import (
-    CarriedSources,
-    IndexFor,
-    ListedCode,
-    MakeIndex,
-    ObjectBytes,
-    Outline,
-    PtxLines,
-    VariablesAt,
-)
-from symd.reading.reader import InProcessReader
-from symd.reading.values import encode
-from symd.service import workers as workers_module
-from symd.service.workers import Workers
+from symd.server import workers as workers_module
+from symd.server.workers import Workers
 from symd.store import Store
+from symd.system.process import confinement, landlock
 from tests.daemon.processes import children
 from tests.service.test_budgets import eventually
 

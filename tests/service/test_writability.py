@@ -16,12 +16,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd import Client
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.engine.reading import questions
+from symd.engine.reading.reader import InProcessReader
 from symd.errors import StoreUnavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
-from symd.reading import questions
-from symd.reading.reader import InProcessReader
 from symd.store import Store
 from symd.store.folder_writability import FolderWritability
 from symd.store.paths import StorePaths

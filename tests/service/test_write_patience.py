@@ -9,11 +9,11 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
-from symd.service.addresses import listening
-from symd.service.lanes import Work
-from symd.service.server import build_daemon
+from symd.engine.engine import Engine
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.lanes import Work
+from symd.server.server import build_daemon
 from symd.store import Store, catalogue
 from symd.v1 import alias_service_pb2 as a
 from symd.v1 import context_service_pb2 as c

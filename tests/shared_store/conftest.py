@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
-from symd.shared_store.cached_files import CachedFiles
-from symd.shared_store.postgresql import Server
-from symd.shared_store.s3_storage import S3Storage
-from symd.shared_store.store import SharedStore
+from symd.engine.engine import Engine
+from symd.store.shared.cached_files import CachedFiles
+from symd.store.shared.postgresql import Server
+from symd.store.shared.s3_storage import S3Storage
+from symd.store.shared.store import SharedStore
 from tests.object_server import BUCKET, Proxy, environment, proxy_before, s3_server
 
 

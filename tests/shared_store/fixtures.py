@@ -13,7 +13,7 @@ from symd.config import Limits
 from tests.shared_store.postgresql_server import PostgresServer, running
 
 if TYPE_CHECKING:
-    from symd.shared_store.store import SharedStore
+    from symd.store.shared.store import SharedStore
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,8 @@ def postgresql() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def empty_catalogue(postgresql: PostgresServer) -> str:
     """The name of a database that has a catalogue without a module."""
-    from symd.shared_store.catalogue import PostgresCatalogue  # noqa: PLC0415 - psycopg is an extra
-    from symd.shared_store.postgresql import Server  # noqa: PLC0415 - likewise
+    from symd.store.shared.catalogue import PostgresCatalogue  # noqa: PLC0415 - psycopg is an extra
+    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - likewise
 
     url = postgresql.database()
     PostgresCatalogue(Server(url, Limits())).close()
@@ -47,8 +47,8 @@ def open_shared(database: str, tmp_path: Path) -> Callable[..., SharedStore]:
 
 def shared_store(database: str, folder: Path, limits: Limits | None = None) -> SharedStore:
     """A store over a database; its objects lie in the folder."""
-    from symd.shared_store.postgresql import Server  # noqa: PLC0415 - psycopg is an extra
-    from symd.shared_store.store import SharedStore  # noqa: PLC0415 - likewise
+    from symd.store.shared.postgresql import Server  # noqa: PLC0415 - psycopg is an extra
+    from symd.store.shared.store import SharedStore  # noqa: PLC0415 - likewise
     from tests.shared_store.plain_files import PlainFiles  # noqa: PLC0415 - likewise
 
     return SharedStore(

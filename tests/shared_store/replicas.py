@@ -32,8 +32,8 @@ from symd import Client
 from symd.config import Limits
 from symd.errors import DataLoss
 from symd.model.module_events import ModuleAdded, ModuleWatch
-from symd.shared_store.s3_storage import S3Storage
-from symd.shared_store.store import module_object
+from symd.store.shared.s3_storage import S3Storage
+from symd.store.shared.store import module_object
 from tests.object_server import BUCKET, WHOLE, environment, s3_server
 from tests.shared_store.postgresql_server import running
 

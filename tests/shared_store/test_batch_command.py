@@ -12,7 +12,7 @@ import pytest
 
 import symd
 from symd import cli
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from tests.object_server import BUCKET
 from tests.shared_store.conftest import prefix_of
 from tests.shared_store.replicas import OBJECT

@@ -22,8 +22,8 @@ import pytest
 from symd.config import Limits
 from symd.errors import DataLoss, FailedPrecondition, LimitExceeded, StoreUnavailable
 from symd.index.format import VERSION
-from symd.shared_store.cached_files import CachedFiles
-from symd.shared_store.folder_storage import FolderStorage
+from symd.store.shared.cached_files import CachedFiles
+from symd.store.shared.folder_storage import FolderStorage
 from tests.builders.index_file import encode
 from tests.open_files import open_files
 from tests.small_disk import small_disk
@@ -454,8 +454,8 @@ HAMMER = """
 import random, sys
 from pathlib import Path
 from symd.config import Limits
-from symd.shared_store.cached_files import CachedFiles
-from symd.shared_store.folder_storage import FolderStorage
+from symd.store.shared.cached_files import CachedFiles
+from symd.store.shared.folder_storage import FolderStorage
 
 folder, storage, seed = Path(sys.argv[1]), FolderStorage(Path(sys.argv[2])), int(sys.argv[3])
 cache = CachedFiles(folder, storage, Limits(cache_size=10_000, free_disk=0))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.shared_store import postgresql
+from symd.store.shared import postgresql
 from tests.object_server import Proxy
 
 ROOT = Path(__file__).parents[2]

@@ -12,16 +12,16 @@ import psycopg
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import BadQuery, DataLoss
 from symd.index import VERSION
 from symd.model.contexts import Alias, Context, Load
-from symd.shared_store.catalogue import PostgresCatalogue
-from symd.shared_store.inspection import inspect_shared
-from symd.shared_store.object_storage import ObjectStorage
-from symd.shared_store.postgresql import Server
-from symd.shared_store.store import SharedStore
 from symd.store.inspection import Kind
+from symd.store.shared.catalogue import PostgresCatalogue
+from symd.store.shared.inspection import inspect_shared
+from symd.store.shared.object_storage import ObjectStorage
+from symd.store.shared.postgresql import Server
+from symd.store.shared.store import SharedStore
 from tests.shared_store.replicas import OBJECT
 
 ANOTHER_TYPE = "ALTER TABLE {0} DROP COLUMN {1} CASCADE; ALTER TABLE {0} ADD COLUMN {1} {2}"

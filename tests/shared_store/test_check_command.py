@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from symd import cli
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.index.file_header import VERSION
-from symd.shared_store.s3_storage import S3Storage
-from symd.shared_store.schema import MIGRATIONS
-from symd.shared_store.store import index_object, module_object
+from symd.store.shared.s3_storage import S3Storage
+from symd.store.shared.schema import MIGRATIONS
+from symd.store.shared.store import index_object, module_object
 from tests.object_server import BUCKET, WHOLE, Proxy
 from tests.shared_store.conftest import prefix_of
 from tests.shared_store.postgresql_server import PostgresServer
@@ -141,7 +141,7 @@ def test_a_user_who_may_only_read_the_catalogue_may_check_it(check: Check, datab
 def test_a_catalogue_of_a_schema_before_is_left_as_it_is(
     refusal: Callable[..., tuple[int, str]], database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.shared_store.catalogue.MIGRATIONS", (*MIGRATIONS, "CREATE TABLE newer (x BIGINT)"))
+    monkeypatch.setattr("symd.store.shared.catalogue.MIGRATIONS", (*MIGRATIONS, "CREATE TABLE newer (x BIGINT)"))
     code, said = refusal("--store", f"s3://{BUCKET}/anything", "--catalogue", database)
     assert (code, f"the catalogue has schema {len(MIGRATIONS)}" in said) == (3, True)
     with psycopg.connect(database) as connection:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import StoreUnavailable
 from symd.model.addresses import ByAddress, ObjectAddress
 from tests.object_server import Asked, Ending, Proxy

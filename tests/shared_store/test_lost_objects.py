@@ -11,17 +11,17 @@ import pytest
 
 from symd import cli
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import DataLoss, StoreUnavailable
 from symd.model.addresses import ByAddress, ObjectAddress
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
-from symd.shared_store import store as shared_store
-from symd.shared_store.folder_storage import FolderStorage
-from symd.shared_store.object_storage import ASKED_AT_A_TIME, LISTED_FROM, sizes
-from symd.shared_store.s3_storage import S3Storage
-from symd.shared_store.store import module_object
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
+from symd.store.shared import store as shared_store
+from symd.store.shared.folder_storage import FolderStorage
+from symd.store.shared.object_storage import ASKED_AT_A_TIME, LISTED_FROM, sizes
+from symd.store.shared.s3_storage import S3Storage
+from symd.store.shared.store import module_object
 from tests.object_server import WHOLE, Asked, Ending, Proxy
 from tests.shared_store.replicas import OBJECT, variant
 

@@ -10,8 +10,8 @@ import pytest
 from symd import cli
 from symd.config import Limits
 from symd.errors import FailedPrecondition
-from symd.shared_store.opening import open_shared
 from symd.store import Store
+from symd.store.shared.opening import open_shared
 from tests.object_server import BUCKET, Proxy
 
 LIMITS = Limits(free_disk=0)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from symd.errors import InvalidInput, StoreUnavailable
-from symd.shared_store.outage import FAILURES, Outage, Unanswered
-from symd.shared_store.s3_storage import S3Storage
+from symd.store.shared.outage import FAILURES, Outage, Unanswered
+from symd.store.shared.s3_storage import S3Storage
 from tests.object_server import Proxy
 
 

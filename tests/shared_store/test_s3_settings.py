@@ -8,7 +8,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput
-from symd.shared_store.storage_url import open_storage
+from symd.store.shared.storage_url import open_storage
 from tests.object_server import BUCKET, Proxy
 
 

@@ -19,8 +19,7 @@ import pytest
 
 from symd import Client, cli
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import (
     BadQuery,
     DataLoss,
@@ -35,20 +34,21 @@ from symd.index import VERSION
 from symd.model.contexts import Alias, Context, Load, Unload
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
-from symd.service.addresses import listening
-from symd.service.server import build_daemon
-from symd.shared_store.advisory_locks import BUILDING, AdvisoryLocks
-from symd.shared_store.catalogue import PostgresCatalogue
-from symd.shared_store.housekeeping import PERIOD
-from symd.shared_store.opening import open_shared as open_by_urls
-from symd.shared_store.postgresql import Connection, Server, StatementResult
-from symd.shared_store.schema import MIGRATIONS
-from symd.shared_store.shared_writability import SharedWritability
-from symd.shared_store.store import SharedStore, index_object, module_object
+from symd.server.addresses import listening
+from symd.server.config import Config
+from symd.server.server import build_daemon
 from symd.store import context_log, rows
 from symd.store.event_batch import BatchChanges, EventBatch
 from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
+from symd.store.shared.advisory_locks import BUILDING, AdvisoryLocks
+from symd.store.shared.catalogue import PostgresCatalogue
+from symd.store.shared.housekeeping import PERIOD
+from symd.store.shared.opening import open_shared as open_by_urls
+from symd.store.shared.postgresql import Connection, Server, StatementResult
+from symd.store.shared.schema import MIGRATIONS
+from symd.store.shared.shared_writability import SharedWritability
+from symd.store.shared.store import SharedStore, index_object, module_object
 from tests.shared_store.plain_files import PlainFiles
 from tests.shared_store.postgresql_server import PostgresServer, running
 from tests.shared_store.replicas import OBJECT
@@ -388,7 +388,7 @@ def test_what_was_waited_for_a_connection_is_not_waited_once_more_for_the_lock(
         return next(times) if threading.get_ident() == here else time.monotonic()
 
     catalogue = PostgresCatalogue(Server(database, Limits()))
-    monkeypatch.setattr("symd.shared_store.catalogue.monotonic", now, raising=False)
+    monkeypatch.setattr("symd.store.shared.catalogue.monotonic", now, raising=False)
     monkeypatch.setattr(Connection, "execute", noted)
     with catalogue.writing(seconds=2.0):
         pass

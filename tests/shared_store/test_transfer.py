@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import StoreUnavailable
 from symd.index.format import VERSION
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.model.identities import Digest
-from symd.shared_store import transfer as transfers
-from symd.shared_store.transfer import transfer
 from symd.store import ModuleStore, Store
+from symd.store.shared import transfer as transfers
+from symd.store.shared.transfer import transfer
 
 if TYPE_CHECKING:
-    from symd.shared_store.store import SharedStore
+    from symd.store.shared.store import SharedStore
 
 SAMPLE = min((Path(__file__).parents[2] / "samples" / "amdgpu" / "bin").glob("*.co"))
 

@@ -22,11 +22,12 @@ from typing import Any
 import grpc
 import numpy as np
 
-from symd import Client, channel
-from symd.engine import Engine
+from symd import Client
+from symd.engine.engine import Engine
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, SymdError, Unavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.names import Match, NameQuery
+from symd.rpc import channel
 from symd.store import Store
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
 from tests.fuzz.mutations import SAMPLES, changed, samples

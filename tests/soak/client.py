@@ -24,7 +24,7 @@ import numpy as np
 
 from symd import Client
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import DeadlineExceeded, SymdError, Unavailable
 from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.columns import U64

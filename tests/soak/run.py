@@ -17,8 +17,8 @@ from pathlib import Path
 
 from symd import Client
 from symd.config import MIB
-from symd.daemon_config import Config
 from symd.errors import ModuleNotFound, SymdError
+from symd.server.config import Config
 from symd.store import Store
 from tests.soak.daemon import ROOT, Daemon, Usage, serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from symd.spirv_check import Device
+from symd.formats.spirv_rules import Device
 from tests.spirv_check.assembly import module
 
 FINDS, MISSES, OTHERWISE = "finds", "misses", "otherwise"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from symd.spirv.grammar import Op
-from symd.spirv.words import parse
-from symd.spirv_check import Device, check
-from symd.spirv_check.products import PRODUCTS
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.words import parse
+from symd.formats.spirv_rules import Device, check
+from symd.formats.spirv_rules.products import PRODUCTS
 from tests.spirv_check.assembly import assemble, judged, module
 from tests.spirv_check.cases import ADD, FLOAT_TYPES, MIN_MAX, POINTERS, SHUFFLE, atomic, image, subgroup
 

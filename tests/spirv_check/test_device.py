@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import InvalidInput
-from symd.spirv_check import Device
+from symd.formats.spirv_rules import Device
 
 
 def test_an_empty_description_is_the_default_device() -> None:

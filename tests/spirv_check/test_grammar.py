@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from symd.spirv.capabilities import Capability, Scope
-from symd.spirv.grammar import StorageClass
-from symd.spirv.words import parse
-from symd.spirv_check.module import Module
+from symd.formats.spirv.capabilities import Capability, Scope
+from symd.formats.spirv.grammar import StorageClass
+from symd.formats.spirv.words import parse
+from symd.formats.spirv_rules.module import Module
 from tests import tools
 from tests.spirv_check.assembly import assemble
 from tests.spirv_check.cases import CASES

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from symd.spirv_check import Device, check
+from symd.formats.spirv_rules import Device, check
 
 HEADER = struct.pack("<5I", 0x07230203, 0x00010000, 0, 10, 0)
 MEMORY_MODEL = struct.pack("<3I", 3 << 16 | 14, 2, 2)

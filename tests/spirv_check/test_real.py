@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.spirv.grammar import Op
-from symd.spirv.words import parse
-from symd.spirv_check import Device, check
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.words import parse
+from symd.formats.spirv_rules import Device, check
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "spirv" / "bin"
 KERNELS = SAMPLES.parents[1] / "kernels" / "bin"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from symd.spirv_check import RULES, Device, check
+from symd.formats.spirv_rules import RULES, Device, check
 from tests.spirv_check.assembly import assemble, judged, offset_of
 from tests.spirv_check.cases import CASES, FINDS, FLOATS, MISSES, Case
 

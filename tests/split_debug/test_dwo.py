@@ -8,14 +8,14 @@ import struct
 import numpy as np
 import pytest
 
+from symd.debuginfo.dwarf import DebugSections
+from symd.debuginfo.dwarf.split_units import with_split
+from symd.debuginfo.split import dwo
 from symd.debuginfo.variables.visible import visible_at
-from symd.dwarf import DebugSections
-from symd.dwarf.split_units import with_split
 from symd.errors import Malformed, NoDebugData, SymdError
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.query.symbolize import symbolize_column
-from symd.split_debug import dwo
 from tests import tools
 from tests.agreement import ours
 from tests.agreement.test_amd import agrees

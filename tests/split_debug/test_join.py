@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from symd.debuginfo.split.join import joined
+from symd.debuginfo.split.slim import slim
 from symd.errors import HashMismatch, InvalidInput, NoDebugData, Unsupported
-from symd.split_debug.join import joined
-from symd.split_debug.slim import slim
 from tests import tools
 from tests.containers.amd import objects
 

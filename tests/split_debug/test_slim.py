@@ -7,10 +7,10 @@ import struct
 
 import pytest
 
-from symd import elf
-from symd.elf.constants import PT_LOAD, PT_NOTE, SHF_ALLOC, SHT_PROGBITS, SHT_RELA
+from symd.debuginfo.split.slim import Slimmed, slim
 from symd.errors import Malformed, SymdError, Unsupported
-from symd.split_debug.slim import Slimmed, slim
+from symd.formats import elf
+from symd.formats.elf.constants import PT_LOAD, PT_NOTE, SHF_ALLOC, SHT_PROGBITS, SHT_RELA
 from tests import tools
 from tests.containers.amd import objects
 

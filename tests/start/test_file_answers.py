@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from symd import elf
-from symd.budget import Budget
+from symd.cli.start import plain_answers, plain_text
 from symd.cli.version import version_text
 from symd.config import Limits
-from symd.containers.khronos import spirv
-from symd.start import plain_answers, plain_text
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.containers.khronos import spirv
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILE = SAMPLES / "amdgpu/bin/v4-gfx900.co"
 PROGRAM = (
     "import sys; sys.argv = ['symd', 'symbolize', *sys.argv[1:]]\n"
-    "import symd.start, atexit\n"
+    "import symd.cli.start, atexit\n"
     "atexit.register(lambda: print(*sys.modules))\n"
-    "symd.start.main()"
+    "symd.cli.start.main()"
 )
 
 

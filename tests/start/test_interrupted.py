@@ -8,7 +8,7 @@ import sys
 _INTERRUPTED_IMPORT = """
 import sys
 
-import symd.start
+import symd.cli.start
 
 
 class Interrupting:
@@ -19,7 +19,7 @@ class Interrupting:
 
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["symd", "doctor"]
-symd.start.main()
+symd.cli.start.main()
 """
 
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from symd.start.piped_answers import piped_answers
+from symd.cli.start.piped_answers import piped_answers
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILE = SAMPLES / "amdgpu/bin/v4-gfx900.co"
 STARTED = (
     "import os, sys; sys.argv[1:1] = ['symbolize']\n"
-    "import symd.start\n"
+    "import symd.cli.start\n"
     "leave = os._exit\n"
     "def say_imported(code):\n"
     "    print(*sys.modules, file=sys.stderr, flush=True)\n"
     "    leave(code)\n"
     "if sys.argv[-1] == 'imported': os._exit, sys.argv = say_imported, sys.argv[:-1]\n"
-    "symd.start.main()"
+    "symd.cli.start.main()"
 )
 COMMAND_LINE = "import sys; sys.argv[1:1] = ['symbolize']; from symd.cli import main; main()"
 MANY = "".join(f"{address:#x}\n" for address in range(0x1800, 0x2400, 4))
@@ -77,9 +77,14 @@ def test_a_session_about_one_code_object_imports_what_that_needs() -> None:
         1
     ].split()  # an environment may import some itself, by its .pth files
     modules = set(run(STARTED, FILE, "-", "imported")[2].split()).difference(before)
-    assert {"symd.containers.amd.amdgpu", "symd.index.builder"} <= modules
-    foreign = ("pathlib", "shlex", "threading", "symd.daemon_config", "symd.cli.large_file")
-    others = ("symd.containers.host_elf", "symd.containers.archive", "symd.containers.nvidia", "symd.containers.llvm")
+    assert {"symd.formats.containers.amd.amdgpu", "symd.index.builder"} <= modules
+    foreign = ("pathlib", "shlex", "threading", "symd.server.config", "symd.engine.files.large_file")
+    others = (
+        "symd.formats.containers.host_elf",
+        "symd.formats.containers.archive",
+        "symd.formats.containers.nvidia",
+        "symd.formats.containers.llvm",
+    )
     assert not {*foreign, *others, "symd.index.partial"}.intersection(modules)
 
 

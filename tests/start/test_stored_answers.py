@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from symd import cli
+from symd.cli.start import stored_answers as stored
+from symd.cli.start.stored_answers import stored_answers
 from symd.config import default_store
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition
 from symd.model.answers import Reason
-from symd.start import stored_answers as stored
-from symd.start.stored_answers import stored_answers
 from symd.store import Store
 from symd.store.ownership import check_private
 
@@ -66,9 +66,9 @@ def test_answers_are_those_of_the_file(
 def test_a_plain_answer_imports_no_numpy(folder: str) -> None:
     program = (
         "import sys; sys.argv = ['symd', 'symbolize', *sys.argv[1:]]\n"
-        "import symd.start, atexit\n"
+        "import symd.cli.start, atexit\n"
         "atexit.register(lambda: print(*sys.modules))\n"
-        "symd.start.main()"
+        "symd.cli.start.main()"
     )
     command = [sys.executable, "-c", program, "--store", folder, str(FILE), "0x1978"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -144,7 +144,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
         patch.setattr(context_log, "LARGE_BATCH", 0 if request.param == "early" else 1_000_000)
         if request.param == "few rows":
             patch.setattr(sqlite_catalogue, "_ROWS_GIVEN", (3, 2, 1))
-            patch.setattr("symd.shared_store.catalogue._ROWS_GIVEN", 3)
+            patch.setattr("symd.store.shared.catalogue._ROWS_GIVEN", 3)
         yield request.param
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.index import VERSION
 from symd.model.contexts import Alias
@@ -24,7 +24,7 @@ from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.inspection import Kind, inspect
 from symd.store.maintenance import collect, repair
-from symd.symbolic_links import replaceable
+from symd.system.symlinks import replaceable
 from tests.builders.index_file import encode
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ def note(event, arguments):
     if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], (str, os.PathLike)):
         opened.append((event, os.fspath(arguments[0])))
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.store import Store
 sys.addaudithook(note)
 root = Path(sys.argv[1])

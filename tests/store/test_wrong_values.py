@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import FailedPrecondition, Malformed, SymdError
 from symd.index import VERSION
 from symd.model.addresses import ByKernel, DeviceAddress, KernelOffset

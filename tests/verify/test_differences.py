@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from elftools.construct import ConstructError
 
-from symd import containers, dwarf
-from symd.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo import dwarf
+from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo.verify import Difference, objects, own_reading, second_opinion, verify
+from symd.debuginfo.verify.comparison import Mismatch, mismatches
+from symd.debuginfo.verify.records import LocationEntry, Variable
 from symd.errors import Malformed
+from symd.formats import containers
 from symd.model.debug_info import RowFlag
-from symd.verify import Difference, objects, own_reading, second_opinion, verify
-from symd.verify.comparison import Mismatch, mismatches
-from symd.verify.records import LocationEntry, Variable
 from tests.builders.elf import Section
 from tests.hostile.bombs import image
 from tests.hostile.test_debug_budget import END, SET_ADDRESS, SPECIAL, line_table

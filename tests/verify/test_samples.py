@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
+from symd.debuginfo.verify import verify
+from symd.debuginfo.verify.deviations import BLOCK_LOCATION, PROGRAM_START
 from symd.errors import SymdError
+from symd.formats import containers
 from symd.model.code import CodeObject, DebugScheme
-from symd.verify import verify
-from symd.verify.deviations import BLOCK_LOCATION, PROGRAM_START
 from tests import tools
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -13,7 +13,7 @@ from symd.cli.page_site import Shown, shown_module
 from symd.config import Limits
 from symd.model.listings import ListingPart
 from symd.model.sources import PathRule
-from symd.web.viewing import viewed
+from symd.server.http.viewing import viewed
 from tests.web.browser import PHONE, chromium, opened
 from tests.web.sites import ROOT, SOURCES
 

@@ -16,8 +16,8 @@ from symd.model.identities import Digest, ObjectPath
 from symd.model.listings import Listing
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.web.site import Site
-from symd.web.viewing import View, viewed
+from symd.server.http.site import Site
+from symd.server.http.viewing import View, viewed
 
 ROOT = Path(__file__).parents[2]
 RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "igc2-dg2-opt.zebin"

@@ -12,21 +12,21 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import symd.web.connections
+import symd.server.http.connections
 from symd.config import Limits
-from symd.daemon_config import Config
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.identities import ObjectPath
 from symd.model.names import NamedItem, NameKind
-from symd.service.metrics import Metrics
-from symd.service.server import build_daemon
-from symd.service.web_door import web_served
+from symd.server.config import Config
+from symd.server.http.connections import CHUNKS, HEAD_BYTES
+from symd.server.http.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
+from symd.server.http.routes.places import MOST_NAMES, MOST_TEXT
+from symd.server.http.routes.symbolication import ADDRESSES, JOBS, MODULES
+from symd.server.metrics import Metrics
+from symd.server.server import build_daemon
+from symd.server.web_door import web_served
 from symd.store import Store
-from symd.web.connections import CHUNKS, HEAD_BYTES
-from symd.web.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
-from symd.web.routes.places import MOST_NAMES, MOST_TEXT
-from symd.web.routes.symbolication import ADDRESSES, JOBS, MODULES
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_operations import told
 from tests.web.daemon import SAMPLES
@@ -113,7 +113,7 @@ def test_strangers_who_connect_keep_nobody_out(tmp_path):
 
 
 def test_of_too_many_connections_on_which_somebody_was_let_in_further_ones_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(symd.web.connections, "VISITORS", 2)
+    monkeypatch.setattr(symd.server.http.connections, "VISITORS", 2)
     with served(tmp_path) as page, ExitStack() as stack:
         for _ in range(2):
             kept = stack.enter_context(page.connected(f"GET {page.path}api/about HTTP/1.1\r\nHost: localhost\r\n\r\n"))
@@ -136,7 +136,7 @@ def test_a_head_is_bounded_also_where_it_comes_at_once(tmp_path, size):
 @pytest.mark.parametrize("who", ["stranger", "visitor"])
 @pytest.mark.parametrize("what", ["GET {} HTTP/1.1\r\nHost: localhost\r\n\r\nG", "", "GET {} HT"])
 def test_who_never_finishes_a_head_is_left(tmp_path, monkeypatch, who, what):
-    monkeypatch.setattr(symd.web.connections, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(symd.server.http.connections, "SILENT_SECONDS", 0.5)
     with served(tmp_path) as page, page.connected(what.format("/" if who == "stranger" else page.path)) as connection:
         connection.settimeout(0.1)
 
@@ -155,7 +155,7 @@ def test_who_never_finishes_a_head_is_left(tmp_path, monkeypatch, who, what):
 def test_a_body_that_a_stranger_sends_for_ever_is_not_taken(tmp_path):
     head, piece = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"x" * 0x10000
     with served(tmp_path) as page, page.connected(head) as connection, pytest.raises(OSError, match=r"reset|pipe"):
-        connection.sendall((b"10000\r\n" + piece + b"\r\n") * (4 * symd.web.connections.UNREAD_BYTES >> 16))
+        connection.sendall((b"10000\r\n" + piece + b"\r\n") * (4 * symd.server.http.connections.UNREAD_BYTES >> 16))
 
 
 @pytest.mark.parametrize("who", ["stranger", "visitor"])
@@ -241,7 +241,7 @@ def test_answers_that_nobody_takes_count_as_held(tmp_path, large):
 
 
 def test_who_takes_nothing_of_an_answer_is_left(tmp_path, large, monkeypatch):
-    monkeypatch.setattr(symd.web.connections, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(symd.server.http.connections, "STALLED_SECONDS", 0.5)
     engine, body, size = large
     metrics = Metrics()
     with (
@@ -327,7 +327,7 @@ def test_a_refused_stranger_has_no_second_guess_on_a_connection(tmp_path):
 
 
 def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
-    monkeypatch.setattr(symd.web.connections, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(symd.server.http.connections, "SILENT_SECONDS", 0.5)
     metrics, one = Metrics(), ("route", "GET /api/modules/{digest}")
     with served(tmp_path, metrics=metrics, client_bytes_in_flight=1 << 16) as page:
         sent = sum(len(page.asked(f"api/modules/{DIGEST}")[1]) for _ in range(2))

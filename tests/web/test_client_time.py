@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import HTTPConnection, Request
 
 from symd.errors import DeadlineExceeded
-from symd.web.client_time import ClientTimer
-from symd.web.exchange import Exchange
-from symd.web.route_answers import _body, _WholeResponse
-from symd.web.site import Effort, Lane, WebRoute
+from symd.server.http.client_time import ClientTimer
+from symd.server.http.exchange import Exchange
+from symd.server.http.route_answers import _body, _WholeResponse
+from symd.server.http.site import Effort, Lane, WebRoute
 
 SECONDS = 60.0
 ROUTE = WebRoute("/", lambda _site, _asked: None, method="POST", effort=Effort.QUESTION, body_limit=1000)  # type: ignore[arg-type, return-value]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.web import coloured_apart
-from symd.web.coloured_apart import ColouredApart
-from symd.web.colouring import LONGEST_LINE, Colour, coloured
+from symd.server.http import coloured_apart
+from symd.server.http.coloured_apart import ColouredApart
+from symd.server.http.colouring import LONGEST_LINE, Colour, coloured
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*/*.c[lu]*"))
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from symd.api import Symbolizer
-from symd.debug_ids import ModuleNames
+from symd.formats.debug_ids import ModuleNames
 
 
 class Modules:

@@ -17,11 +17,11 @@ from symd.model.identities import ObjectPath
 from symd.model.listings import WHOLE_MODULE
 from symd.model.sources import Origin, SourceText
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
-from symd.web.report import answers_of, joined_script, kernels_of, report
-from symd.web.routes.assets import assets
-from symd.web.routes.samples import samples_json
-from symd.web.site import Site
-from symd.web.viewing import viewed
+from symd.server.http.report import answers_of, joined_script, kernels_of, report
+from symd.server.http.routes.assets import assets
+from symd.server.http.routes.samples import samples_json
+from symd.server.http.site import Site
+from symd.server.http.viewing import viewed
 from tests.containers.amd import objects
 from tests.web.browser import chromium, opened
 from tests.web.sites import CUBIN, LARGE_DIGEST, RAYCAST, SOURCES, LargeModule, raycast_profile

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from symd import debug_ids, profiles
+from symd import profiles
 from symd.config import Limits
-from symd.engine import Engine
+from symd.engine.engine import Engine
+from symd.formats import debug_ids
 from symd.model.contexts import Alias
 from symd.profiles import NamedModule, Resolver
 from symd.store import Store

@@ -12,14 +12,14 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from symd.config import Limits
-from symd.debug_ids import ModuleNames, debug_id
-from symd.engine import Engine
+from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
-from symd.question_time import while_there_is_time
-from symd.service.lanes import Work
+from symd.formats.debug_ids import ModuleNames, debug_id
+from symd.server.deadline import while_there_is_time
+from symd.server.http.route_answers import _waited_for
+from symd.server.http.site import Effort, WebRoute
+from symd.server.lanes import Work
 from symd.store import Store
-from symd.web.route_answers import _waited_for
-from symd.web.site import Effort, WebRoute
 from tests.query.test_listing import every_eight
 from tests.web.daemon import SAMPLES
 from tests.web.test_bounds import PATIENCE, eventually, refused, served
@@ -131,7 +131,7 @@ def test_a_request_is_given_up_when_its_client_leaves(tmp_path, engine, caplog):
 
 
 def test_who_waits_when_the_daemon_stops_is_told_so(tmp_path, engine, monkeypatch):
-    monkeypatch.setattr("symd.web.server.GRACE_SECONDS", 1)
+    monkeypatch.setattr("symd.server.http.server.GRACE_SECONDS", 1)
     with contextlib.ExitStack() as stack:
         stack.callback(engine.go_on.set)
         with served(tmp_path, engine) as page:

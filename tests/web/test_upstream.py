@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
+from symd.engine.debuginfod_client import Upstream
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
-from symd.upstream import Upstream
 from tests.web.daemon import PATIENCE, ROOT, SAMPLES, web_daemon
 from tests.web.real_debuginfod import found, linked, served_by_debuginfod
 

@@ -10,9 +10,7 @@ from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refu
 from symd.model.identities import Digest, ObjectPath
 from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
-from symd.v1 import breakpoint_service_pb2 as pb
-from symd.v1 import name_service_pb2
-from symd.wire.breakpoints import (
+from symd.rpc.wire.breakpoints import (
     LOCATIONS_TEXT,
     MAX_PATH_RULES,
     MAX_TEXT,
@@ -22,7 +20,9 @@ from symd.wire.breakpoints import (
     to_breakpoint,
     to_events,
 )
-from symd.wire.names import from_request
+from symd.rpc.wire.names import from_request
+from symd.v1 import breakpoint_service_pb2 as pb
+from symd.v1 import name_service_pb2
 
 NAME = "modules/" + "0" * 64
 LINE = SourceLine("a.cl", 3)

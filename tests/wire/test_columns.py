@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import Malformed
-from symd.wire.columns import pack, unpack
+from symd.rpc.wire.columns import pack, unpack
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))

@@ -7,8 +7,8 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 
 from symd import errors
-from symd.wire.failures import from_status, reason_status, status_reason, to_status
-from symd.wire.fields import bad_field
+from symd.rpc.wire.failures import from_status, reason_status, status_reason, to_status
+from symd.rpc.wire.fields import bad_field
 
 
 def tree(cls=errors.SymdError):

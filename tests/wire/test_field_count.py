@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import LimitExceeded
+from symd.rpc.wire import field_count
+from symd.rpc.wire.field_count import check_fields
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
-from symd.wire import field_count
-from symd.wire.field_count import check_fields
 
 
 @pytest.fixture(autouse=True)

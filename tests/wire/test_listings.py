@@ -9,8 +9,8 @@ from symd.errors import Malformed
 from symd.model.answers import Answers
 from symd.model.listings import Listing, ListingPart
 from symd.model.sources import Origin, SourceText
+from symd.rpc.wire import listings, sources
 from symd.v1 import listing_service_pb2 as pb
-from symd.wire import listings, sources
 from tests.service.fakes import LOCATIONS, PLACES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.wire.modules import from_module, to_module
+from symd.rpc.wire.modules import from_module, to_module
 
 DIGEST = Digest("ab" * 32)
 

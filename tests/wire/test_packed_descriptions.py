@@ -9,9 +9,9 @@ from hypothesis import given
 
 from symd.errors import Malformed
 from symd.index.summary import pack, unpack
+from symd.rpc.wire import packed_descriptions
+from symd.rpc.wire.packed_descriptions import MOST_PACKED, from_packed, to_packed
 from symd.v1.module_pb2 import PackedDescription
-from symd.wire import packed_descriptions
-from symd.wire.packed_descriptions import MOST_PACKED, from_packed, to_packed
 from tests.builders.index_file import compress
 from tests.index.test_summary import FACTS, MODULE, OBJECT, with_facts
 

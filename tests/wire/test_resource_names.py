@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from symd.rpc.wire.resource_names import leading_digest, leading_digest_of_batch, module_name
 from symd.v1.listing_service_pb2 import GetListingRequest
 from symd.v1.module_service_pb2 import ListModulesRequest, ReadCodeObjectRequest
 from symd.v1.query_pb2 import Query
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeStreamRequest
-from symd.wire.resource_names import leading_digest, leading_digest_of_batch, module_name
 
 DIGEST = "ab" * 32
 

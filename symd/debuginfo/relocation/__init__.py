@@ -6,10 +6,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 
-from symd.budget import DebugBudget
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.split_units import DWO_NAMES, split_contents, with_split
 from symd.debuginfo.layout import LinearLayout
-from symd.dwarf.sections import DebugSections
-from symd.dwarf.split_units import DWO_NAMES, split_contents, with_split
+from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, RelocationScheme, Section
 
 __all__ = ("MODULES", "SCHEMES", "Contents", "Scheme", "relocated")

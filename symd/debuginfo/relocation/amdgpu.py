@@ -10,7 +10,7 @@ from enum import IntEnum
 from symd.core.relocations import SymbolValues
 from symd.debuginfo.layout import FIRST_BASE, LinearLayout
 from symd.debuginfo.relocation import entries
-from symd.elf.constants import SHN_LORESERVE, SHT_REL, SHT_RELA, SHT_SYMTAB
+from symd.formats.elf.constants import SHN_LORESERVE, SHT_REL, SHT_RELA, SHT_SYMTAB
 from symd.model.code import CodeObject, Section
 
 

@@ -5,7 +5,7 @@ Source: System V ABI, chapter 4, "Relocation"."""
 from __future__ import annotations
 
 from symd.core.relocations import RelocationTable
-from symd.elf.constants import SHT_REL, SHT_RELA
+from symd.formats.elf.constants import SHT_REL, SHT_RELA
 from symd.model.code import CodeObject, Section
 
 

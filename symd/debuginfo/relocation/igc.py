@@ -10,7 +10,7 @@ from enum import IntEnum
 from symd.core.relocations import SymbolValues
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
-from symd.elf.constants import SHT_REL, SHT_RELA
+from symd.formats.elf.constants import SHT_REL, SHT_RELA
 from symd.model.code import CodeObject, RelocationScheme, Section
 
 

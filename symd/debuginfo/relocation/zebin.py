@@ -12,15 +12,15 @@ from array import array
 from collections.abc import Sequence
 from enum import IntEnum
 
-from symd.budget import DebugBudget
 from symd.core.relocations import RelocationTable
+from symd.debuginfo.dwarf import DebugSections, Unit, read_units
+from symd.debuginfo.dwarf.external_functions import external_functions
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
-from symd.dwarf import DebugSections, Unit, read_units
-from symd.dwarf.external_functions import external_functions
-from symd.elf import symbol_names
-from symd.elf.constants import SHT_RELA
 from symd.errors import Malformed
+from symd.formats.budget import DebugBudget
+from symd.formats.elf import symbol_names
+from symd.formats.elf.constants import SHT_RELA
 from symd.model.code import CodeObject, Section
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd.formats.spirv.debug_sets import Debug
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.words import DebugInstruction, Words
 from symd.model.columns import I64, U64
-from symd.spirv.debug_sets import Debug
-from symd.spirv.grammar import Op
-from symd.spirv.words import DebugInstruction, Words
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
 """The operand that names what a scope stands in; a template names the function it makes."""

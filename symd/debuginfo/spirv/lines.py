@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.debuginfo.spirv.scopes import ScopeBuilder, Segments
+from symd.formats.spirv.functions import SpirvModule
+from symd.formats.spirv.grammar import BLOCK_ENDS, Op
+from symd.formats.spirv.module import code_numbers, own_and_described, parsed_module
+from symd.formats.spirv.words import Words
 from symd.model.code import SEPARATE_SUFFIX, CodeObject, DebugScheme
 from symd.model.columns import I64, U64
 from symd.model.debug_info import DebugInfo, LineRows, RowFlag, Scopes, TextSpans
-from symd.spirv.functions import SpirvModule
-from symd.spirv.grammar import BLOCK_ENDS, Op
-from symd.spirv.module import code_numbers, own_and_described, parsed_module
-from symd.spirv.words import Words
 
 __all__ = ("read",)
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
+from symd.formats.spirv.debug_sets import Debug
+from symd.formats.spirv.functions import Body
+from symd.formats.spirv.grammar import BLOCK_ENDS
 from symd.model.columns import I64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, Scopes
-from symd.spirv.debug_sets import Debug
-from symd.spirv.functions import Body
-from symd.spirv.grammar import BLOCK_ENDS
 
 MOST_FRAMES = 256
 """Inlined calls inside one another; where a module claims more, the innermost function stands alone."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symd.errors import Malformed
+from symd.formats.spirv.debug_sets import Debug
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.module import own_and_described
+from symd.formats.spirv.words import Words, text
 from symd.model.code import CodeObject
-from symd.spirv.debug_sets import Debug
-from symd.spirv.grammar import Op
-from symd.spirv.module import own_and_described
-from symd.spirv.words import Words, text
 
 __all__ = ("MOST_REPEATED", "every_text", "source_texts")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.list_reader import ListReader
 from symd.debuginfo.variables.location_lists import ListEntry
-from symd.dwarf.constants import At, Tag
 
 VARIABLES = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_formal_parameter})
 MOST_TYPE_STEPS = 16

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symd.dwarf.constants import Tag
-from symd.dwarf.die_columns import RangeRows, read_dies
-from symd.dwarf.sections import DebugSections
-from symd.dwarf.units import Units
+from symd.debuginfo.dwarf.constants import Tag
+from symd.debuginfo.dwarf.die_columns import RangeRows, read_dies
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Units
 from symd.model.columns import I64, U32
 
 _SCOPES = (

@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf.abbreviations import Abbreviation
+from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import ValueLayout
+from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
+from symd.debuginfo.dwarf.units import Unit, Units
 from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.die_extents import DieExtents
-from symd.dwarf import forms
-from symd.dwarf.abbreviations import Abbreviation
-from symd.dwarf.constants import At, Form
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.forms import ValueLayout
-from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.units import Unit, Units
 
 _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""

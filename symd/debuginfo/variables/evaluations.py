@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.variables.expression import LaneLocation, evaluate
 from symd.debuginfo.variables.machine import ExpressionContext
-from symd.dwarf.forms import Widths
 
 MOST_KEPT = 1 << 16
 """Operations whose results are kept, which bound their size, and bytes of expressions; what comes after is evaluated each time."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.variables.machine import WHERE, ExpressionContext, Machine, Piece
 from symd.debuginfo.variables.operations import AMD_OPERATIONS, INTEL_OPERATIONS, OPERATIONS
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.variable_constants import Op
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Vendor
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from symd.debuginfo.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.terms import (
     Constant,
@@ -20,7 +21,6 @@ from symd.debuginfo.variables.terms import (
     add,
     wrapped,
 )
-from symd.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 from symd.errors import Unsupported
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.dies import DieReader, Value
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListUnit
-from symd.dwarf.constants import At, Form
-from symd.dwarf.units import Unit
 
 _OFFSETS_BEFORE_DWARF_4 = frozenset({Form.DW_FORM_data4, Form.DW_FORM_data8})
 

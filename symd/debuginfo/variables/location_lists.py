@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.sections import DebugSections
-from symd.dwarf.variable_constants import GnuLle, Lle
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle
 from symd.errors import LimitExceeded
 
 _PAIRS = {size: Struct(f"<2{letter}") for size, letter in ((2, "H"), (4, "I"), (8, "Q"))}

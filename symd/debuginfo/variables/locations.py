@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf.units import Unit
+from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.layout import LinearLayout, first_base
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
@@ -29,9 +32,6 @@ from symd.debuginfo.variables.registers import (
 )
 from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.debuginfo.variables.scopes import AddressRange
-from symd.dwarf.constants import At, Form
-from symd.dwarf.units import Unit
-from symd.dwarf.variable_constants import Op
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, PieceKind, VariableLocation

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.variables.terms import (
     Bits,
     Constant,
@@ -20,8 +22,6 @@ from symd.debuginfo.variables.terms import (
     bare,
     wrapped,
 )
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.forms import Widths
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Vendor
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.variables.heterogeneous_operations import ROCM_5, user
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.registers import PRIVATE_SPACES
@@ -24,7 +25,6 @@ from symd.debuginfo.variables.terms import (
     unary,
     wrapped,
 )
-from symd.dwarf.variable_constants import Op
 from symd.errors import Unsupported
 
 

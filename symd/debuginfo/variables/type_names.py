@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, takewhile
 
+from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf.variable_constants import Lang
 from symd.debuginfo.variables.dies import Die, DieReader
-from symd.dwarf.constants import At, Tag
-from symd.dwarf.variable_constants import Lang
 
 TAG_WORDS: Mapping[int, str] = {
     Tag.DW_TAG_structure_type: "structure", Tag.DW_TAG_class_type: "class", Tag.DW_TAG_union_type: "union",

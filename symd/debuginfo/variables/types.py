@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf.constants import At, Tag
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.variable_constants import Ate, Op
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.registers import address_space
 from symd.debuginfo.variables.type_names import TypeNames, bounds, default_lower_bound
-from symd.dwarf import forms
-from symd.dwarf.constants import At, Tag
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.variable_constants import Ate, Op
 from symd.errors import Malformed
 from symd.model.code import Vendor
 from symd.model.variables import DISCRIMINANT, Member, TypeInfo

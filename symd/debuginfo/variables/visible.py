@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.strings import KERNEL_BODY
 from symd.debuginfo import layout
+from symd.debuginfo.dwarf import DebugSections, read_units
+from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.evaluations import Evaluations
@@ -18,9 +19,8 @@ from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.scopes import AddressRange, Scope, ScopeFinder
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
-from symd.dwarf import DebugSections, read_units
-from symd.dwarf.constants import At, Tag
 from symd.errors import LimitExceeded, Malformed
+from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.variables import Kind, Variable, Visible
 

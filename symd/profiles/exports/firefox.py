@@ -16,8 +16,8 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Any
 
-from symd.debug_ids import debug_id
 from symd.errors import BadQuery
+from symd.formats.debug_ids import debug_id
 from symd.model.answers import Frame
 from symd.profiles.exports.export import (
     NANOSECONDS,

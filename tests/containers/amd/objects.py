@@ -7,11 +7,11 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.amd import amdgpu
-from symd.containers.format import Contents, Element, Format
 from symd.errors import SymdError
+from symd.formats.budget import Budget
+from symd.formats.containers.amd import amdgpu
+from symd.formats.containers.format import Contents, Element, Format
 from symd.model.code import CodeObject
 from tests import tools
 

@@ -8,9 +8,9 @@ import struct
 
 import pytest
 
-from symd import elf
-from symd.containers.amd import amdgpu
 from symd.errors import LimitExceeded, Malformed
+from symd.formats import elf
+from symd.formats.containers.amd import amdgpu
 from symd.model.code import Section
 from tests import tools
 from tests.containers.amd import objects

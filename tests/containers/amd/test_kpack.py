@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from symd import containers
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import host_elf
-from symd.containers.amd import kpack
-from symd.containers.format import Element
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.formats import containers
+from symd.formats.budget import Budget
+from symd.formats.containers import host_elf
+from symd.formats.containers.amd import kpack
+from symd.formats.containers.format import Element
 from tests.builders.kpack import host, kernel_pack
 from tests.containers.amd import objects
 

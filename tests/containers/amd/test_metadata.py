@@ -6,11 +6,11 @@ import msgpack
 import pytest
 import yaml
 
-from symd import elf
 from symd.config import Limits
-from symd.containers.amd import metadata as amdgpu_metadata
-from symd.containers.amd.metadata import Metadata, _take, metadata
-from symd.elf import Note
+from symd.formats import elf
+from symd.formats.containers.amd import metadata as amdgpu_metadata
+from symd.formats.containers.amd.metadata import Metadata, _take, metadata
+from symd.formats.elf import Note
 from symd.index import Index
 from symd.index.module import build_index
 from tests import tools

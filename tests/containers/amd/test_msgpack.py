@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.containers.amd import metadata
-from symd.containers.amd import msgpack as amdgpu_msgpack
 from symd.errors import Malformed
+from symd.formats.containers.amd import metadata
+from symd.formats.containers.amd import msgpack as amdgpu_msgpack
 from tests.containers.amd import objects
 
 SCALARS = st.one_of(

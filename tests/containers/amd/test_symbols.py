@@ -10,9 +10,9 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd import elf
-from symd.containers.amd import symbols as module
-from symd.containers.amd.symbols import Placed, Symbols
+from symd.formats import elf
+from symd.formats.containers.amd import symbols as module
+from symd.formats.containers.amd.symbols import Placed, Symbols
 from tests.builders.elf import ALLOC, AX, ET_DYN, ET_REL, FUNC, OBJECT, Section, Symbol, build_elf
 from tests.containers.amd import objects
 from tests.core.uncompiled import uncompiled

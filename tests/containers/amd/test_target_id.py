@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from symd.containers.amd import target_id
+from symd.formats.containers.amd import target_id
 from tests import tools
 from tests.containers.amd import objects
 

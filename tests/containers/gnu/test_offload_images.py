@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import host_elf, unpack
-from symd.containers.format import Contents, Element
 from symd.errors import LimitExceeded, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import host_elf, unpack
+from symd.formats.containers.format import Contents, Element
 from tests.builders.elf import Section, build_elf
 
 SAMPLES = Path(__file__).parents[3] / "samples"

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import host_elf, identify, unpack
-from symd.containers.format import Element
-from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens
-from symd.elf import MAGIC
 from symd.errors import Malformed, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import host_elf, identify, unpack
+from symd.formats.containers.format import Element
+from symd.formats.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens
+from symd.formats.elf import MAGIC
 from tests import tools
 from tests.builders import igc
 from tests.builders.elf import AX, Section, build_elf

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from elftools.elf.elffile import ELFFile
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.format import Element
-from symd.containers.intel import zebin
 from symd.errors import Malformed
+from symd.formats.budget import Budget
+from symd.formats.containers import unpack
+from symd.formats.containers.format import Element
+from symd.formats.containers.intel import zebin
 from symd.model.code import CodeObject
 from tests.builders.elf import AX, Section, Symbol, build_elf
 

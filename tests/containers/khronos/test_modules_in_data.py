@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import host_elf, unpack
-from symd.containers.file_part import part_of
-from symd.containers.format import Contents, Element
-from symd.containers.khronos import modules_in_data
-from symd.containers.khronos.modules_in_data import FoundModules, modules_in
 from symd.errors import LimitExceeded, SymdError, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import host_elf, unpack
+from symd.formats.containers.file_part import part_of
+from symd.formats.containers.format import Contents, Element
+from symd.formats.containers.khronos import modules_in_data
+from symd.formats.containers.khronos.modules_in_data import FoundModules, modules_in
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
 from tests.builders.hostile import flips
 

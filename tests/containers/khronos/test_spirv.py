@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from symd import debuginfo
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Element
-from symd.containers.khronos import spirv
 from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.formats.budget import Budget
+from symd.formats.containers.format import Element
+from symd.formats.containers.khronos import spirv
+from symd.formats.spirv.words import parse, split, text
 from symd.model.code import CodeObject, Kernel
-from symd.spirv.words import parse, split, text
 from tests import tools
 from tests.debuginfo.spirv.spirv_listing import Instruction, by_llvm_spirv, by_spirv_dis
 
@@ -276,7 +276,7 @@ def test_instructions_by_opcode_are_the_same_of_few_and_of_many(monkeypatch: pyt
     for data in (path.read_bytes() for path in FILES):
         found = []
         for few in (0, 1 << 20):
-            monkeypatch.setattr("symd.spirv.words._FEW_INSTRUCTIONS", few)
+            monkeypatch.setattr("symd.formats.spirv.words._FEW_INSTRUCTIONS", few)
             module = parse(data)
             opcodes = [*range(0, 400, 7), *set(module.opcode.tolist())]
             found.append([*map(module.where, opcodes), module.where(*opcodes), module.where(5, 5, 54), module.where()])

@@ -9,8 +9,8 @@ import zlib
 import pytest
 import zstandard
 
-from symd.containers.llvm import offload_binary
 from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.formats.containers.llvm import offload_binary
 from tests import tools
 from tests.containers.amd import objects
 

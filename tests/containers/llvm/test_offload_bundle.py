@@ -10,9 +10,9 @@ import zlib
 import pytest
 import zstandard
 
-from symd.containers.format import Element
-from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.formats.containers.format import Element
+from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from tests import tools
 from tests.containers.amd import objects
 

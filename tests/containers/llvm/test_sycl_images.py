@@ -10,9 +10,9 @@ import pytest
 import zstandard
 
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.host_elf import carries_device_code
 from symd.errors import LimitExceeded
+from symd.formats.containers import unpack
+from symd.formats.containers.host_elf import carries_device_code
 from tests.builders.elf import Section, build_elf
 from tests.hostile.wrappers import WRAPPERS
 

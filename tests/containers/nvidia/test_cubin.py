@@ -8,9 +8,9 @@ import struct
 
 import pytest
 
-from symd import containers, elf
-from symd.containers.nvidia import cubin
 from symd.errors import Malformed, SymdError
+from symd.formats import containers, elf
+from symd.formats.containers.nvidia import cubin
 from tests import tools
 from tests.builders.elf import AX, ET_EXEC, FUNC, GLOBAL, Section, Symbol, build_elf
 from tests.golden.cuda import make, samples

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.nvidia import cuda_core_modules
+from symd.formats.containers import unpack
+from symd.formats.containers.nvidia import cuda_core_modules
 
 DUMP = Path(__file__).parents[3] / "samples/cores/bin/plugin.nvcudmp.gz"
 

@@ -9,11 +9,11 @@ import lz4.block
 import pytest
 import zstandard
 
-from symd import containers, elf
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.nvidia import cubin, fatbin
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.formats import containers, elf
+from symd.formats.budget import Budget
+from symd.formats.containers.nvidia import cubin, fatbin
 from tests.golden.cuda import make, samples
 
 COMPRESSED = {"tonemap.none.fatbin": "none", "tonemap.lz4.fatbin": "lz4", "tonemap.zstd.fatbin": "zstd"}

@@ -6,12 +6,12 @@ import hashlib
 
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import unpack
-from symd.containers.file_part import part_of
-from symd.containers.nvidia.fatbins_in_data import FoundFatbins, fat_binaries_in
 from symd.errors import LimitExceeded, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers import unpack
+from symd.formats.containers.file_part import part_of
+from symd.formats.containers.nvidia.fatbins_in_data import FoundFatbins, fat_binaries_in
 from tests.builders.elf import ALLOC, WRITE, Section, build_elf
 from tests.containers.nvidia.test_fatbin import PTX, container, entry
 from tests.golden.cuda import make, samples

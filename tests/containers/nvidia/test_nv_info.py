@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.containers.nvidia import nv_info
 from symd.core import attribute_records
 from symd.errors import Malformed
+from symd.formats.containers.nvidia import nv_info
 from tests.core.uncompiled import uncompiled
 from tests.golden.cuda import make, samples
 

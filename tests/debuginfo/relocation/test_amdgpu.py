@@ -13,9 +13,9 @@ from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFI
 
 from symd.debuginfo.layout import FIRST_BASE, LinearLayout, assign
 from symd.debuginfo.relocation import amdgpu
+from symd.debuginfo.verify import second_opinion
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
-from symd.verify import second_opinion
 from tests import tools
 from tests.containers.amd import objects
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from symd import containers, debuginfo
+from symd import debuginfo
 from symd.debuginfo import layout
+from symd.debuginfo.dwarf import read_units
+from symd.debuginfo.dwarf.external_functions import external_functions
 from symd.debuginfo.relocation import relocated
-from symd.dwarf import read_units
-from symd.dwarf.external_functions import external_functions
+from symd.debuginfo.verify import second_opinion
 from symd.errors import SymdError, Unsupported
-from symd.verify import second_opinion
+from symd.formats import containers
 from tests.builders.hostile import flips
 from tests.dwarf.decode import by_name
 

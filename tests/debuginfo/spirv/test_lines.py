@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Element
-from symd.containers.khronos import spirv
 from symd.debuginfo.spirv import lines
 from symd.debuginfo.spirv import scopes as spirv_scopes
 from symd.debuginfo.spirv.sources import source_texts
 from symd.errors import SymdError
+from symd.formats.budget import Budget
+from symd.formats.containers.format import Element
+from symd.formats.containers.khronos import spirv
 from symd.model.code import CodeObject
 from symd.model.debug_info import NO_PARENT, DebugInfo, RowFlag
 from tests import tools

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.variables import evaluations
 from symd.debuginfo.variables.evaluations import Evaluations
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import ExpressionContext, StepBudget
-from symd.dwarf.forms import Widths
-from symd.dwarf.variable_constants import Op
 from symd.model.code import Vendor
 
 REGISTER = bytes([Op.DW_OP_reg0])

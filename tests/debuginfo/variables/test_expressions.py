@@ -7,13 +7,13 @@ import random
 
 import pytest
 
+from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.lane_template import OperandNames
 from symd.debuginfo.variables.location_description import Description, describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
-from symd.dwarf.forms import Widths
 from symd.model.code import Vendor
 from tests.builders.leb128 import sleb, uleb
 

@@ -9,11 +9,11 @@ import tracemalloc
 
 import pytest
 
-from symd import containers
+from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.variables.location_records import MOST_BYTES
 from symd.debuginfo.variables.visible import MOST_VARIABLES, VariableReader, visible_at
-from symd.dwarf.variable_constants import Op
 from symd.errors import SymdError
+from symd.formats import containers
 from symd.model.code import CodeObject, Vendor
 from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from symd.debuginfo.dwarf import DebugSections
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListUnit
-from symd.dwarf import DebugSections
 from symd.errors import LimitExceeded, Malformed, SymdError
 from tests.builders.dwarf import At, Base, Locations
 from tests.builders.leb128 import uleb

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from symd import containers
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.visible import VariableReader
+from symd.formats import containers
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, TypeInfo, VariableLocation, Visible
 from tests.builders.leb128 import sleb, uleb

@@ -13,13 +13,13 @@ from unittest.mock import patch
 import numpy as np
 
 from symd.debuginfo import folded_sequences
+from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
+from symd.debuginfo.dwarf.columns import FunctionColumns
+from symd.debuginfo.dwarf.die_columns import RangeRows
+from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.folded_sequences import FoldedSequences, find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import LinearLayout
-from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
-from symd.dwarf.columns import FunctionColumns
-from symd.dwarf.die_columns import RangeRows
-from symd.dwarf.forms import Widths
 from symd.model.debug_info import NO_PARENT
 from tests.debuginfo.folded_one_by_one import OneByOne, judged
 from tests.fuzz.target import Target

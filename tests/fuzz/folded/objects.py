@@ -6,8 +6,8 @@ import random
 from functools import cache
 from pathlib import Path
 
-from symd import elf
-from symd.elf.constants import EM_AMDGPU
+from symd.formats import elf
+from symd.formats.elf.constants import EM_AMDGPU
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.mutations import Change
 

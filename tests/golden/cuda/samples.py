@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Contents, Element
-from symd.containers.nvidia import cubin, fatbin
+from symd.formats.budget import Budget
+from symd.formats.containers.format import Contents, Element
+from symd.formats.containers.nvidia import cubin, fatbin
 from symd.model.code import CodeObject
 
 FOLDER = Path(__file__).parents[3] / "samples" / "cuda" / "bin"

@@ -15,9 +15,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from symd import containers
-from symd.disasm.installed import programs
-from symd.disasm.ranges import code_ranges
+from symd.formats import containers
+from symd.query.disasm.installed import programs
+from symd.query.disasm.ranges import code_ranges
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[2] / "samples" / "cuda" / "bin"

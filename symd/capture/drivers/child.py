@@ -1,0 +1,105 @@
+"""The process in which a driver runs: it reads one request from its working directory, answers on one pipe, and leaves.
+
+It is started without site-packages and without the packages' own initialisation, so that nothing but the driver is
+loaded. What the driver prints goes elsewhere and cannot spoil the answer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from symd.capture.drivers import simulate
+from symd.capture.drivers.build_log import bounded
+from symd.capture.drivers.confinement import confine
+from symd.capture.drivers.driver import Announce, Device, Driver
+from symd.capture.drivers.level_zero import LevelZero
+from symd.capture.drivers.opencl import OpenCL, naming_source
+from symd.capture.drivers.request import read_input, read_request
+from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
+from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, write_frame
+from symd.system.process.lifetime import die_with
+
+_SIGXFSZ: Final = 25
+"""signal(7)."""
+
+_DRIVERS: Final[Mapping[str, Callable[[Announce, str | None], Driver]]] = MappingProxyType(
+    {"level-zero": LevelZero, "opencl": OpenCL}
+)
+
+Answer = tuple[dict[str, Any], Sequence[bytes]]
+
+
+def main(descriptor: int) -> None:
+    """Answer the request of the working directory on ``descriptor`` and end the process, never to return.
+
+    The answer is frames: CALL before each call of the driver; last ERROR, MEMORY, or BYTES for each byte string and one JSON.
+    """
+    os.set_inheritable(descriptor, False)
+    try:
+        request = read_request()
+        die_with(request["parent"])
+        _die_of_large_files()
+        if request["confined"]:
+            _confine(request["root"])
+        value, byte_strings = _answer(request, lambda call: write_frame(descriptor, CALL, call.encode()))
+    except SymdError as error:
+        if isinstance(error, BuildFailed):
+            error.build_log = bounded(error.build_log)
+        write_frame(descriptor, ERROR, json.dumps(described(error)).encode())
+    except MemoryError:
+        write_frame(descriptor, MEMORY, b"")
+    else:
+        for each in byte_strings:
+            write_frame(descriptor, BYTES, each)
+        write_frame(descriptor, JSON, json.dumps(value).encode())
+    os._exit(0)  # the driver's own exit handlers are of no use any more, and may crash
+
+
+def _confine(root: str | None) -> None:
+    """Raises FailedPrecondition where it does not work: then no driver is loaded."""
+    try:
+        confine(root)
+    except OSError as error:
+        raise FailedPrecondition(
+            f"the driver's process cannot be confined: {error}",
+            hint="symd serve --grab-unconfined runs drivers without",
+        ) from error
+
+
+def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:
+    """The value and byte strings for the verb "devices" or "grab"."""
+    simulated = request["simulate"]
+    driver = _DRIVERS[request["api"]](announce, simulated)
+    devices = driver.devices()
+    if simulated is not None:
+        simulate.check_driver(simulated, devices[0].driver)
+    if request["verb"] == "devices":
+        return {"devices": [(device.driver, device.name) for device in devices]}, ()
+    device = _chosen(devices, request["device"])
+    flags = request["build_flags"]
+    if request["kind"] == "source":
+        flags = naming_source(flags, request["source_name"], device)
+    data = read_input()
+    if request["working_folder"] is not None:
+        os.chdir(request["working_folder"])
+    built = driver.build(device, data, request["kind"], flags)
+    log = bounded(built.build_log)
+    value = {"kernels": built.kernels, "build_log": log, "driver": device.driver, "device": device.name}
+    return value, (built.debug_data, built.native)
+
+
+def _chosen(devices: Sequence[Device], number: int) -> Device:
+    if number < len(devices):
+        return devices[number]
+    names = ", ".join(f"{index} {device.name}" for index, device in enumerate(devices))
+    raise InvalidInput(f"there is no device {number}", hint=f"choose one of: {names}")
+
+
+def _die_of_large_files() -> None:
+    """So that it is known what happened: Python has the kernel ignore the signal."""
+    ctypes.CDLL(None).signal(ctypes.c_int(_SIGXFSZ), None)

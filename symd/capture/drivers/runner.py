@@ -1,0 +1,301 @@
+"""Drivers from the parent's side: start a child for one request, and turn whatever became of it into the answer or into
+one error that names the driver, the call, the signal and what to do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from symd.capture.drivers import simulate
+from symd.capture.drivers.apis import APIS
+from symd.capture.drivers.confinement import Confinement, inherited, strongest
+from symd.capture.drivers.request import DriverRequest, write_request
+from symd.config import Limits
+from symd.errors import (
+    BuildFailed,
+    DriverCrashed,
+    DriverFailed,
+    DriverNotConfigured,
+    DriverTimeout,
+    InvalidInput,
+    LimitExceeded,
+    SymdError,
+    from_description,
+)
+from symd.formats.containers.khronos import spirv
+from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
+from symd.system.os_errors import system_reason
+from symd.system.process.cancellation import Cancellation, Cancelled
+from symd.system.process.ending import Limit
+from symd.system.process.folders import child_folder
+from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
+from symd.system.process.process import ProcessLimits
+from symd.system.process.run import Ended, run
+
+# The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
+_START: Final = """\
+import sys, types
+for name, folder in (("symd", sys.argv[1]), ("symd.capture.drivers", sys.argv[1] + "/drivers")):
+    package = sys.modules[name] = types.ModuleType(name)
+    package.__path__ = [folder]
+from symd.capture.drivers.child import main
+main(int(sys.argv[2]))
+"""
+_PASSED: Final[Mapping[Limit, tuple[str, str]]] = MappingProxyType(
+    {
+        Limit.MEMORY: ("driver_memory", "would need more than {} bytes of memory"),
+        Limit.ANSWER: ("module_size", "gave more than twice {} bytes"),
+        Limit.FILE_SIZE: ("driver_disk", "wrote a file of more than {} bytes"),
+        Limit.WRITTEN: ("driver_disk", "wrote more than {} bytes of files"),
+        Limit.FILES: ("driver_files", "made more than {} files and folders"),
+        Limit.THREADS: ("driver_threads", "had more than {} threads"),
+    }
+)
+"""For each limit of the process that is the operator's: its name there, and what the process did."""
+_COMPILING: Final = ("zeModuleCreate", "clCreateProgramWithIL", "clCreateProgramWithBinary", "clBuildProgram")
+"""Calls that read the module, so that a bad one may end the process."""
+_ANSWER_BYTES_BESIDE_THE_MODULE: Final = 1 << 20
+"""Kernel names, the build log."""
+_OPEN_FILES: Final = 1024
+_BLOCK: Final = 512
+"""Bytes of the unit of ``st_blocks`` (stat(2))."""
+_MISSING_FILE: Final = ("file not found", "cannot open file")
+"""Clang's words for an #include that leads nowhere, and for one that leads to what it may not read."""
+_NO_FILES: Final = "the driver's process sees no file but the driver's own: send the source with what it includes"
+_NO_REASON: Final = "the compiler gave no reason; its memory was limited by driver_memory"
+_USUAL_SECONDS: Final = 60.0
+"""A timeout that long nobody need have asked for: it is cut to driver_seconds without a word."""
+_OUTPUT_IN_METADATA: Final = 4096
+"""Characters of what the driver printed that go along with an error."""
+_SYSTEM_DRIVER_ALONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def grab(
+    request: GrabRequest,
+    limits: Limits,
+    drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE,
+    confinement: Confinement | None = None,
+    *,
+    when_unwanted: WhenUnwanted | None = None,
+) -> Grabbed:
+    """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
+
+    ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
+    ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log,
+    DriverNotConfigured), LimitExceeded, DriverMissing, DriverTimeout, DriverFailed (DriverCrashed); each names the module as
+    ``where``; and ``Cancelled`` when nobody wants it any more.
+    """
+    asked = _driver_request(request, limits, drivers)
+    with closing(Cancellation()) as cancellation:
+        if when_unwanted is not None and not when_unwanted(cancellation.cancel):
+            raise Cancelled
+        value, byte_strings = ask(asked, limits, confinement or strongest(), cancellation)
+    debug_data, native = byte_strings
+    return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
+
+
+def ask(
+    request: DriverRequest,
+    limits: Limits,
+    confinement: Confinement = Confinement.NONE,
+    cancellation: Cancellation | None = None,
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
+    try:
+        command = child_command(request)
+        with child_folder("driver") as folder:
+            compiled_in = _working_folder(request, confinement)
+            write_request(folder, request, confined=confinement is Confinement.FULL, working_folder=compiled_in)
+            base = inherited(os.environ, confinement, folder)
+            environment = simulate.environment(base, request.simulate, request.root, compiled_in)
+            ended = run(
+                command,
+                _process_limits(request, limits, folder),
+                folder=folder,
+                environment=environment,
+                own_pipe=True,
+                cancellation=cancellation,
+            )
+        return _understood(ended, request, limits)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        raise DriverFailed(
+            f"the driver's process cannot be started: {what}{system_reason(error)}", where=request.where
+        ) from error
+    except SymdError as error:
+        error.where = error.where or request.where
+        if isinstance(error, BuildFailed):
+            error.hint = error.hint or _advice_on_build(error.build_log, confinement)
+        raise
+
+
+def _working_folder(request: DriverRequest, confinement: Confinement) -> str | None:
+    """The folder of the user's in which source text is compiled that is the user's own, as by the compiler's other programs: relative names in it count
+    from there. None where it is another's, or there is none."""
+    if request.kind != "source" or confinement is not Confinement.NONE:
+        return None
+    try:
+        return os.getcwd()  # noqa: PTH109 - as text
+    except OSError:
+        return None
+
+
+def _process_limits(request: DriverRequest, limits: Limits, folder: Path) -> ProcessLimits:
+    given = sum(path.stat().st_blocks * _BLOCK for path in folder.iterdir())
+    return ProcessLimits(
+        request.seconds,
+        limits.driver_memory,
+        2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE,
+        file_size=limits.driver_disk,
+        open_files=_OPEN_FILES,
+        written=limits.driver_disk + given,
+        files=limits.driver_files,
+        threads=limits.driver_threads,
+    )
+
+
+def _advice_on_build(build_log: str, confinement: Confinement) -> str:
+    if not build_log.strip():
+        return _NO_REASON
+    missing = confinement is Confinement.FULL and any(words in build_log for words in _MISSING_FILE)
+    return _NO_FILES if missing else ""
+
+
+def child_command(request: DriverRequest) -> list[str]:
+    """The words that start the child; the descriptor's number is appended to them."""
+    package = str(Path(__file__).resolve().parent.parent)
+    return [*simulate.launcher(request.api, request.root), sys.executable, "-I", "-S", "-c", _START, package]
+
+
+def _driver_request(request: GrabRequest, limits: Limits, drivers: Mapping[str, str]) -> DriverRequest:
+    where = request.label or f"module {hashlib.sha256(request.data).hexdigest()[:12]}"
+    try:
+        root = _root(request.driver, drivers)
+        _check(request, limits)
+        if request.simulate is not None:
+            simulate.check_product(request.simulate, root)
+    except SymdError as error:
+        raise error.prefix_where(where) from None
+    return DriverRequest(
+        "grab",
+        APIS[request.api],
+        request.simulate,
+        root,
+        min(request.timeout, limits.driver_seconds),
+        where,
+        request.data,
+        request.kind,
+        request.build_flags,
+        request.device,
+        request.source_name or request.label,
+    )
+
+
+def _root(name: str, drivers: Mapping[str, str]) -> str | None:
+    """The folder of the driver of that name, None for the system's."""
+    if name and name not in drivers:
+        known = (
+            f"one of {', '.join(sorted(drivers))}"
+            if drivers
+            else "none is configured (symd serve --driver NAME=FOLDER)"
+        )
+        raise DriverNotConfigured(f"there is no driver {name!r}", hint=f"{known}; without a name it is the system's")
+    return drivers[name] if name else None
+
+
+def _check(request: GrabRequest, limits: Limits) -> None:
+    api = APIS.get(request.api)
+    if api is None:
+        raise InvalidInput(f"unknown driver interface {request.api!r}", hint=f"one of {', '.join(APIS)}")
+    if request.kind not in api.kinds:
+        hint = f"it takes {', '.join(api.kinds)}"
+        raise InvalidInput(f"{api.title} does not build from {request.kind!r}", hint=hint)
+    if not request.data:
+        raise InvalidInput("an empty module", hint="give its bytes")
+    if request.kind == "spirv" and not spirv.claims(request.data):
+        raise InvalidInput("not SPIR-V: it does not start with SPIR-V's magic number", hint="choose another kind")
+    if len(request.data) > limits.module_size:
+        raise LimitExceeded(f"{len(request.data)} bytes are more than module_size, {limits.module_size}")
+    if not request.build_flags.isprintable():
+        raise InvalidInput("the build flags hold characters that do not print", hint="write them on one line")
+    if request.device < 0:
+        raise InvalidInput(f"there is no device {request.device}", hint="devices are numbered from 0")
+    if not (request.timeout > 0 and math.isfinite(request.timeout)):
+        raise InvalidInput(f"a timeout of {request.timeout} seconds", hint="give a positive number")
+    if request.timeout > max(limits.driver_seconds, _USUAL_SECONDS):
+        raise LimitExceeded(
+            f"a timeout of {request.timeout:g} seconds is more than driver_seconds, {limits.driver_seconds:g}",
+            hint="ask for less, or allow more with --limit driver_seconds=SECONDS",
+            metadata={"limit": "driver_seconds"},
+        )
+
+
+def _understood(ended: Ended, request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
+    """The answer of a child, or the error that its end means."""
+    try:
+        frames = read_frames(ended.answer)
+        last, payload = frames[-1] if frames else (b"", b"")
+        value = json.loads(payload) if last == JSON else None
+        error = from_description(json.loads(payload)) if last == ERROR else None
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise _no_answer(DriverFailed, f"answered with bytes that make no sense: {wrong}", "", ended, request) from None
+    if value is not None:
+        return value, [payload for kind, payload in frames if kind == BYTES]
+    if error is not None:
+        raise error
+    if last == MEMORY:
+        raise _limit_exceeded(Limit.MEMORY, limits)
+    call = next((payload.decode() for kind, payload in reversed(frames) if kind == CALL), "start-up")
+    raise _death(ended, call, request, limits)
+
+
+def _death(ended: Ended, call: str, request: DriverRequest, limits: Limits) -> SymdError:
+    """The error for a child that ended inside ``call``."""
+    if ended.ending.limit is Limit.SECONDS:
+        what = f"did not come back within {request.seconds:g} seconds and was ended"
+        return _no_answer(DriverTimeout, what, call, ended, request)
+    if ended.ending.limit is not None and ended.ending.limit in _PASSED:
+        return _limit_exceeded(ended.ending.limit, limits)
+    if ended.ending.signal:
+        crashed = _no_answer(DriverCrashed, str(ended.ending), call, ended, request)
+        crashed.metadata["signal"] = ended.ending.signal
+        return crashed
+    what = f"ended its process with status {ended.ending.status} and no answer"
+    return _no_answer(DriverFailed, what, call, ended, request)
+
+
+def _limit_exceeded(passed: Limit, limits: Limits) -> LimitExceeded:
+    name, what = _PASSED[passed]
+    value = getattr(limits, name)
+    metadata = {"limit": name, "value": str(value)}
+    return LimitExceeded(f"the driver's process {what.format(value)}", hint=f"raise {name}", metadata=metadata)
+
+
+def _no_answer(kind: type[SymdError], what: str, call: str, ended: Ended, request: DriverRequest) -> SymdError:
+    """An error that says which driver did ``what`` in which call, its last words, and what to do."""
+    driver = f"the {request.api.title} driver" + (f", simulating {request.simulate}," if request.simulate else "")
+    place = f" in {call}" if call else ""
+    said = f"; its last words: {ended.last_words}" if ended.last_words else ""
+    metadata = {"api": request.api.name, "call": call, "output": ended.printed[-_OUTPUT_IN_METADATA:]}
+    return kind(f"{driver} {what}{place}{said}", hint=_advice(kind, call, request), metadata=metadata)
+
+
+def _advice(kind: type[SymdError], call: str, request: DriverRequest) -> str:
+    """What to do about a child that gave no answer."""
+    steps = []
+    if kind is DriverTimeout:
+        steps.append("give it more time")
+    if kind is DriverCrashed:
+        steps.append("its memory was limited by driver_memory")
+    if call in _COMPILING:
+        steps.append("check the module, SPIR-V with spirv-val")
+    steps.append(f"if the driver itself is damaged: {request.api.install}")
+    return "; ".join(steps)

@@ -1,0 +1,88 @@
+"""Where the command ``symd`` begins: what can be answered before anything slow is imported is answered; the rest is the command line's
+(``symd.cli``), whose libraries alone take a symbolizer's time."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from symd.cli.start.plain_text import is_spirv, names_server, plain_questions
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as ``symd.cli`` has it, which may not be imported yet."""
+
+
+def main() -> NoReturn:
+    """The console script."""
+    try:
+        _begin()
+    except KeyboardInterrupt:  # while something is imported; the command line explains what comes later
+        sys.exit(INTERRUPTED)
+
+
+def _begin() -> NoReturn:
+    if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None and os.get_blocking(sys.stdout.fileno()):
+        text = plain_answers(sys.argv[2:], os.environ)
+        if text is not None:
+            _write(text)
+            sys.exit(0)
+        code = _piped_answers(sys.argv[2:])
+        if code is not None:
+            from symd.cli.ending import end  # noqa: PLC0415 - as is what it ends
+
+            end(code, at_once=True)
+    if sys.argv[1:] == ["--version"] and sys.stdout is not None:
+        from symd.cli.version import version_text  # noqa: PLC0415 - hardly anybody asks for it
+
+        _write(f"symd {version_text()}\n")
+        sys.exit(0)
+    from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
+
+    command_line()
+
+
+def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str | None:
+    """What is written for a command line, without its verb, that can be answered at once."""
+    if "--store" in arguments:
+        from symd.cli.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
+
+        return stored_answers(arguments, environment)
+    asked = plain_questions(arguments)
+    if asked is None or names_server(environment) or is_spirv(asked[0]):
+        return None
+    from symd.cli.start.file_answers import file_answers  # noqa: PLC0415 - likewise
+
+    return file_answers(asked)
+
+
+def _piped_answers(arguments: list[str]) -> int | None:
+    """The exit code of a command line, without its verb, that answers questions on standard input, where it is plain."""
+    if arguments[1:] != ["-"]:
+        return None
+    from symd.cli.start.piped_answers import piped_answers  # noqa: PLC0415 - others do without
+
+    return piped_answers(arguments, os.environ)
+
+
+def _write(text: str) -> None:
+    """What cannot be written is for the command line to write once more, or to explain: only that, not what is written already."""
+    sys.stdout.flush()
+    rest = memoryview(text.encode("utf-8", "backslashreplace"))
+    try:
+        while rest:
+            rest = rest[os.write(sys.stdout.fileno(), rest) :]
+    except OSError:
+        from symd.cli.command_line import ended  # noqa: PLC0415 - hardly ever
+        from symd.cli.ending import end  # noqa: PLC0415 - likewise
+
+        def write_rest() -> int:
+            sys.stdout.buffer.write(rest)
+            return 0
+
+        end(ended(write_rest), at_once=True)

@@ -1,0 +1,148 @@
+"""What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
+the caller relocated the sections into. Nobody compares or prints columns, and what a dataclass makes for it takes most of the time to make one."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.debuginfo.dwarf.stretches import Positions, Scalar, spread
+from symd.model.columns import U8, U32, U64
+from symd.model.debug_info import RowCalls
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LineColumns:
+    """The line rows of one object in table order (DWARF 5, 6.2.2): every table of ``.debug_line`` by offset, its
+    sequences as they stand. Every sequence ends in its END_SEQUENCE row; none is empty.
+
+    ``address`` u64; ``file`` u32 indexes ``files``, whose entry 0 is "" (no such file); ``line``, ``column`` u32;
+    ``flags`` u8, bits of ``symd.model.debug_info.RowFlag``. ``discriminator`` and ``isa`` are decoded and dropped.
+
+    A sequence row: ``ends``, the number after its last line row, and ``table`` u32, the number of its table (whose
+    offset is ``tables[table]``).
+
+    ``calls`` (None where no table has NVIDIA's extension) are the inlined calls that rows carry themselves; their names index ``names``,
+    whose entry 0 is "".
+
+    ``file_maps`` maps a table's offset to an array (u32) that turns its file register into an index of ``files``.
+    ``warnings`` name the tables that were left out, or that say less than they should, by section and offset.
+    """
+
+    address: U64
+    file: U32
+    line: U32
+    column: U32
+    flags: U8
+    ends: Positions
+    table: U32
+    calls: RowCalls | None = None
+    files: tuple[str, ...] = ("",)
+    names: tuple[str, ...] = ("",)
+    tables: tuple[int, ...] = ()
+    file_maps: Mapping[int, array[int]] = field(default_factory=dict, repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+    @property
+    def starts(self) -> U64:
+        """The address at which each sequence starts."""
+        return self.address[self.first]
+
+    def per_row(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """One value a sequence -> one a line row."""
+        return spread(values, self.first, len(self))
+
+    @property
+    def first(self) -> Positions:
+        """The number of the first line row of each sequence."""
+        return first_rows(self.ends)
+
+    @property
+    def table_of_row(self) -> U32:
+        """The number of each line row's table."""
+        return self.per_row(self.table)
+
+    @property
+    def sequence(self) -> U32:
+        """The number of each line row's sequence."""
+        return self.per_row(np.arange(len(self.ends), dtype=np.uint32))
+
+    @classmethod
+    def empty(cls) -> LineColumns:
+        u32 = np.zeros(0, np.uint32)
+        return cls(np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8), np.zeros(0, np.int64), u32)
+
+
+def first_rows(ends: Positions) -> Positions:
+    """Stretches that lie one after the other: where each begins, from where each ends."""
+    first = np.zeros_like(ends)
+    first[1:] = ends[:-1]
+    return first
+
+
+class FunctionColumns(NamedTuple):
+    """The functions that are defined in one object, whether they have code of their own or not, by the place where each
+    is declared: ``name`` and ``linkage_name`` index ``ScopeColumns.names``, ``file`` indexes ``LineColumns.files``;
+    ``unit`` is the number of the compile unit in ``.debug_info``. One without a line (DW_AT_decl_line) is left out."""
+
+    name: U32
+    linkage_name: U32
+    file: U32
+    line: U32
+    unit: U32
+
+    @classmethod
+    def empty(cls) -> FunctionColumns:
+        return cls(*[np.zeros(0, np.uint32)] * 5)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ScopeColumns:
+    """Functions and inlined calls of one object: two tables of equally long columns, as
+    ``symd.model.debug_info.Scopes`` with linear addresses.
+
+    A scope row, in the order of the DIE tree (parents before children): ``parent`` u32 (scope number, or
+    ``symd.model.debug_info.NO_PARENT`` for a function), ``name`` and ``linkage_name`` u32 (indexes of ``names``, entry
+    0 is ""), ``inlined`` u8, and the call site ``call_file`` (index of ``LineColumns.files``), ``call_line``,
+    ``call_column`` u32; ``unit`` u32 is the number of the compile unit in ``.debug_info``. A range row, ordered by
+    scope, then as the list has it: ``[range_start, range_end)`` u64 belongs to ``range_scope`` u32; none is empty.
+
+    A scope is a DW_TAG_subprogram or DW_TAG_inlined_subroutine that states code ranges, and every such DIE around one
+    of them up to its function, ranges or not (a function that a compiler left empty still names its inlined calls), and
+    every inlined call inside these (Intel's compiler leaves out the ranges of some).
+    ``names`` begins with ``LineColumns.names``, so that the ``name`` column of the rows indexes it too. ``function`` is
+    the number of a scope's function in ``functions``, or ``symd.model.debug_info.NO_FUNCTION``.
+    """
+
+    parent: U32
+    name: U32
+    linkage_name: U32
+    inlined: U8
+    call_file: U32
+    call_line: U32
+    call_column: U32
+    unit: U32
+    range_scope: U32
+    range_start: U64
+    range_end: U64
+    function: U32
+    functions: FunctionColumns
+    names: tuple[str, ...] = ("",)
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @classmethod
+    def empty(cls) -> ScopeColumns:
+        u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
+        u8 = np.zeros(0, np.uint8)
+        return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty())

@@ -1,0 +1,114 @@
+"""All line tables of an object: their rows, with one list of files."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.core.line_header import LineHeader
+from symd.core.line_program import LineRows
+from symd.core.strings import StringReader
+from symd.debuginfo.dwarf.line_header import ListedFiles, read_headers
+from symd.debuginfo.dwarf.paths import FilePaths
+from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
+from symd.debuginfo.dwarf.units import Unit, Units, read_units
+from symd.debuginfo.dwarf.warnings import Warnings
+from symd.errors import Malformed
+from symd.formats.budget import DebugBudget
+
+_NO_FILES = array("I")
+_BYTES_A_STEP = 4
+"""Bytes of programs that are as much work as a step."""
+
+
+class LineTables(NamedTuple):
+    """What the line tables of an object say: ``rows``, whose ``program`` is a place in ``headers`` and whose files are numbers of ``files``, entry 0 of which
+    is "". ``file_maps`` maps a table's offset to an array (u32) that turns its file register into such a number; ``strings`` read what headers name."""
+
+    rows: LineRows
+    headers: Sequence[LineHeader]
+    file_maps: Mapping[int, array[int]]
+    files: tuple[str, ...]
+    strings: StringReader
+    warnings: tuple[str, ...]
+
+
+def read_tables(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineTables:
+    """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
+
+    ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
+    first unit that refers to a table decides). DWARF 2 to 5 (6.2), 32- and 64-bit, all opcodes, NVIDIA's inline
+    extension.
+
+    A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
+    out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
+    are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow, or have
+    more rows or instructions than ``sections.budget`` has left.
+    """
+    budget = sections.budget
+    units = read_units(sections) if units is None else units
+    strings = StringReader(sections)
+    warnings = Warnings()
+    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits, budget))
+    rows, refused = run_programs(sections.lines, headers, warnings, limits, budget)
+    if warnings and refused == len(headers):
+        raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
+    file_maps, files = number_files(FilePaths(sections.lines.name, limits), headers, units.units)
+    rows.number_files([file_maps[header.offset] for header in headers])
+    rows.trim()
+    return LineTables(rows, headers, file_maps, files, strings, warnings.all())
+
+
+def run_programs(
+    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, limits: Limits, budget: DebugBudget | None
+) -> tuple[LineRows, int]:
+    """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were refused, each with a warning. Files that a
+    program defines are appended to the ``files`` of its header; what headers list was counted when these were read, object by object, and ``headers`` may be those of
+    several objects. Raises LimitExceeded where programs define too many."""
+    counted = refused = 0
+    listed = ListedFiles(section.name, limits)
+
+    def check(rows: int) -> None:
+        if budget is not None:
+            budget.check(rows - counted, section.name)
+
+    rows = LineRows(section.data, section.name, check, listed.add)
+    for number, header in enumerate(headers):
+        if budget is not None:
+            budget.spend((header.end - header.program) // _BYTES_A_STEP, section.name)
+        try:
+            is_whole, files = rows.run(number, header.program, header.end, header.parameters)
+        except Malformed as error:
+            refused += 1
+            warnings.add(f"{section.name}+{header.offset:#x}: line table left out: {error}")
+            continue
+        header.files.extend(files)
+        if not is_whole:
+            warnings.add(f"{section.name}+{header.offset:#x}: the last sequence has no end and is left out")
+        if budget is not None:
+            budget.count(rows.count - counted, section.name)
+        counted = rows.count
+    return rows, refused
+
+
+def number_files(
+    full: FilePaths, headers: Sequence[LineHeader], units: Sequence[Unit]
+) -> tuple[dict[int, array[int]], tuple[str, ...]]:
+    """Every table's map from file register to file number, and the files' full paths."""
+    comp_dirs: dict[int, bytes] = {}
+    for unit in units:
+        if unit.stmt_list is not None:
+            comp_dirs.setdefault(unit.stmt_list, unit.comp_dir)
+    numbers: dict[bytes, int] = {b"": 0}
+    maps = {}
+    for header in headers:
+        paths = full.of(header, comp_dirs.get(header.offset, b""))
+        maps[header.offset] = array("I", [numbers.setdefault(path, len(numbers)) for path in paths])
+    return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
+
+
+def maps_of_units(file_maps: Mapping[int, array[int]], units: Sequence[Unit]) -> list[array[int]]:
+    """The entry of ``file_maps`` (as ``LineTables`` has them) of each unit's line table; an empty one where it has none that was read."""
+    return [file_maps.get(-1 if unit.stmt_list is None else unit.stmt_list, _NO_FILES) for unit in units]

@@ -1,0 +1,73 @@
+"""The debug sections that the units of one object are read from, as one value: by what they hold, not by what an object
+file calls them, so that whoever has the sections under other names, or in two files, makes another such value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from symd.debuginfo.dwarf.split_units import Contributions
+    from symd.formats.budget import DebugBudget
+
+
+class DebugSection(NamedTuple):
+    """One section: ``name`` is what errors and warnings call it, and its place in ``contents``. ``split`` says of
+    ``.debug_info`` which of its units come from ``.dwo`` files; these stand behind all others."""
+
+    name: str
+    contents: Mapping[str, bytes]
+    split: tuple[Contributions, ...] = ()
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, little-endian, relocated and decompressed, read when asked for if ``contents`` does so; none where
+        it is absent."""
+        return self.contents.get(self.name, b"")
+
+
+class DebugSections(NamedTuple):
+    """Sections by role (DWARF 5, 7.1 and appendix B): ``ranges`` and ``locations`` are the lists of DWARF 2 to 4,
+    ``range_lists`` and ``location_lists`` those of DWARF 5. ``budget`` counts what reading them takes; None: any amount."""
+
+    info: DebugSection
+    abbreviations: DebugSection
+    lines: DebugSection
+    strings: DebugSection
+    line_strings: DebugSection
+    string_offsets: DebugSection
+    addresses: DebugSection
+    ranges: DebugSection
+    range_lists: DebugSection
+    locations: DebugSection
+    location_lists: DebugSection
+    budget: DebugBudget | None = None
+
+    @classmethod
+    def of(cls, contents: Mapping[str, bytes], budget: DebugBudget | None = None) -> DebugSections:
+        """The sections of an object that holds all of its debug data, by ELF name."""
+        return cls._make((*(DebugSection(name, contents) for name in ELF_NAMES), budget))
+
+    def every(self) -> tuple[DebugSection, ...]:
+        return self[:-1]
+
+    def spend(self, steps: int, where: str) -> None:
+        """So many steps of reading are about to be taken. Raises LimitExceeded."""
+        if self.budget is not None:
+            self.budget.spend(steps, where)
+
+
+ELF_NAMES = (
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_line",
+    ".debug_str",
+    ".debug_line_str",
+    ".debug_str_offsets",
+    ".debug_addr",
+    ".debug_ranges",
+    ".debug_rnglists",
+    ".debug_loc",
+    ".debug_loclists",
+)
+"""In the order of the fields."""

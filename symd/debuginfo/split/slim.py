@@ -1,0 +1,180 @@
+"""An AMDGPU code object without what the runtime does not need, and its debug data apart.
+
+Three steps: drop the sections that the runtime does not read, drop the program headers except those of the notes and of
+what is loaded, pack the file. ROCm's loader finds symbols, notes and relocations through the section table (.symtab,
+.note, SHT_RELA) and copies PT_LOAD segments. So a version 2 object keeps .note, .text, .symtab and the string tables;
+later ones also keep .rodata, which holds the kernel descriptors; data sections stay where there are any; .dynsym and
+.dynstr stay only for dynamic relocations, or when there is no .symtab. Addresses never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from symd.debuginfo.split import build_identity
+from symd.debuginfo.split.renumbering import renumbered, without_lost
+from symd.errors import Malformed, Unsupported
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import (
+    EM_AMDGPU,
+    ET_REL,
+    PF_R,
+    PT_LOAD,
+    PT_NOTE,
+    SHF_ALLOC,
+    SHT_DYNSYM,
+    SHT_FINI_ARRAY,
+    SHT_INIT_ARRAY,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    SHT_RELA,
+    SHT_SYMTAB,
+)
+from symd.formats.elf.writer import SECTION_NAMES, OutputSection, OutputSegment, image_of, stored_sections
+from symd.model.code import Section
+
+DEBUG_SECTIONS = (".debug_", ".zdebug_")
+"""What the names of debug sections begin with."""
+_LOADED_TYPES = {SHT_PROGBITS, SHT_NOBITS, SHT_INIT_ARRAY, SHT_FINI_ARRAY}
+
+
+@dataclass(frozen=True, slots=True)
+class Slimmed:
+    """``data`` is the slim object; ``debug`` a separate ELF file with the debug sections and all symbols, b"" when there
+    are no debug sections; ``removed`` names the sections that neither has; ``before`` is the size in bytes."""
+
+    data: bytes = field(repr=False)
+    debug: bytes = field(repr=False)
+    removed: tuple[str, ...]
+    before: int
+
+
+def slim(data: bytes, budget: Budget) -> Slimmed:
+    """Apply the three steps. Raises Unsupported for relocatable objects and for images without a section table, Malformed
+    for damaged ones."""
+    image = elf.parse(data, budget)
+    if image.header.machine != EM_AMDGPU or image.header.bits != 64:
+        raise Unsupported("only AMDGPU code objects can be slimmed")
+    if image.header.type == ET_REL:
+        raise Unsupported(
+            "relocatable objects are input of a linker, not of the runtime", hint="slim the linked object"
+        )
+    if not image.sections:
+        raise Unsupported("without a section table nothing says what the runtime needs")
+    stored = stored_sections(data)
+    kept = _kept(image)
+    debug = [section for section in stored if section.name.startswith(DEBUG_SECTIONS)]
+    left = {"", SECTION_NAMES.name} | {stored[number].name for number in kept} | {section.name for section in debug}
+    return Slimmed(
+        _slim_image(image, stored, kept),
+        _debug_image(image, stored, kept, debug) if debug else b"",
+        tuple(section.name for section in stored if section.name not in left),
+        len(data),
+    )
+
+
+def _kept(image: elf.Elf) -> list[int]:
+    """Numbers of the sections that the runtime reads, in file order."""
+    relocated = any(_is_loaded_relocation(section) for section in image.sections)
+    symtab = any(section.type == SHT_SYMTAB for section in image.sections)
+    kept = {section.index for section in image.sections if _is_needed(section) or section.type == SHT_NOTE}
+    for section in image.sections:
+        symbols = section.type == SHT_SYMTAB or (section.type == SHT_DYNSYM and (relocated or not symtab))
+        if symbols or _is_loaded_relocation(section):
+            kept.add(section.index)
+        if symbols and 0 < section.link < len(image.sections):
+            kept.add(section.link)
+    return sorted(kept - {0})
+
+
+def _is_loaded_relocation(section: Section) -> bool:
+    return section.type == SHT_RELA and bool(section.flags & SHF_ALLOC) and bool(section.data)
+
+
+def _is_needed(section: Section) -> bool:
+    return _is_loaded(section) and section.size > 0 and section.name != ".relro_padding"
+
+
+def _is_loaded(section: Section | OutputSection) -> bool:
+    """Whether a loader copies it, or makes room for it."""
+    return bool(section.flags & SHF_ALLOC) and section.type in _LOADED_TYPES
+
+
+def _slim_image(image: elf.Elf, stored: Sequence[OutputSection], kept: Sequence[int]) -> bytes:
+    sections = _chosen(stored, kept)
+    return image_of(image.header, [*sections, SECTION_NAMES], _segments(image, sections))
+
+
+def _debug_image(
+    image: elf.Elf, stored: Sequence[OutputSection], kept: Sequence[int], debug: Sequence[OutputSection]
+) -> bytes:
+    """Loaded sections without content, the debug sections, all symbols of the loaded ones, and the identity note."""
+    loaded = [number for number in kept if _is_loaded(stored[number])]
+    symbols = [number for number in kept if stored[number].type == SHT_SYMTAB]
+    strings = sorted({stored[number].link for number in symbols})
+    sections = _chosen(stored, [*loaded, *symbols, *strings])
+    sections[: len(loaded)] = [replace(one, type=SHT_NOBITS, content=b"") for one in sections[: len(loaded)]]
+    sections += [replace(one, link=0, info=0) for one in debug]
+    return image_of(image.header, [*sections, build_identity.note(image.sections), SECTION_NAMES])
+
+
+def _chosen(stored: Sequence[OutputSection], numbers: Sequence[int]) -> list[OutputSection]:
+    """Some of the sections, numbered from 1 in this order, in all that refers to sections by number. In .symtab, symbols of
+    sections that are gone go too, and their names; .dynsym stays in order, because relocations count in it."""
+    number = {old: new for new, old in enumerate(numbers, 1)}
+    sections = [_renumbered(stored[old], number) for old in numbers]
+    for place, section in enumerate(sections):
+        if section.type == SHT_DYNSYM:
+            sections[place] = replace(section, content=renumbered(section.content, number).tobytes())
+        elif section.type == SHT_SYMTAB:
+            strings = section.link - 1
+            if not 0 <= strings < len(sections):
+                raise Malformed(f"{section.name} has no string table")
+            sections[place], sections[strings] = without_lost(section, sections[strings], number)
+    return _plainly_named(sections)
+
+
+def _renumbered(section: OutputSection, number: Mapping[int, int]) -> OutputSection:
+    info = number.get(section.info, 0) if section.type == SHT_RELA else section.info
+    return replace(section, link=number.get(section.link, 0), info=info)
+
+
+def _plainly_named(sections: Sequence[OutputSection]) -> list[OutputSection]:
+    """Some linkers keep section names and symbol names in one .shstrtab: here it holds symbol names alone."""
+    return [replace(one, name=".strtab") if one.name == SECTION_NAMES.name else one for one in sections]
+
+
+def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputSegment]:
+    """A PT_LOAD for each old one of which a section is left, and a PT_NOTE for each note section.
+
+    The loader places the first PT_LOAD at an allocation's start, so that one begins at a multiple of the strictest
+    alignment; what stands before its first section in the file is loaded with it and read by nobody.
+    """
+    loaded = [(number, one) for number, one in enumerate(sections, 1) if _is_loaded(one)]
+    strictest = max([one.align for _, one in loaded], default=1) or 1
+    result: list[OutputSegment] = []
+    for old in image.segments:
+        inside = [number for number, one in loaded if old.type == PT_LOAD and _is_inside(one, old)]
+        if inside:
+            _check_order([sections[number - 1] for number in inside], len(image.data))
+            first = sections[inside[0] - 1].address
+            result.append(OutputSegment(PT_LOAD, old.flags, tuple(inside), 0 if result else first % strictest))
+    notes = [OutputSegment(PT_NOTE, PF_R, (number,)) for number, one in enumerate(sections, 1) if one.type == SHT_NOTE]
+    return result + notes
+
+
+def _is_inside(section: OutputSection, segment: elf.Segment) -> bool:
+    end = segment.address + segment.memory_size
+    return segment.address <= section.address and section.address + section.size <= end
+
+
+def _check_order(sections: Sequence[OutputSection], size: int) -> None:
+    """Sections of one segment follow each other in the file as in memory, so far as the file has them."""
+    for before, after in pairwise(sections):
+        gap = after.address - before.address - before.size
+        if gap < 0 or (gap > size and after.type != SHT_NOBITS):
+            raise Malformed(f"{after.name} does not follow {before.name} in its segment")

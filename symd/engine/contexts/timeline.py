@@ -1,0 +1,260 @@
+"""The map of one context: which module was where, when. A device address is looked up as of a time.
+
+What holds at an address at a time is the load over that address that began last, at that time or before. Where it was
+unloaded by then nothing holds: what an earlier load had there is gone, because the memory was given to a later one. The
+order in which events arrive does not matter. Loads that began at the very same time and still live are ambiguous."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from sys import getsizeof
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.engine.contexts.intervals import NONE, Best, Run
+from symd.model.answers import Reason
+from symd.model.columns import I64, U8, U64
+from symd.model.identities import Digest, ObjectPath
+from symd.model.times import LATEST_TIME
+from symd.model.waiting import always
+
+FOREVER = LATEST_TIME + 1
+"""The end of a load that was not unloaded; every time is below it."""
+MAX_TIED = 64
+"""So many loads of one time are told apart at one node, and named as candidates."""
+MAX_EXPLAINED = 10_000
+"""For so many ambiguous questions of a batch candidates are named."""
+MAX_NAMED = 100_000
+"""So many candidates are named in all; questions beyond are ambiguous without any."""
+TIED_BATCH = 1 << 10
+"""Questions with such an answer that are looked at together: each takes ``MAX_TIED`` rows for every level of a run."""
+STEPS = 1 << 16
+"""Questions answered together: what they need stays in the processor's caches."""
+
+
+class Target(NamedTuple):
+    """What a mapped segment is part of: a kernel, a section, or (neither given) a code object by its addresses."""
+
+    module: Digest
+    path: ObjectPath | None = None
+    kernel: str | None = None
+    section: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """For each question the row that holds there (NONE: none) and else why not: UNLOADED, OUTSIDE_TEXT (nothing was ever
+    mapped there) or AMBIGUOUS. ``address`` is the whole address meant; ``several`` has the pairs (row, address) that
+    an ambiguous one could mean."""
+
+    row: I64
+    reason: U8
+    address: U64
+    several: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+
+class Timeline:
+    """Mapped segments of one context as columns, and runs that search them. ``append`` and ``end`` may be called while
+    other threads ask.
+
+    Appending costs little: runs are built at the first question after it and merged as they grow, each segment in
+    logarithmically many merges.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.texts = 0
+        """Bytes of memory that the names and paths of all targets take."""
+        self.targets: list[Target] = []
+        self._numbers: dict[Target, int] = {}
+        self._columns: dict[str, NDArray[Any]] = {
+            **{name: np.zeros(16, np.int64) for name in ("load", "time", "until", "target")},
+            **{name: np.zeros(16, np.uint64) for name in ("start", "last", "bias")},
+        }
+        self._runs: tuple[Run, ...] = ()
+        self._settled = 0
+        self._windows: dict[int, tuple[int, set[int]]] = {}
+        self._lock = threading.Lock()
+
+    def append(
+        self, load: I64, time: I64, until: I64, start: U64, size: U64, bias: U64, targets: Sequence[Target]
+    ) -> None:
+        """Add segments: ``load`` numbers the load each belongs to (never falling), ``time`` and ``until`` bound its
+        life, ``[start, start + size)`` are its addresses, and address - bias (modulo 2^64) is the kernel offset, section
+        offset or object address in its target. Sizes are at least 1, and no segment passes the end of 64 bits."""
+        last = start + (size - np.uint64(1))
+        columns = {"load": load, "time": time, "until": until, "start": start, "last": last, "bias": bias}
+        with self._lock:
+            numbers = np.fromiter(map(self._number, targets), np.int64, len(targets))
+            for name, values in {**columns, "target": numbers}.items():
+                self._put(name, values)
+            self.size += len(load)
+
+    def end(self, load: I64, until: I64) -> None:
+        """Loads that are there already end at other times than was known."""
+        with self._lock:
+            column = self._columns["load"][: self.size]
+            first, after = np.searchsorted(column, load), np.searchsorted(column, load, side="right")
+            for number, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
+                self._columns["until"][low:high] = until[number]
+
+    def find(self, addresses: U64, times: I64, check_wanted: Callable[[], None] = always) -> Found:
+        """What holds at each whole address as of its time. ``check_wanted`` is called now and then, and raises when nobody waits any more."""
+        runs = self._search()
+        found = Found(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
+        for first in range(0, len(addresses), STEPS):
+            check_wanted()
+            self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
+        return found
+
+    def find_truncated(self, addresses: U64, times: I64, bits: int, check_wanted: Callable[[], None] = always) -> Found:
+        """The same for addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every way in
+        which this context ever had something. One that lives at its time is it, several are AMBIGUOUS. The work is that
+        of ``find`` times the number of ``windows(bits)``."""
+        merged = _Merged(addresses)
+        fits = addresses < np.uint64(1 << bits)
+        for window in self.windows(bits):
+            found = self.find(addresses | np.uint64(window << bits), times, check_wanted)
+            merged.take(found, fits)
+        return merged.found()
+
+    def windows(self, bits: int) -> list[int]:
+        """The high parts, above ``bits``, of all addresses where anything was ever mapped."""
+        with self._lock:
+            known, high = self._windows.get(bits, (0, set()))
+            for name in ("start", "last"):
+                high.update(np.unique(self._columns[name][known : self.size] >> np.uint64(bits)).tolist())
+            self._windows[bits] = self.size, high
+            return sorted(high)
+
+    def targets_of(self, rows: I64) -> I64:
+        """Numbers into ``targets``."""
+        return self._columns["target"][rows]
+
+    def values_of(self, rows: I64, addresses: U64) -> U64:
+        """The kernel offsets, section offsets or object addresses that addresses mean in the targets of rows."""
+        values: U64 = addresses - self._columns["bias"][rows]
+        return values
+
+    def _find(self, runs: Sequence[Run], found: Found, first: int, addresses: U64, times: I64) -> None:
+        best = Best.nothing(len(addresses))
+        for run in runs:
+            run.improve(best, addresses, times)
+        live = (best.row >= 0) & (self._columns["until"][best.row] > times)
+        part = slice(first, first + len(addresses))
+        found.row[part] = np.where(live, best.row, NONE)
+        found.reason[part] = np.where(live, 0, np.where(best.ever, Reason.UNLOADED, Reason.OUTSIDE_TEXT))
+        tied = np.flatnonzero(best.tied)
+        for at in range(0, len(tied), TIED_BATCH):
+            self._untie(runs, found, first, tied[at : at + TIED_BATCH], addresses, times, best.time)
+
+    def _untie(
+        self, runs: Sequence[Run], found: Found, first: int, tied: I64, addresses: U64, times: I64, began: I64
+    ) -> None:
+        """Of loads that began together those count that still live, and those that say the same count once."""
+        ties = [tie for run in runs for tie in run.beginning_at(addresses[tied], began[tied], MAX_TIED)]
+        number, row, crowded = (np.concatenate(column) for column in zip(*ties, strict=True))
+        live = self._columns["until"][row] > times[tied[number]]
+        number, row = self._distinct(number[live], row[live])
+        count = np.bincount(number, minlength=len(tied))
+        only = np.searchsorted(number, np.arange(len(tied)))
+        count[crowded] = np.maximum(count[crowded], 2)
+        found.row[first + tied] = np.where(count == 1, np.append(row, NONE)[only], NONE)
+        found.reason[first + tied] = np.choose(np.minimum(count, 2), [Reason.UNLOADED, 0, Reason.AMBIGUOUS])
+        named = sum(map(len, found.several.values()))
+        for slot in np.flatnonzero(count > 1)[: MAX_EXPLAINED - len(found.several)].tolist():
+            if named >= MAX_NAMED:
+                break
+            question = first + int(tied[slot])
+            meant = row[only[slot] : np.searchsorted(number, slot, side="right")][:MAX_TIED].tolist()
+            found.several[question] = [(each, int(found.address[question])) for each in meant]
+            named += len(meant)
+
+    def _distinct(self, number: I64, row: I64) -> tuple[I64, I64]:
+        """The pairs by number, without rows that mean the same place."""
+        target, bias = self._columns["target"][row], self._columns["bias"][row]
+        order = np.lexsort((row, bias, target, number))
+        number, row, target, bias = (column[order] for column in (number, row, target, bias))
+        fresh = np.ones(len(row), np.bool_)
+        fresh[1:] = (np.diff(number) != 0) | (np.diff(target) != 0) | (bias[1:] != bias[:-1])
+        return number[fresh], row[fresh]
+
+    def _number(self, target: Target) -> int:
+        number = self._numbers.setdefault(target, len(self.targets))
+        if number == len(self.targets):
+            self.targets.append(target)
+            self.texts += sum(getsizeof(text) for text in target[1:] if isinstance(text, str))
+        return number
+
+    def _put(self, name: str, values: NDArray[Any]) -> None:
+        """Write after what is there, into a column twice as long where it does not fit. Who reads a shorter one still
+        has all rows that its runs know."""
+        column, size = self._columns[name], self.size + len(values)
+        if size > len(column):
+            longer = np.zeros(max(size, 2 * len(column)), column.dtype)
+            longer[: self.size] = column[: self.size]
+            self._columns[name] = column = longer
+        column[self.size : size] = values
+
+    def _search(self) -> tuple[Run, ...]:
+        """The runs over everything that was appended; a run is merged with those before it that are not larger."""
+        with self._lock:
+            if self._settled < self.size:
+                runs, rows = list(self._runs), np.arange(self._settled, self.size)
+                while runs and len(runs[-1]) <= 2 * len(rows):
+                    rows = np.concatenate([runs.pop().rows, rows])
+                columns = (self._columns[name][rows] for name in ("start", "last", "time"))
+                self._runs = (*runs, Run(rows, *columns))
+                self._settled = self.size
+            return self._runs
+
+
+class _Merged:
+    """Answers for the ways in which truncated addresses can be completed, while they come."""
+
+    def __init__(self, addresses: U64) -> None:
+        self.row = np.full(len(addresses), NONE)
+        self.address = addresses.copy()
+        self.count = np.zeros(len(addresses), np.int64)
+        self.unloaded = np.zeros(len(addresses), np.bool_)
+        self.several: dict[int, list[tuple[int, int]]] = {}
+        self._named = 0
+
+    def take(self, found: Found, fits: NDArray[np.bool_]) -> None:
+        hit = fits & (found.row >= 0)
+        again = hit & (self.count > 0)
+        for question in np.flatnonzero(again)[:MAX_EXPLAINED].tolist():
+            self._explain(question, [(int(found.row[question]), int(found.address[question]))])
+        for question, meanings in found.several.items():
+            if fits[question]:
+                self._explain(question, meanings)
+        first = hit & (self.count == 0)
+        self.row[first], self.address[first] = found.row[first], found.address[first]
+        self.count += hit + 2 * (fits & (found.reason == Reason.AMBIGUOUS))
+        self.unloaded |= fits & (found.reason == Reason.UNLOADED)
+
+    def _explain(self, question: int, meanings: list[tuple[int, int]]) -> None:
+        if self._named >= MAX_NAMED or (question not in self.several and len(self.several) >= MAX_EXPLAINED):
+            return
+        before = [(int(self.row[question]), int(self.address[question]))] if self.row[question] >= 0 else []
+        known = self.several.setdefault(question, before)
+        named = meanings[: MAX_TIED - len(known)]
+        known.extend(named)
+        self._named += len(named)
+
+    def found(self) -> Found:
+        gone = np.where(self.unloaded, Reason.UNLOADED, Reason.OUTSIDE_TEXT)
+        reason = np.where(self.count == 0, gone, np.where(self.count == 1, 0, Reason.AMBIGUOUS)).astype(np.uint8)
+        return Found(np.where(self.count == 1, self.row, NONE), reason, self.address, self.several)
+
+
+def in_groups(numbers: I64) -> Iterator[tuple[int, I64]]:
+    """Each distinct number with the positions where it stands."""
+    order = np.argsort(numbers, kind="stable")
+    edges = np.flatnonzero(np.diff(numbers[order])) + 1
+    for part in np.split(order, edges) if len(numbers) else ():
+        yield int(numbers[part[0]]), part

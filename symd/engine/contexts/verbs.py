@@ -1,0 +1,255 @@
+"""The verbs about contexts: what is told goes to the store's log; the maps in memory are made from that log, kept while
+they are asked about, and follow it when anybody adds to it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from symd.api import ServedContextVerbs
+from symd.engine.contexts.address_forms import checked_form, reduced
+from symd.engine.contexts.device import symbolize_device
+from symd.engine.contexts.placement import MAX_TEXT, TIMES, ToldSegments, checked_context, checked_unload, placed
+from symd.engine.contexts.timeline import FOREVER, Target, Timeline
+from symd.errors import BadQuery, LimitExceeded
+from symd.index import Index
+from symd.model.alias_arguments import checked_alias_key
+from symd.model.arguments import ModuleName, checked_name
+from symd.model.columns import I64
+from symd.model.contexts import (
+    ALIAS_HINT,
+    EVENT_HINT,
+    WHOLE_ADDRESS,
+    AddressForm,
+    Alias,
+    Context,
+    ContextRecord,
+    Load,
+    Times,
+    Unload,
+)
+from symd.model.device import DeviceAnswers
+from symd.model.device_arguments import (
+    AnyAddresses,
+    AnyTimes,
+    ContextName,
+    checked_addresses,
+    checked_context_id,
+    checked_load_number,
+)
+from symd.model.identities import ObjectPath
+from symd.model.kinds import of_kind
+from symd.model.texts import checked_text
+from symd.model.waiting import always
+from symd.store.aliases import Aliases
+from symd.store.context_log import ContextChanges, ContextLog, Row
+
+KEPT = 4_000_000
+"""Segments in the maps that stay in memory, beside the one that was asked last."""
+MAX_TEXTS = 1 << 27
+"""Bytes of memory for the different names and paths of the segments in one map."""
+SEGMENT_BYTES = 150
+"""What a segment takes there without them."""
+PAGE = 1000
+CONTEXTS = 20
+"""Contexts that are read together: the attributes of one may take three megabytes."""
+_PATH_HINT: Final = "leave it out where the name is the module's"
+OpenIndexOf = Callable[[str], Index]
+
+
+class Contexts(ServedContextVerbs):
+    """``ServedContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
+
+    def __init__(self, context_log: ContextLog, opener: OpenIndexOf) -> None:
+        self._context_log = context_log
+        self._opener = opener
+        self._maps: OrderedDict[str, _Map] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, context: Context) -> str:
+        return self._context_log.add(checked_context(context))
+
+    def get(self, name: ContextName) -> ContextRecord:
+        return self._context_log.context(checked_context_id(name))
+
+    def all(self, after: ContextName = "") -> Iterator[ContextRecord]:
+        page = self._context_log.contexts(checked_context_id(after), CONTEXTS)
+        while page:
+            yield from page
+            page = self._context_log.contexts(page[-1].id, CONTEXTS)
+
+    def remove(self, name: ContextName) -> None:
+        context = checked_context_id(name)
+        self._context_log.remove(context)
+        with self._lock:
+            self._maps.pop(context, None)
+
+    def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
+        record = self.get(name)
+        width = record.context.address_bits
+        checked: list[Load | Unload] = []
+        told = ToldSegments()
+        for event in events:
+            if isinstance(event, Unload):
+                checked.append(checked_unload(event))
+                continue
+            load = placed(of_kind(event, Load, EVENT_HINT), width, partial(self._opener, event.module))
+            told.take(load.segments)
+            checked.append(load)
+        return self._context_log.record(record.id, checked)
+
+    def loads(self, name: ContextName, after: int = 0) -> Iterator[tuple[int, Load]]:
+        context = checked_context_id(name)
+        page = self._context_log.loads(context, checked_load_number(after), PAGE)
+        while page:
+            yield from page
+            page = self._context_log.loads(context, page[-1][0], PAGE)
+
+    def symbolize(
+        self,
+        name: ContextName,
+        values: AnyAddresses,
+        times: AnyTimes = None,
+        form: AddressForm = WHOLE_ADDRESS,
+        check_wanted: Callable[[], None] = always,
+    ) -> DeviceAnswers:
+        question = checked_addresses(name, values, times, form)
+        checked_form(form)
+        as_of = _times(question.times, len(question.values))
+        known = self._map(question.context)
+        timeline = known.follow(check_wanted)
+        return symbolize_device(timeline, known.width, question.values, as_of, form, self._opener, check_wanted)
+
+    def _map(self, name: str) -> _Map:
+        """The map in memory; others go when there are too many segments in all of them."""
+        with self._lock:
+            found = self._maps.get(name)
+        if found is None:
+            found = _Map(self._context_log, self._context_log.context(name))
+        with self._lock:
+            found = self._maps.setdefault(name, found)
+            self._maps.move_to_end(name)
+            while len(self._maps) > 1 and sum(each.size for each in self._maps.values()) > KEPT:
+                self._maps.popitem(last=False)
+            return found
+
+
+class StoredAliases:
+    """``AliasVerbs`` over a store in this process."""
+
+    def __init__(self, aliases: Aliases, context_log: ContextLog) -> None:
+        self._aliases = aliases
+        self._context_log = context_log
+
+    def add(self, aliases: Sequence[Alias]) -> None:
+        checked = list(map(_checked_alias, aliases))
+        self._context_log.check_known({each.context for each in checked} - {""})
+        self._aliases.add(checked)
+
+    def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
+        return self._aliases.resolve(*checked_alias_key(kind, key, context))
+
+    def remove(self, kind: str, key: str, context: ContextName = "") -> None:
+        self._aliases.remove(*checked_alias_key(kind, key, context))
+
+    def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
+        name = checked_name(digest)
+        if after is not None:
+            of_kind(after, Alias, ALIAS_HINT)
+        page = self._aliases.of(name, after, PAGE)
+        while page:
+            yield from page
+            page = self._aliases.of(name, page[-1], PAGE)
+
+
+def _checked_alias(alias: Alias) -> Alias:
+    """Raises ``BadQuery``."""
+    of_kind(alias, Alias, ALIAS_HINT)
+    kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
+    path = None if alias.path is None else ObjectPath(checked_text(alias.path, "a code object's path", _PATH_HINT))
+    if not kind or not key or len(path or "") > MAX_TEXT:
+        raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_TEXT} characters")
+    return replace(alias, path=path, context=context)
+
+
+class _Map:
+    """A timeline and how far in the log it is."""
+
+    def __init__(self, context_log: ContextLog, record: ContextRecord) -> None:
+        self._context_log = context_log
+        self._name = record.id
+        self._lock = threading.Lock()
+        self._timeline = Timeline()
+        self._last = ContextChanges()
+        self._refused = -1
+        self.width = record.context.address_bits
+
+    @property
+    def size(self) -> int:
+        """In segments."""
+        return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
+
+    def follow(self, check_wanted: Callable[[], None]) -> Timeline:
+        """The timeline, after everything that the log has by now; what was read before ``check_wanted`` raises stays."""
+        with self._lock:
+            whole = False
+            while not whole:
+                check_wanted()
+                changes = self._context_log.changes(self._name, self._last)
+                if changes.number == self._refused:
+                    raise _too_many_texts()
+                if changes.number != self._last.number:
+                    self._timeline = Timeline()
+                self._take(changes)
+                self._last, whole = changes, changes.whole
+            return self._timeline
+
+    def _take(self, changes: ContextChanges) -> None:
+        if changes.ended:
+            ended = np.array(changes.ended, np.int64)
+            self._timeline.end(ended[:, 0], ended[:, 1])
+        if changes.rows:
+            _append(self._timeline, changes.rows, self.width)
+        if self._timeline.texts > MAX_TEXTS:
+            self._timeline, self._last, self._refused = Timeline(), ContextChanges(), changes.number
+            raise _too_many_texts()
+
+
+def _too_many_texts() -> LimitExceeded:
+    return LimitExceeded(
+        f"the segments of the context have more than {MAX_TEXTS} bytes of different names and paths",
+        hint="begin another context, or place segments by their sections' numbers or addresses",
+        metadata={"limit": "context_texts", "value": str(MAX_TEXTS)},
+    )
+
+
+def _append(timeline: Timeline, rows: Sequence[Row], width: int) -> None:
+    columns: dict[str, tuple[Any, ...]] = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+    start, _ = reduced(np.array(columns["address"], np.int64).view(np.uint64), width)
+    until = [FOREVER if each is None else each for each in columns["unloaded"]]
+    timeline.append(
+        np.array(columns["sequence"], np.int64),
+        np.array(columns["loaded"], np.int64),
+        np.array(until, np.int64),
+        start,
+        np.array(columns["size"], np.uint64),
+        start - np.array(columns["offset"], np.int64).view(np.uint64),
+        list(map(Target, columns["module"], columns["path"], columns["kernel"], columns["section"])),
+    )
+
+
+def _times(times: Times, size: int) -> I64:
+    """One time for each of ``size`` addresses. Raises ``BadQuery``."""
+    if times is None:
+        return np.full(size, FOREVER - 1, np.int64)
+    if isinstance(times, int):
+        if not 0 <= times < TIMES:
+            raise BadQuery(f"{times} is not a time", hint="times are nanoseconds, from 0 to 2^63 - 2")
+        return np.full(size, min(times, FOREVER - 1), np.int64)
+    return np.minimum(times, FOREVER - 1)

@@ -1,0 +1,456 @@
+"""The verbs of symd, and the in-process engine that joins the rooms to answer them."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Protocol, Self
+
+from symd.api import AliasVerbs, Receiving, ServedContextVerbs
+from symd.config import Limits
+from symd.cores.answering import Answering, KeptCode
+from symd.cores.memory import DumpContents
+from symd.cores.shared_frames import whole
+from symd.engine.contexts.breakpoint_watch import breakpoint_events
+from symd.engine.contexts.module_watch import ModuleWatcher, checked_apis
+from symd.engine.contexts.verbs import Contexts, StoredAliases
+from symd.engine.indexes import Indexes
+from symd.engine.reading.questions import (
+    CallFrameData,
+    CarriedSources,
+    CodeIdentities,
+    DumpedBytes,
+    DumpedMemory,
+    FrameAddresses,
+    ListedCode,
+    ObjectBytes,
+    PtxLines,
+    SectionBytes,
+    StoppedWaves,
+    VariablesAt,
+    VariablesAtEach,
+    WriteObject,
+)
+from symd.engine.reading.reader import InProcessReader, Reader
+from symd.errors import DriverMissing, NoDebugData, StoreUnavailable, SymdError, ToolMissing, Unavailable, WorkerDied
+from symd.index import VERSION, Index
+from symd.model.addresses import ByKernel, KernelOffset, Query
+from symd.model.answers import Answer, Answers
+from symd.model.arguments import (
+    AnyColumn,
+    AnyLine,
+    AnyNames,
+    AnyQuery,
+    ModuleName,
+    address_column,
+    checked_bytes,
+    checked_column,
+    checked_files,
+    checked_kernel,
+    checked_level,
+    checked_line,
+    checked_modules,
+    checked_name,
+    checked_names,
+    checked_object,
+    checked_part,
+    checked_path,
+    checked_queries,
+    checked_query,
+    checked_rules,
+    checked_section,
+)
+from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
+from symd.model.cores import CoreDump
+from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
+from symd.model.kinds import of_kind
+from symd.model.labels import checked_label
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
+from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.module_events import ModuleWatch
+from symd.model.names import NamedItem
+from symd.model.sources import PathRule, SourceText
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.variables import InScope, Visible
+from symd.model.waiting import always
+from symd.query.breakpoints import locate
+from symd.query.effort import Effort
+from symd.query.lines import lines, stored_tables
+from symd.query.listing import Disassemble, listings, with_kernel_name
+from symd.query.names import find_names
+from symd.query.source_text import with_named
+from symd.query.symbolize import symbolize, symbolize_column
+from symd.query.variables import variables
+from symd.store import ModuleStore, Upload
+from symd.store.catalogued import OLDEST
+
+_answer = Index.answer
+"""``Index.answer`` as a function. ``index.answer`` would be looked for in the dictionary of that index first, memory that the processor's caches do
+not hold where questions come one at a time."""
+
+
+class Grabber(Protocol):
+    """Drives a real driver (``symd.capture.drivers.grab``)."""
+
+    def __call__(
+        self, request: GrabRequest, limits: Limits, *, when_unwanted: WhenUnwanted | None = None
+    ) -> Grabbed: ...
+
+
+class Engine:
+    """The verbs over a store in this process. Safe to use from several threads; a module that several ask for at once
+    is indexed once (``symd.engine.indexes``).
+
+    ``grab`` is the function that drives real drivers (``symd.capture.drivers.grab``); without one the verb of that name is
+    refused. ``disassemble`` runs disassemblers (``symd.query.disasm.disassemble``); likewise. ``reader`` reads modules' bytes:
+    without one this process does; a daemon has other processes do it (``symd.server.workers``).
+    """
+
+    def __init__(
+        self,
+        store: ModuleStore,
+        limits: Limits | None = None,
+        grab: Grabber | None = None,
+        disassemble: Disassemble | None = None,
+        reader: Reader | None = None,
+    ) -> None:
+        self.store = store
+        self.limits = limits or Limits()
+        self._grab = grab
+        self._disassemble = disassemble
+        self._indexes = Indexes(store, self.limits, reader or InProcessReader(self.limits))
+        self._open_index = self._indexes.get_open
+        self._stopping = threading.Event()
+        self.contexts: ServedContextVerbs = Contexts(store.context_log, self._indexes.whole)
+        self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store and end all watches. Indexes that are being read stay readable."""
+        self._indexes.close()
+        self.store.close()
+
+    def missing(self, digests: Sequence[str]) -> list[str]:
+        """While the catalogue cannot say it, modules whose indexes are open count as there: questions about them are answered. While the object
+        storage cannot, nobody knows what it has lost."""
+        digests = checked_modules(digests)
+        try:
+            return self.store.missing(digests)
+        except StoreUnavailable as error:
+            if "storage" in error.metadata or not all(map(self.is_open, digests)):
+                raise
+            return []
+
+    def add(self, data: bytes, label: str = "") -> ModuleSummary:
+        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, checked_label(label))
+
+    def receive(self, label: str = "") -> Receiving:
+        """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""
+        return _Arriving(self.store.writer(), partial(self._indexes.keep, label=checked_label(label)))
+
+    def resume(self) -> None:
+        """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored and is
+        not indexed yet, or take it out again; then make indexes of older formats anew. May take long, and has no haste: a
+        daemon does it beside its work. Ends early when ``stop_resuming`` is called, or where nothing can be read for now."""
+        self.store.adopt(self._stopping.is_set)
+        unfinished = [record.sha256 for record in self.modules() if not record.format]
+        if self._done_for_each(unfinished, self._indexes.admit):
+            self._done_for_each(self.store.outdated(VERSION), self._indexes.renew)
+
+    def _done_for_each(self, digests: Sequence[str], act: Callable[[str], object]) -> bool:
+        """Whether all could be tried before ``stop_resuming`` or the end of what reads them."""
+        for digest in digests:
+            if self._stopping.is_set():
+                return False
+            try:
+                act(digest)
+            except Unavailable as error:
+                if not isinstance(error, WorkerDied):
+                    return False
+            except SymdError:
+                continue  # it is remembered, or counted; whoever asks for the module hears it
+        return True
+
+    def stop_resuming(self) -> None:
+        """Let ``resume`` end after the module at hand."""
+        self._stopping.set()
+
+    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
+        of_kind(request, GrabRequest, GRAB_HINT)
+        if self._grab is None:
+            raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")
+        grabbed = self._grab(request, self.limits, when_unwanted=when_unwanted)
+        if not grabbed.debug_data:
+            raise NoDebugData(
+                f"the driver built {', '.join(grabbed.kernels) or 'the module'} and has no debug data for it",
+                where=grabbed.driver,
+                hint="build from source with -g, or give SPIR-V that carries debug information",
+            )
+        return self.add(grabbed.debug_data, request.label), grabbed
+
+    def modules(self) -> Iterator[ModuleRecord]:
+        return self.records(OLDEST)
+
+    def records(self, after: tuple[float, str], at_once: int = 1000) -> Iterator[ModuleRecord]:
+        while page := self.store.records(after, at_once):
+            yield from page
+            after = page[-1].create_time, page[-1].sha256
+
+    def record(self, digest: ModuleName) -> ModuleRecord:
+        return self.store.record(checked_name(digest))
+
+    def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
+        self.store.relabel(checked_name(digest), checked_label(label))
+        return self.record(digest)
+
+    def remove(self, digest: ModuleName) -> None:
+        self._indexes.remove(checked_name(digest))
+
+    def module(self, digest: ModuleName) -> ModuleSummary:
+        return self._indexes.whole(checked_name(digest)).summary
+
+    def object_data(self, digest: ModuleName, path: str) -> bytes:
+        return self._indexes.ask(checked_name(digest), ObjectBytes(checked_object(path)))
+
+    def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
+        with self.store.scratch() as file:
+            self._indexes.ask(digest, WriteObject(path, str(file.path)))
+            return file.pieces(size)
+
+    def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
+        """The module's own bytes in pieces of ``size`` bytes; it is not evicted meanwhile. Raises ``ModuleNotFound``."""
+        with self.store.file(digest) as path, path.open("rb") as file:
+            while piece := file.read(size):
+                yield piece
+
+    def section_data(self, digest: str, path: str | None, name: str) -> bytes:
+        """The bytes of a section as they stand in the file: of the code object at ``path``, or (None) of the module. Raises
+        ``NotFound``."""
+        return self._indexes.ask(digest, SectionBytes(path, name))
+
+    def lines(
+        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+    ) -> Iterator[LineTable]:
+        digest, path, level = checked_name(digest), checked_path(path), checked_level(level)
+        index = self._indexes.whole(digest)
+        return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
+
+    def stored_lines(self, digest: str, path: str | None = None) -> Iterator[RowsInParts]:
+        return stored_tables(self._indexes.whole(digest), path)
+
+    def symbolize(
+        self,
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        check_wanted: Callable[[], None] = always,
+    ) -> Answers:
+        path, column = checked_path(path), address_column(queries)
+        if column is not None:
+            return self.symbolize_column(digest, column, path=path, as_written=as_written, check_wanted=check_wanted)
+        asked = checked_queries(queries)
+        index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
+        return symbolize(index, asked, path, Effort(self.limits, check_wanted))
+
+    def symbolize_one(
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, check_wanted: Callable[[], None] = always
+    ) -> Answer:
+        digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
+        index = self._open_index(digest)
+        if index is None:
+            first = self.first_answer(digest, asked, path)
+            if first is not None:
+                return first
+            index = self._indexes.for_queries(digest, (asked,))
+        return _answer(index, asked, path) or symbolize(index, (asked,), path, Effort(self.limits, check_wanted))[0]
+
+    def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        index = self._open_index(digest)
+        return _answer(index, query, path) if index else None
+
+    def first_answer(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        return self._indexes.first_answer(digest, query) if path is None else None
+
+    def packed_summary(self, digest: str) -> bytes | None:
+        index = self._open_index(digest)
+        return index.columns.summary.tobytes() if index else None
+
+    def is_open(self, digest: str) -> bool:
+        return self._open_index(digest) is not None
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        return self._indexes.without_waiting()
+
+    def symbolize_column(
+        self,
+        digest: ModuleName,
+        values: AnyColumn,
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+        check_wanted: Callable[[], None] = always,
+    ) -> Answers:
+        effort = Effort(self.limits, check_wanted)
+        kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
+        meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
+        index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
+        column = checked_column(values)
+        return symbolize_column(index, column, kernel=kernel, section=section, path=path, effort=effort)
+
+    def locate(
+        self,
+        digest: ModuleName,
+        where: AnyLine,
+        path: str | None = None,
+        *,
+        every_address: bool = False,
+        rules: Sequence[PathRule] = (),
+        check_wanted: Callable[[], None] = always,
+    ) -> Located:
+        return locate(
+            self._indexes.whole(checked_name(digest)),
+            checked_line(where),
+            checked_path(path),
+            every_address=every_address,
+            rules=checked_rules(rules),
+            check_wanted=check_wanted,
+        )
+
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
+        breakpoints = checked_breakpoints(breakpoints)
+        subscription = self.store.module_log.subscribe()
+        happenings = ModuleWatcher(self.store, subscription).events(resume_after, only_new=only_new)
+        found = breakpoint_events(
+            tuple(breakpoints),
+            happenings,
+            self.store,
+            self._indexes.whole,
+            subscription.is_closed,
+            resumed=bool(resume_after),
+        )
+        return Watch(found, subscription.close)
+
+    def watch_modules(
+        self,
+        resume_after: str = "",
+        *,
+        only_new: bool = False,
+        contexts: Sequence[str] = (),
+        apis: Sequence[str] = (),
+    ) -> ModuleWatch:
+        for name in contexts:
+            self.contexts.get(name)
+        subscription = self.store.module_log.subscribe()
+        watcher = ModuleWatcher(self.store, subscription, frozenset(contexts), checked_apis(apis))
+        return ModuleWatch(watcher.events(resume_after, only_new=only_new), subscription.close)
+
+    def names(
+        self,
+        digest: ModuleName,
+        wanted: AnyNames,
+        path: str | None = None,
+        check_wanted: Callable[[], None] = always,
+    ) -> Sequence[NamedItem]:
+        return find_names(
+            self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_wanted
+        )
+
+    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
+        name, path = checked_name(digest), checked_path(path)
+
+        def read(within: str, section: int, offset: int) -> Visible | str:
+            return self._indexes.ask(name, VariablesAt(within, section, offset))
+
+        return variables(self._indexes.whole(name), checked_query(query), read, path, Effort(self.limits))
+
+    def listing(
+        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+    ) -> Iterator[Listing]:
+        part = checked_part(part)
+        if self._disassemble is None:
+            raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
+        digest = checked_name(digest)
+        index = self._indexes.whole(digest)
+        part = with_kernel_name(index, part, Effort(self.limits, check_wanted))
+        check_wanted()
+        codes = self._indexes.ask(digest, ListedCode(part))
+        found = self._disassemble(codes, part.kernel, self.limits, check_wanted)
+        return listings(index, codes, found, f"modules/{digest}")
+
+    def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
+        digest = checked_name(digest)
+        stopped = whole(self._indexes.ask(digest, StoppedWaves()))
+        kept = [
+            KeptCode(other, *each)
+            for other in checked_modules(modules)
+            for each in self._indexes.ask(other, CodeIdentities())
+        ]
+        contents = DumpContents(partial(self._memory, digest), partial(self._dumped, digest))
+        answering = Answering(digest, kept, self.symbolize, self._visible_at_each, self._frame_addresses, contents)
+        frames = tuple(
+            (number, self._indexes.ask(other, CallFrameData(path)))
+            for number, other, path in answering.call_frame_sources(stopped)
+        )
+        if any(content for _, content in frames):
+            stopped = whole(self._indexes.ask(digest, StoppedWaves(frames)))
+        return answering.with_lines_and_values(stopped)
+
+    def _memory(self, digest: str, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+        return self._indexes.ask(digest, DumpedMemory(tuple(ranges)))
+
+    def _dumped(self, digest: str, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+        return self._indexes.ask(digest, DumpedBytes(tuple(ranges)))
+
+    def _frame_addresses(
+        self, digest: str, path: str, places: Sequence[tuple[int, int]]
+    ) -> tuple[tuple[int, int] | None, ...]:
+        return self._indexes.ask(digest, FrameAddresses(path, tuple(places)))
+
+    def _visible_at_each(self, digest: str, path: str, places: Sequence[tuple[int, int]]) -> tuple[Visible | str, ...]:
+        return self._indexes.ask(digest, VariablesAtEach(path, tuple(places)))
+
+    def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        digest, path = checked_name(digest), checked_path(path)
+        found = self._indexes.ask(digest, CarriedSources(tuple(checked_files(files)), path))
+        return with_named(found, self._indexes.whole(digest), path)
+
+
+class _Arriving:
+    """``Receiving`` by a store: the bytes go to the disk as they come, and ``keep`` gets them with their digest."""
+
+    def __init__(self, upload: Upload, keep: Callable[[Upload, str], ModuleSummary]) -> None:
+        self._upload = upload
+        self._keep = keep
+
+    @property
+    def size(self) -> int:
+        return self._upload.size
+
+    def write(self, chunk: bytes) -> None:
+        self._upload.write(chunk)
+
+    def commit(self, expected_digest: str) -> ModuleSummary:
+        return self._keep(self._upload, expected_digest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._upload.abort()

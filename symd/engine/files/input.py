@@ -1,0 +1,195 @@
+"""The bytes that a verb reads: of a file, of a part of one, or of standard input."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from symd.config import Limits
+from symd.errors import InvalidInput, LimitExceeded, SymdError
+from symd.formats.containers import uri
+from symd.system.os_errors import system_reason
+
+if TYPE_CHECKING:
+    from symd.engine.files.left_out import AllowedFiles
+
+COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
+"""Of the names of files that ``containers.compressed_file`` reads."""
+_HEAD = 64
+"""Bytes from which a format may be known."""
+_SHORTEST_DIGITS = 8
+"""Hexadecimal digits from which the name of no file may be meant as a module of a daemon."""
+_MODULE_NAME = (
+    "to name a module of a daemon write modules/ with its SHA-256 or the beginning of it, and --server ADDRESS"
+)
+
+
+def module_digest(file: str) -> str | None:
+    """The digest in ``modules/SHA256``, the name of a module that a daemon has; None for anything else."""
+    if not file.startswith("modules/"):
+        return None
+    from symd.model.identities import named_digest  # noqa: PLC0415 - a file's name is no such name as a rule
+
+    return named_digest(file)
+
+
+def module_beginning(file: str) -> str | None:
+    """The digits in ``modules/`` and the beginning of a SHA-256, where no file is called so; None for anything else."""
+    digits = file.removeprefix("modules/")
+    if digits == file or not digits or len(digits) > 64 or digits.strip("0123456789abcdef"):
+        return None
+    return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
+
+
+def called(file: str | bytes) -> str:
+    """What errors call a file: "" where there are its bytes alone."""
+    if isinstance(file, bytes):
+        return ""
+    return "standard input" if file == "-" else file
+
+
+def check_no_module_name(file: str) -> None:
+    """Raises ``InvalidInput`` for the name of a daemon's module where no daemon is asked and no file is called so."""
+    if module_digest(file) and not os.path.exists(file):  # noqa: PTH110 - pathlib is slow to load
+        raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
+
+
+def check_no_bare_digest(file: str) -> None:
+    """Raises ``InvalidInput`` where no file is called so and a daemon's module may be meant: digits of a SHA-256 without ``modules/``."""
+    may_be_one = _SHORTEST_DIGITS <= len(file) <= 64 and not file.strip("0123456789abcdef")
+    if may_be_one and not os.path.lexists(file):
+        raise InvalidInput(
+            "cannot read the file: no such file or directory",
+            where=file,
+            hint=f"modules/{file} names a module of the daemon; symd modules lists them",
+        )
+
+
+def read_input(
+    file: str,
+    limits: Limits,
+    mappable: Callable[[bytes], bool] | None = None,
+    *,
+    expand: bool = True,
+    allowed: AllowedFiles | None = None,
+) -> bytes:
+    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip, zstd, xz, bzip2 or lz4 made of one, such as ``file.gz``, is
+    expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
+    ``Unsupported`` for a URI into a process.
+
+    A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked
+    for its length only. With ``allowed`` nothing else is opened; raises PermissionDenied.
+    """
+    data = _read(file, limits, mappable, allowed)
+    if not len(data):
+        raise InvalidInput("the file is empty", where=called(file), hint="what wrote it may have failed")
+    if not (expand and file.endswith(COMPRESSED_SUFFIXES)):
+        return data
+    from symd.formats.budget import Budget  # noqa: PLC0415 - few files are compressed
+    from symd.formats.containers import compressed_file  # noqa: PLC0415
+
+    if not compressed_file.claims(data):
+        return data
+    try:
+        return compressed_file.expanded(data, Budget(limits, len(data)))
+    except SymdError as error:
+        raise error.prefix_where(file) from None
+
+
+def _read(
+    file: str, limits: Limits, mappable: Callable[[bytes], bool] | None, allowed: AllowedFiles | None = None
+) -> bytes:
+    if file == "-":
+        return _bounded(sys.stdin.buffer, "standard input", limits)
+    if not file:
+        raise InvalidInput("the name of the file is empty", where="''", hint="a variable of the shell may be unset")
+    place = uri.parse(file) if uri.is_uri(file) else uri.CodeObjectUri(file)
+    try:
+        # pathlib is slow to load, and not needed for one file
+        with open(place.path, "rb") if allowed is None else allowed.opened(place.path) as stream:  # noqa: PTH123
+            if place.size is not None:
+                return _cut(stream, place, file, limits)
+            status = os.fstat(stream.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size > limits.module_size:
+                raise _too_large(file, limits)
+            if mappable and stat.S_ISREG(status.st_mode):
+                if mappable(stream.read(_HEAD)):
+                    return cast("bytes", mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+                stream.seek(0)
+            return _bounded(stream, file, limits)
+    except (OSError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"cannot read the file: {system_reason(error)}",
+            where=file,
+            hint=_hint(error, place.path, file),
+        ) from error
+
+
+def _hint(error: Exception, path: str, name: str) -> str:
+    """What to do where a file cannot be read, if anything is known."""
+    if isinstance(error, FileNotFoundError) and name.startswith("modules/"):
+        return _MODULE_NAME
+    if isinstance(error, IsADirectoryError):
+        from shlex import quote  # noqa: PLC0415 - few name a folder
+
+        return f"`symd collect --once {quote(path)}` gives the modules in a folder to a daemon"
+    return ""
+
+
+def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) -> bytes:
+    """The bytes that a URI's range names; the rest of the file, which may be large, is not read."""
+    offset, size = place.offset or 0, place.size or 0
+    end = stream.seek(0, os.SEEK_END)
+    if offset + size > end:
+        raise InvalidInput(f"the URI's range ends at byte {offset + size}, past the file's {end} bytes", where=name)
+    if size > limits.module_size:
+        raise _too_large(name, limits)
+    stream.seek(offset)
+    return stream.read(size)
+
+
+def _bounded(stream: BinaryIO, name: str, limits: Limits) -> bytes:
+    data = stream.read(limits.module_size + 1)
+    if len(data) > limits.module_size:
+        raise _too_large(name, limits)
+    return data
+
+
+def _too_large(name: str, limits: Limits) -> LimitExceeded:
+    return LimitExceeded(
+        f"it is larger than {limits.module_size} bytes",
+        where=name,
+        hint="raise it with --limit module_size=BYTES",
+        metadata={"limit": "module_size"},
+    )
+
+
+def is_regular_file(text: str) -> bool:
+    """Whether a URI that somebody else wrote names a file whose bytes can be read and come to an end."""
+    try:
+        return comes_to_an_end(uri.parse(text).path)
+    except SymdError:
+        return False
+
+
+def comes_to_an_end(path: str | os.PathLike[str], allowed: AllowedFiles | None = None) -> bool:
+    """Whether there is a regular file with bytes in it, that the kernel does not make up as it is read (some of those never end), and that is
+    ``allowed``."""
+    if allowed is not None and not allowed.holds(path):
+        return False
+    try:
+        status = os.stat(path)  # noqa: PTH116 - pathlib is slow to load
+        return stat.S_ISREG(status.st_mode) and status.st_size > 0 and status.st_dev not in _made_up()
+    except (OSError, ValueError):
+        return False
+
+
+def _made_up() -> set[int]:
+    """The devices of the kernel's own file systems; the root's where one is not mounted says nothing."""
+    root = os.stat("/").st_dev  # noqa: PTH116 - likewise
+    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - likewise
+    return found - {root}

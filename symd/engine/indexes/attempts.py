@@ -1,0 +1,105 @@
+"""Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times and not for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from symd.config import MIB, Limits
+from symd.engine.indexes.shared_lock import SharedLock
+from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, SymdError, WorkerDied
+from symd.index import VERSION, Index
+
+if TYPE_CHECKING:
+    from symd.store import ModuleStore
+
+MAX_ATTEMPTS = 3
+"""So often a module may end whoever indexes it. Where the process that asked was killed itself nobody knows why: the machine may have been
+taken away. It is then tried once more, alone and with less memory, so that what happens meanwhile is its doing and not another's."""
+_LEAST_MEMORY = 512 * MIB
+
+
+class Attempt(NamedTuple):
+    """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much it may take, where it
+    is made alone."""
+
+    made: Index | None
+    memory: int | None = None
+
+
+class IndexAttempts:
+    """The attempts to index modules of a store. Safe to use from several threads."""
+
+    def __init__(self, store: ModuleStore, limits: Limits) -> None:
+        self._store, self._limits = store, limits
+        self._running: set[str] = set()
+        self._lock = SharedLock()
+        """Held exclusively by an attempt that is made alone, so that what happens meanwhile is its own doing."""
+
+    @contextmanager
+    def one(self, digest: str, made_meanwhile: Callable[[], Index | None]) -> Iterator[Attempt]:
+        """An attempt, counted for as long as it has no answer; its error is remembered where it lasts. ``made_meanwhile`` is asked where
+        another process was waited for. Raises ``Malformed`` where there were too many attempts, and where one that is made alone has not
+        enough memory: with more it may end the daemon again."""
+        with self._store.attempt(digest, VERSION) as before, self._counted(digest):
+            found = made_meanwhile() if before.waited else None
+            if found is not None:
+                self._store.forget_attempts(digest, VERSION)
+                yield Attempt(found)
+            elif before.begun < MAX_ATTEMPTS:
+                with self._lock.shared():
+                    yield Attempt(None)
+            elif before.begun > MAX_ATTEMPTS or before.ending:
+                raise _given_up(before.begun, before.ending)
+            else:
+                with self._lock.exclusive(), self._small_enough():
+                    memory = self._limits.build_memory
+                    yield Attempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
+
+    def forget(self) -> None:
+        """Those that are running, which end now, are not counted."""
+        for digest in tuple(self._running):
+            self._store.forget_attempts(digest, VERSION)
+
+    @contextmanager
+    def _small_enough(self) -> Iterator[None]:
+        try:
+            yield
+        except LimitExceeded as error:
+            if error.metadata.get("limit") != "build_memory":
+                raise
+            raise _too_large_alone(error.message, self._limits) from error
+
+    @contextmanager
+    def _counted(self, digest: str) -> Iterator[None]:
+        """What becomes of the count when an attempt ends with an error."""
+        self._running.add(digest)
+        try:
+            yield
+        except (DeadlineExceeded, WorkerDied) as error:
+            self._store.note_attempt(digest, VERSION, error.message)
+            raise
+        except SymdError as error:
+            if not self._store.remember_failure(digest, VERSION, error):
+                self._store.forget_attempts(digest, VERSION)
+            raise
+        finally:
+            self._running.discard(digest)
+
+
+def _given_up(begun: int, ending: str) -> Malformed:
+    last = ending or "the process that asked for it was killed, though nothing else was indexed then"
+    return Malformed(
+        f"symd cannot read it: {begun} attempts to index it had no end; the last: {last}",
+        hint="delete the module to have it tried again",
+        metadata={"attempts": str(begun)},
+    )
+
+
+def _too_large_alone(what: str, limits: Limits) -> Malformed:
+    return Malformed(
+        f"symd cannot read it: {MAX_ATTEMPTS} attempts to index it ended with the process that asked for it, and alone {what}",
+        hint="raise the limit build_memory where the machine has that much, or delete the module to have it tried again",
+        metadata={"attempts": str(MAX_ATTEMPTS + 1), "limit": "build_memory", "value": str(limits.build_memory)},
+    )

@@ -1,0 +1,284 @@
+"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers there are)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from symd.config import Limits
+from symd.engine.indexes.attempts import IndexAttempts
+from symd.engine.indexes.module_locks import ModuleLocks
+from symd.engine.indexes.outlines import Outlined, Outlines
+from symd.engine.reading.index_ahead import IndexAhead
+from symd.engine.reading.module_file import ModuleFile
+from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Question
+from symd.engine.reading.reader import Reader
+from symd.errors import DataLoss, SymdError
+from symd.formats.containers.file_part import LARGE
+from symd.formats.elf.constants import MAGIC
+from symd.index import VERSION, Index
+from symd.index.lookup import first_answer
+from symd.index.summary import unpack
+from symd.model.addresses import ByAddress, ByKernel, Query
+from symd.model.answers import Answer
+from symd.model.summaries import ModuleSummary
+
+if TYPE_CHECKING:
+    from symd.store import ModuleStore, Upload
+
+T = TypeVar("T")
+MAX_COPIED_INDEX = 64 << 20
+"""An index of fewer bytes is read into memory, so that nothing that becomes of its file afterwards changes an answer; a
+larger one is mapped."""
+_SMALL_MODULE_BYTES = 1 << 16
+"""A module of so many bytes has its whole index as soon as a part of it."""
+_ASKED_ONCE = 1 << 12
+"""Of so many modules it is known that they were asked about."""
+
+
+class Indexes:
+    """The indexes of the modules in a store. Safe to use from several threads; a module that several ask for at once is
+    indexed once. ``reader`` reads modules' bytes."""
+
+    def __init__(self, store: ModuleStore, limits: Limits, reader: Reader) -> None:
+        from symd.index.cache import IndexCache  # noqa: PLC0415 - whoever reads one file needs none
+
+        self._store = store
+        self._limits = limits
+        self._reader = reader
+        self._cache = IndexCache(limits.open_indexes)
+        self.get_open = self._cache.get
+        """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
+        self._outlined = Outlines()
+        self._locks = ModuleLocks()
+        self.without_waiting = self._locks.without_waiting
+        """Inside, in this thread, ``NotYet`` is raised where another thread's index would be waited for."""
+        store.usage.follow(self._cache.asked, self._cache.__contains__)
+        store.removals.listen(self._forget)
+        self._attempts = IndexAttempts(store, limits)
+        self._asked_once: set[str] = set()
+
+    def whole(self, digest: str) -> Index:
+        """The whole index, from the first layer that has it. Raises what is remembered of the module, or building it."""
+        return self.get_open(digest) or self._opened(digest, None)
+
+    def first_answer(self, digest: str, query: Query) -> Answer | None:
+        """The answer from the stored index of a module that is asked about for the first time, which is not opened for it: to open it takes
+        several times as long, and many a module is asked about once. None where only an open index has it."""
+        if digest in self._asked_once or not isinstance(query, ByAddress):
+            return None
+        if len(self._asked_once) >= _ASKED_ONCE:
+            self._asked_once.clear()
+        self._asked_once.add(digest)
+        stored = self._store.index(digest, VERSION)
+        if stored is None or not self._store.is_catalogued(digest):
+            return None
+        return first_answer(stored, digest, query)
+
+    def for_queries(self, digest: str, queries: Sequence[Query]) -> Index:
+        """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""
+        found = self.get_open(digest)
+        if found is None and queries and all(isinstance(query, ByKernel) for query in queries):
+            outlined = self._outline(digest, None)
+            found = self._for_some(digest, outlined, frozenset(queries)) if outlined else None
+        return found or self.whole(digest)
+
+    def add(self, digest: str, data: bytes, label: str) -> ModuleSummary:
+        """Put a module into the store and index it. Where it is there already nothing changes."""
+        with self._store.usage.held(digest):
+            state = self._store.state(digest, VERSION)
+            if not state.present:
+                self._raise_remembered(state.failure)
+                self._store.put(data, label)
+            return self._admitted(digest, data, new=not state.present)
+
+    def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
+        """The same for bytes that came piece by piece. ``digest`` is what they should have."""
+        with self._store.usage.held(digest):
+            state = self._store.state(digest, VERSION)
+            if state.present or upload.digest != digest:
+                upload.commit(digest, label)
+                return self._admitted(digest, None, new=not state.present)
+            self._raise_remembered(state.failure)
+            with self._begin_index(upload, digest) as ahead:
+                upload.commit(digest, label)
+                return self._admitted(digest, None, new=True, ahead=ahead)
+
+    def _begin_index(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
+        """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes it, and all of it is
+        made at once."""
+        descriptor = upload.opened()
+        whole_at_once = upload.size <= _SMALL_MODULE_BYTES or os.pread(descriptor, len(MAGIC), 0) == MAGIC
+        if not self._reader.elsewhere or not whole_at_once or upload.size >= LARGE:
+            os.close(descriptor)
+            return nullcontext()
+        module = ModuleFile(digest, upload.path, descriptor=descriptor, is_hashed=True)
+        return IndexAhead(self._reader, module, self._store.scratch)
+
+    def admit(self, digest: str) -> ModuleSummary:
+        """Index a module that is in the store and never was. It stays where that fails for a reason that may pass, and
+        where it never will it is taken out again."""
+        try:
+            summary = (self._outline(digest, None) or self.whole(digest)).summary
+        except SymdError as error:
+            if self._store.remember_failure(digest, VERSION, error):
+                self._store.refuse(digest, VERSION, error)
+            raise
+        self._store.admit(digest, summary.format)
+        return summary
+
+    def renew(self, digest: str) -> None:
+        """Make the index of a module that has only indexes of older formats, which go then. It is not kept open. Whoever
+        asks for the module meanwhile waits, or has done this already."""
+        with self._locks.held(digest):
+            if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
+                self._built(digest, None)
+            self._store.drop_older_indexes(digest, VERSION)
+
+    def remove(self, digest: str) -> None:
+        """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""
+        with self._locks.held(digest):
+            self._store.remove(digest)
+            self._outlined.forget(digest)
+            self._cache.forget(digest)
+
+    def ask(self, digest: str, question: Question[T], data: bytes | None = None) -> T:
+        """A question about the bytes themselves; ``data`` are they, where they are at hand. Where the stored ones turn
+        out to be damaged they are set aside, and ``DataLoss`` is raised."""
+        try:
+            with self._store.file(digest) as path:
+                return self._reader.ask(ModuleFile(digest, str(path), data), question)
+        except DataLoss:
+            self._store.set_aside(digest)
+            raise
+
+    def close(self) -> None:
+        """Forget all. Indexes that are being read stay readable; attempts that this ends are not counted."""
+        self._attempts.forget()
+        self._cache.clear()
+
+    def _forget(self, digests: Sequence[str] | None) -> None:
+        """Let go of modules that are gone; None: of all."""
+        for digest in self._cache.digests() if digests is None else digests:
+            self._outlined.forget(digest)
+            self._cache.forget(digest)
+
+    def _admitted(
+        self, digest: str, data: bytes | None, *, new: bool, ahead: IndexAhead | None = None
+    ) -> ModuleSummary:
+        """``data``: the bytes of a module that was not there before, where they are in memory; ``ahead``: its index, where that was begun."""
+        fresh = data if new else None
+        try:
+            known = None if new else self.get_open(digest)
+            summary = (known or self._outline(digest, fresh) or self._opened(digest, fresh, ahead)).summary
+            self._store.admit(digest, summary.format)
+        except SymdError as error:
+            if new:
+                self._store.refuse(digest, VERSION, error)
+            raise
+        return summary
+
+    def _opened(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+        """Stored or built, one thread at a time. Of a module that is ``fresh``, nothing is stored or remembered yet."""
+        with self._locks.held(digest):
+            found = self.get_open(digest)
+            if found is None:
+                stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
+                found = stored or self._built(digest, fresh, ahead)
+                self._cache.put(digest, found)
+                self._outlined.forget(digest)
+                if fresh is None:
+                    self._check_there(digest)
+            return found
+
+    def _check_there(self, digest: str) -> None:
+        """A module that another process removed while its index was opened is not kept open: nobody else would say so."""
+        if not self._store.is_catalogued(digest):
+            self._cache.forget(digest)
+            self._store.record(digest)  # says why, or that it has come back
+
+    def _readable(self, digest: str, stored: memoryview | None) -> Index | None:
+        """An index file opened; None when there is none, or it is damaged or another module's, which a new one mends."""
+        if stored is None:
+            return None
+        try:
+            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
+        except DataLoss:
+            return None
+
+    def _built(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
+        if fresh is None:
+            self._raise_remembered(self._store.failure(digest, VERSION))
+        with self._attempts.one(digest, partial(self._made_meanwhile, digest)) as attempt:
+            if attempt.made is not None:
+                return attempt.made
+            return self._made(digest, fresh, ahead if attempt.memory is None else None, attempt.memory)
+
+    def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
+        with self._store.new_index(digest, VERSION) as file:
+            if ahead is None:
+                self.ask(digest, MakeIndex(str(file.path), memory=memory), fresh)
+            else:
+                file.write(ahead.index())
+            found = self._readable(digest, file.mapped())
+            if found is None:
+                raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
+        return found
+
+    def _made_meanwhile(self, digest: str) -> Index | None:
+        self._raise_remembered(self._store.failure(digest, VERSION))
+        return self._readable(digest, self._store.index(digest, VERSION))
+
+    def _outline(self, digest: str, fresh: bytes | None) -> Outlined | None:
+        """The module opened and not decoded; None when it has an index, or is of few code objects."""
+        known = self._outlined.get(digest)
+        if known is not None:
+            return known
+        if fresh is None and self._store.index(digest, VERSION) is not None:
+            return None
+        data = fresh or self._store.data(digest)
+        if len(data) <= _SMALL_MODULE_BYTES or data[:4] == MAGIC:
+            return None
+        if fresh is None:
+            self._raise_remembered(self._store.failure(digest, VERSION))
+        summary = self.ask(digest, Outline(), fresh)
+        if summary is None:
+            return None
+        made = Outlined(unpack(summary))
+        self._outlined.keep(digest, made)
+        if self._reader.elsewhere:
+            threading.Thread(target=self._build_meanwhile, args=(digest,), daemon=True).start()
+        return made
+
+    def _for_some(self, digest: str, outlined: Outlined, queries: frozenset[Query]) -> Index | None:
+        """An index that answers ``queries`` alone, or None."""
+        if outlined.some is None or not queries <= outlined.queries:
+            file = self.ask(digest, IndexFor(tuple(queries)))
+            if file is None:
+                return None
+            outlined = outlined._replace(some=Index.checked(file), queries=queries)
+            self._outlined.keep(digest, outlined)
+        return outlined.some
+
+    def _build_meanwhile(self, digest: str) -> None:
+        """What goes wrong is remembered, or met again by whoever asks next."""
+        with suppress(SymdError):
+            self.whole(digest)
+
+    def _raise_remembered(self, failure: SymdError | None) -> None:
+        """Raise the failure, where one is remembered, unless the limit that it names has been raised since."""
+        if failure is not None and not _was_raised(failure, self._limits):
+            raise failure
+
+
+def _was_raised(failure: SymdError, limits: Limits) -> bool:
+    """Whether a failure names a limit and the value that it had, and the limit is higher by now."""
+    name, value = failure.metadata.get("limit", ""), failure.metadata.get("value", "")
+    try:
+        return float(getattr(limits, name)) > float(value)
+    except (AttributeError, ValueError):
+        return False

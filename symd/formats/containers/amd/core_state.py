@@ -1,0 +1,273 @@
+"""The state of AMD's devices in a core file: the note AMDGPU, and the code objects that the process had loaded.
+
+Source: ROCdbgapi, ``os_driver.cpp`` (the note) and ``rocr_rdebug.h`` (the list of code objects, in the form of glibc's
+``r_debug``); ``kfd_ioctl.h`` for the entries."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from symd.errors import Malformed, SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.containers.amd.core_memory import CoreMemory
+from symd.formats.elf import Segment
+from symd.formats.elf.constants import (
+    DT_STRTAB,
+    DT_SYMTAB,
+    EM_AMDGPU,
+    MAGIC,
+    NT_AMDGPU_CORE_STATE,
+    PT_DYNAMIC,
+    PT_LOAD,
+    PT_NOTE,
+)
+from symd.formats.elf.notes import notes_in
+from symd.formats.elf.reader import FILE_HEADER_64, PROGRAM_HEADER_64
+
+OWNER = "AMDGPU"
+_VERSION = 1
+_HEADER = struct.Struct("<IIQIIII")
+"""KFD's version, the size of the runtime's entry, number and size of the agents' and of the queues' entries."""
+_AGENT = struct.Struct("<8xQ8xQ24xI28xI8xIII")
+"""lds_base, scratch_base; gpu_id, gfx_target_version; array_count, simd_arrays_per_engine, num_xcc."""
+_QUEUE = struct.Struct("<5Q5I")
+_RUNTIME = struct.Struct("<QII")
+_URI_BYTES = 16384
+_MEMORY = re.compile(
+    r"memory://[0-9]*[#?]offset=(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})&size=(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})"
+)
+_PAGE = 4096
+_IDENT_SIZE = 16
+_SLACK = 1 << 20
+"""Bytes between the segments of an image's file."""
+
+
+class Agent(NamedTuple):
+    """A GPU. ``version`` is major, minor and stepping of its architecture; ``xccs`` its compute dies; ``engines`` the shader
+    engines of each (0: not told). The apertures are flat addresses at which local and private memory begin."""
+
+    gpu_id: int
+    version: tuple[int, int, int]
+    xccs: int
+    engines: int
+    local_aperture: int
+    private_aperture: int
+
+
+class Queue(NamedTuple):
+    """A queue of a GPU, with the area in which its waves were saved; ``exceptions`` is a mask of KFD's codes."""
+
+    exceptions: int
+    ring: int
+    write_pointer: int
+    read_pointer: int
+    save_area: int
+    queue_id: int
+    gpu_id: int
+    ring_size: int
+    type: int
+    area_size: int
+
+
+class CoreState(NamedTuple):
+    """``kfd`` is the major and minor version of the driver's interface. ``r_debug`` is the address of the structure that
+    leads to the runtime's list of loaded code objects. ``has_group_ids``: the trap handler was set up to leave in each wave's
+    trap registers which dispatch and work-group the wave is of."""
+
+    kfd: tuple[int, int]
+    r_debug: int
+    has_group_ids: bool
+    agents: tuple[Agent, ...]
+    queues: tuple[Queue, ...]
+
+
+class LoadedObject(NamedTuple):
+    """A code object that was loaded: ``name`` is its URI, ``bias`` what is added to its addresses; ``data`` its bytes where
+    the file has them, those of its file or else as they stand in memory."""
+
+    name: str
+    bias: int
+    data: bytes | None
+
+
+def state_note(data: bytes, segments: Sequence[Segment]) -> bytes | None:
+    """The content of the note, if there is one. Raises Malformed."""
+    for segment in segments:
+        if segment.type == PT_NOTE:
+            content = data[segment.offset : segment.offset + segment.file_size]
+            for note in notes_in(content, "notes"):
+                if note.owner == OWNER and note.type == NT_AMDGPU_CORE_STATE:
+                    return note.data
+    return None
+
+
+def read_state(note: bytes, budget: Budget) -> CoreState:
+    """Raises Malformed, LimitExceeded."""
+    where = "note AMDGPU"
+    if len(note) < 8 + _HEADER.size:
+        raise Malformed(f"has {len(note)} bytes, too few for its header", where=where)
+    (version,) = struct.unpack_from("<Q", note)
+    if version != _VERSION:
+        raise Malformed(f"version {version} is not known", where=where, hint="symd knows version 1")
+    major, minor, runtime_size, agents, agent_size, queues, queue_size = _HEADER.unpack_from(note, 8)
+    at = 8 + _HEADER.size
+    agents_at, queues_at = at + _padded(runtime_size), at + _padded(runtime_size) + _padded(agents * agent_size)
+    short = (
+        runtime_size < _RUNTIME.size,
+        agents and agent_size < _AGENT.size,
+        queues and queue_size < _QUEUE.size,
+    )
+    if any(short) or queues_at + queues * queue_size > len(note):
+        raise Malformed("its entries are too short, or leave it", where=where)
+    budget.count_elements(where, agents + queues)
+    r_debug, _, ttmp = _RUNTIME.unpack_from(note, at)
+    return CoreState(
+        (major, minor),
+        r_debug,
+        ttmp != 0,
+        tuple(_agent(note, agents_at + number * agent_size) for number in range(agents)),
+        tuple(_queue(note, queues_at + number * queue_size) for number in range(queues)),
+    )
+
+
+def _padded(size: int) -> int:
+    return size + 7 & ~7
+
+
+def _agent(note: bytes, at: int) -> Agent:
+    local, private, gpu_id, version, arrays, per_engine, xccs = _AGENT.unpack_from(note, at)
+    parts = (version // 10000, version // 100 % 100, version % 100)
+    engines = arrays // per_engine // max(xccs, 1) if per_engine else 0
+    return Agent(gpu_id, parts, max(xccs, 1), engines, local, private)
+
+
+def _queue(note: bytes, at: int) -> Queue:
+    return Queue(*_QUEUE.unpack_from(note, at))
+
+
+def runtime_version(memory: CoreMemory, state: CoreState) -> int | None:
+    """The version of the runtime's protocol; None where its list is not in the file."""
+    return memory.number(state.r_debug, 4) if state.r_debug else None
+
+
+def loaded_objects(memory: CoreMemory, state: CoreState, budget: Budget) -> Iterator[LoadedObject]:
+    """The code objects of the runtime's list; where that is not in the file, as in a dump of the GPU alone, those that
+    memory holds. Raises LimitExceeded."""
+    listed = [*_listed(memory, state, budget)]
+    if listed:
+        yield from listed
+        return
+    for address in memory.pages(_PAGE):
+        if memory.read(address, 4) == MAGIC and memory.read(address + 18, 2) == EM_AMDGPU.to_bytes(2, "little"):
+            budget.count_elements("code objects in memory")
+            data = None if _is_file(memory, address) else image_in_memory(memory, address, budget)
+            if data is not None:
+                yield LoadedObject(f"loaded at {address:#x}", address, data)
+
+
+def _is_file(memory: CoreMemory, base: int) -> bool:
+    """Whether an ELF file stands there as it was read, and was not loaded there: PT_DYNAMIC's content is at its offset in the
+    file, and not at its address."""
+    try:
+        header = elf.parse_header(memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size))
+    except SymdError:
+        return False
+    found = (row for row in _program_headers(memory, base, header) if row[0] == PT_DYNAMIC)
+    _, _, offset, address, _, size, _, _ = next(found, (0,) * 8)
+    at_offset, at_address = (_is_dynamic(memory.read(base + at, min(size, _PAGE))) for at in (offset, address))
+    return at_offset and not at_address
+
+
+def _program_headers(memory: CoreMemory, base: int, header: elf.Header) -> list[tuple[int, ...]]:
+    if header.bits != 64 or header.phentsize != PROGRAM_HEADER_64.size:
+        return []
+    table = memory.read(base + header.phoff, header.phnum * PROGRAM_HEADER_64.size)
+    return [*PROGRAM_HEADER_64.iter_unpack(table[: len(table) // PROGRAM_HEADER_64.size * PROGRAM_HEADER_64.size])]
+
+
+def _is_dynamic(content: bytes) -> bool:
+    """Whether these are entries of a dynamic section, with a symbol table and its strings among them."""
+    tags = {tag for tag, _ in struct.iter_unpack("<QQ", content[: len(content) // 16 * 16])}
+    return {DT_SYMTAB, DT_STRTAB} <= tags
+
+
+class ReadableMemory(Protocol):
+    """Memory of a process, in a file or alive."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """The bytes at an address, fewer where there are no more."""
+        ...
+
+    def number(self, address: int, size: int) -> int | None:
+        """The integer of 4 or 8 bytes at an address; None where there is none."""
+        ...
+
+    def text(self, address: int, most: int) -> str | None:
+        """The string at an address, of at most so many bytes."""
+        ...
+
+
+def _listed(memory: CoreMemory, state: CoreState, budget: Budget) -> Iterator[LoadedObject]:
+    if state.r_debug:
+        for name, bias in listed_names(memory, state.r_debug, budget):
+            yield LoadedObject(name, bias, _bytes(memory, name, bias, budget))
+
+
+def listed_names(memory: ReadableMemory, r_debug: int, budget: Budget) -> Iterator[tuple[str, int]]:
+    """The URI of each code object of the runtime's list, and what is added to its addresses. glibc's r_debug: int version, link_map *map,
+    ...; link_map: l_addr, l_name, l_ld, l_next."""
+    at = memory.number(r_debug + 8, 8)
+    seen = set()
+    while at and at not in seen:
+        seen.add(at)
+        budget.count_elements("the list of loaded code objects")
+        entry = memory.read(at, 32)
+        if len(entry) < 32:
+            return
+        bias, name_at, _, at = struct.unpack("<4Q", entry)
+        name = memory.text(name_at, _URI_BYTES) or ""
+        if name.startswith(("file://", "memory://")):
+            yield name, bias
+
+
+def _bytes(memory: CoreMemory, name: str, bias: int, budget: Budget) -> bytes | None:
+    """The file's bytes, where they are in memory; else what is loaded."""
+    found = _MEMORY.fullmatch(name)
+    if found is not None:
+        address, size = (int(text, 16 if text[:2] in ("0x", "0X") else 10) for text in found.groups())
+        data = memory.read(address, size)
+        if len(data) == size and data[:4] == MAGIC:
+            return data
+    return image_in_memory(memory, bias, budget)
+
+
+def image_in_memory(memory: CoreMemory, base: int, budget: Budget) -> bytes | None:
+    """The image that is loaded at ``base``, its segments where they stand in a file again; None where no header is there.
+    Sections, which are not loaded, are missing. Raises LimitExceeded."""
+    head = memory.read(base, _IDENT_SIZE + FILE_HEADER_64.size)
+    try:
+        header = elf.parse_header(head)
+    except SymdError:
+        return None
+    if header.bits != 64 or header.machine != EM_AMDGPU or header.phentsize != PROGRAM_HEADER_64.size:
+        return None
+    table = memory.read(base + header.phoff, header.phnum * PROGRAM_HEADER_64.size)
+    rows = [*PROGRAM_HEADER_64.iter_unpack(table[: len(table) // PROGRAM_HEADER_64.size * PROGRAM_HEADER_64.size])]
+    loads = [(offset, address, size) for kind, _, offset, address, _, size, _, _ in rows if kind == PT_LOAD]
+    stored = sum(size for _, _, size in loads) + len(table) + len(head)
+    length = max([offset + size for offset, _, size in loads] + [header.phoff + len(table), len(head)])
+    if stored > memory.size or length > 2 * stored + _SLACK:
+        return None
+    budget.charge_expansion(length, "an image in memory")
+    image = bytearray(length)
+    for offset, address, size in loads:
+        content = memory.read(base + address, size)
+        image[offset : offset + len(content)] = content
+    image[: len(head)] = head
+    image[header.phoff : header.phoff + len(table)] = table
+    image[40:48], image[58:64] = bytes(8), bytes(6)  # no section table
+    return bytes(image)

@@ -1,0 +1,187 @@
+"""The notes of an AMDGPU code object: the "AMD" records of version 2 with YAML metadata, the "AMDGPU" msgpack map since
+version 3. Damage costs a warning and the metadata, never the code object.
+
+Source: LLVM's AMDGPU usage guide, "Note Records" and "Code Object Metadata"."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from symd.errors import Malformed
+from symd.formats.elf import Elf, Note
+from symd.formats.elf.constants import (
+    NT_AMD_HSA_CODE_OBJECT_VERSION,
+    NT_AMD_HSA_ISA_NAME,
+    NT_AMD_HSA_ISA_VERSION,
+    NT_AMD_HSA_METADATA,
+    NT_AMDGPU_METADATA,
+)
+
+_KERNEL_FACTS = {
+    "vgprs": (".vgpr_count", "NumVGPRs"),
+    "sgprs": (".sgpr_count", "NumSGPRs"),
+    "agprs": (".agpr_count", ""),
+    "vgpr_spills": (".vgpr_spill_count", "NumSpilledVGPRs"),
+    "sgpr_spills": (".sgpr_spill_count", "NumSpilledSGPRs"),
+    "shared_memory": (".group_segment_fixed_size", "GroupSegmentFixedSize"),
+    "scratch": (".private_segment_fixed_size", "PrivateSegmentFixedSize"),
+    "kernarg_size": (".kernarg_segment_size", "KernargSegmentSize"),
+    "simd_width": (".wavefront_size", "WavefrontSize"),
+    "max_workgroup_size": (".max_flat_workgroup_size", "MaxFlatWorkGroupSize"),
+    "language": (".language", "Language"),
+}
+"""Fact name to the key of the msgpack map and of the version 2 YAML."""
+_ARGUMENT_FACTS = {
+    "name": (".name", "Name"),
+    "type": (".type_name", "TypeName"),
+    "offset": (".offset", "Offset"),
+    "size": (".size", "Size"),
+    "kind": (".value_kind", "ValueKind"),
+    "address_space": (".address_space", "AddrSpaceQual"),
+    "access": (".access", "AccQual"),
+}
+_SCALARS = (int, str)
+_SEARCHED_NAMES = 16
+"""So many names are found in the note's bytes in less time than the metadata takes to read."""
+_KERNEL_TABLES, _ARGUMENT_TABLES = (
+    tuple([(name, keys[dialect]) for name, keys in table.items()] for dialect in (0, 1))
+    for table in (_KERNEL_FACTS, _ARGUMENT_FACTS)
+)
+
+
+class Metadata:
+    """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, one dictionary for
+    all of which the same is said; ``isa`` is major,
+    minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``)."""
+
+    def __init__(self) -> None:
+        self.target: str | None = None
+        self.isa: tuple[int, int, int] | None = None
+        self.version: tuple[int, int] | None = None
+        self.kernels: dict[str, dict[str, Any]] = {}
+        self.warnings: list[str] = []
+
+
+class Notes:
+    """The notes of one image, read when ``metadata`` is first asked for."""
+
+    def __init__(self, image: Elf) -> None:
+        self._image = image
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        return metadata(self._image)
+
+    def may_name(self, symbols: Collection[str]) -> bool:
+        """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string stands in the
+        note as it is, so that a few names are found quicker than the metadata is read."""
+        try:
+            notes = [note for _, note in self._image.notes() if note.type in (NT_AMDGPU_METADATA, NT_AMD_HSA_METADATA)]
+        except Malformed:
+            return True
+        names = [name.encode() for name in symbols]
+        return (
+            len(names) > _SEARCHED_NAMES
+            or any(note.type == NT_AMD_HSA_METADATA for note in notes)
+            or any(name in note.data for note in notes for name in names)
+        )
+
+
+def metadata(elf: Elf) -> Metadata:
+    """Read every note of the image."""
+    result = Metadata()
+    try:
+        for _, note in elf.notes():
+            _take(note, result)
+    except Malformed as error:
+        result.warnings.append(f"notes: {error}")
+    return result
+
+
+def _take(note: Note, result: Metadata) -> None:
+    if note.owner == "AMDGPU" and note.type == NT_AMDGPU_METADATA:
+        _take_msgpack(note.data, result)
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_METADATA:
+        _take_yaml(note.data, result)
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_ISA_VERSION and len(note.data) >= 16:
+        result.isa = struct.unpack_from("<4xIII", note.data)
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_ISA_NAME:
+        result.target = note.data.rstrip(b"\0").decode("utf-8", "replace")
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_CODE_OBJECT_VERSION and len(note.data) >= 8:
+        result.version = struct.unpack_from("<II", note.data)
+
+
+def _take_msgpack(data: bytes, result: Metadata) -> None:
+    from symd.formats.containers.amd import msgpack  # noqa: PLC0415 - only who looks at facts needs msgpack
+
+    try:
+        found = msgpack.load(data)
+    except Malformed as error:
+        result.warnings.append(f"metadata note: is not readable msgpack: {error}")
+        return
+    if found is None:
+        result.warnings.append("metadata note: the msgpack value is not a map")
+        return
+    target = found.tree.get("amdhsa.target")
+    result.target = target if isinstance(target, str) else result.target
+    version = found.tree.get("amdhsa.version")
+    if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
+        result.version = (version[0], version[1])
+    kernels = found.kernels
+    signatures = [_arguments(one, 0) for one in kernels.signatures]
+    facts = [{**_kernel_facts(own, 0), "arguments": signatures[number]} for own, number in kernels.kinds]
+    for kind, name, symbol in zip(kernels.kind, kernels.name, kernels.symbol, strict=True):
+        _take_kernel(symbol or name, 0, facts[kind], result)
+
+
+def _take_yaml(data: bytes, result: Metadata) -> None:
+    from symd.formats.containers import bounded_yaml  # noqa: PLC0415 - YAML is slow to import, and in old objects only
+
+    text = data.split(b"\0")[0].decode("utf-8", "replace")
+    try:
+        tree = bounded_yaml.load(text)
+    except Malformed as error:
+        result.warnings.append(f"metadata note: {error}")
+        return
+    if not isinstance(tree, dict):
+        result.warnings.append("metadata note: the YAML document is not a map")
+        return
+    for kernel in _maps(tree.get("Kernels")):
+        facts = {**_kernel_facts(kernel, 1), "arguments": _arguments(kernel.get("Args"), 1)}
+        _take_kernel(kernel.get("SymbolName") or kernel.get("Name"), 1, facts, result)
+
+
+def _take_kernel(symbol: object, dialect: int, facts: dict[str, Any], result: Metadata) -> None:
+    """``dialect`` 0 is msgpack, 1 is YAML."""
+    if isinstance(symbol, str):
+        result.kernels[symbol.removesuffix((".kd", "@kd")[dialect])] = facts
+
+
+def _kernel_facts(kernel: Mapping[Any, Any], dialect: int) -> dict[str, Any]:
+    """All but the arguments."""
+    properties = kernel.get("CodeProps") if dialect else kernel
+    values = {**kernel, **properties} if dialect and isinstance(properties, dict) else kernel
+    facts = _picked(values, _KERNEL_TABLES[dialect])
+    if "vgprs" in facts:
+        facts["registers"] = facts["vgprs"]
+    required = values.get(".reqd_workgroup_size")
+    if isinstance(required, list) and all(isinstance(part, int) for part in required[:3]):
+        facts["required_workgroup_size"] = required[:3]
+    return facts
+
+
+def _arguments(value: object, dialect: int) -> list[dict[str, Any]]:
+    return [_picked(argument, _ARGUMENT_TABLES[dialect]) for argument in _maps(value)]
+
+
+def _picked(values: Mapping[Any, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels may come here as often."""
+    get = values.get
+    return {name: value for name, key in table if isinstance(value := get(key), _SCALARS)}
+
+
+def _maps(value: object) -> list[Mapping[Any, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,162 @@
+"""Symbols of AMDGPU code by place: which are functions, which are assembly labels, and how far each one reaches.
+
+Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols"."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from symd.core.amdgpu_symbols import EXECUTABLE, LOADED, OverlappingStrings, SymbolTable
+from symd.errors import Malformed
+from symd.formats.containers.amd import segments
+from symd.formats.elf import Elf
+from symd.formats.elf.constants import ET_REL, SHF_ALLOC, SHT_DYNSYM, SHT_SYMTAB, STT_AMDGPU_HSA_KERNEL, STT_FUNC
+from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
+from symd.formats.elf.strings import overlapping
+from symd.model.code import Function, Section
+
+_FUNCTIONS = (STT_FUNC, STT_AMDGPU_HSA_KERNEL)
+_LOADED, _CODE = (0, LOADED), (0, EXECUTABLE)
+_PADDING = (0, 0xBF800000, 0xBF9F0000)
+"""What linkers leave between sections, and what compilers do behind code: s_nop 0, s_code_end."""
+_LARGEST = (1 << 64) - 1
+
+
+class Placed(NamedTuple):
+    """A symbol of code: ``offset`` counts from the start of section number ``section``; ``entry`` says function rather
+    than label; ``inner`` that this is a label inside a function whose size the file gives."""
+
+    name: str
+    section: int
+    offset: int
+    size: int
+    entry: bool
+    kind: int
+    inner: bool = False
+
+
+class Descriptor(NamedTuple):
+    """A ``.kd`` symbol: its value, and the section (-1: none) that holds it at ``offset``."""
+
+    value: int
+    section: int
+    offset: int
+
+
+_Row: TypeAlias = tuple[int, int, bool, bool, int, str, int, int]
+"""As ``SymbolTable.rows`` has it."""
+
+
+class Symbols:
+    """``code``: every function and label by place; ``by_name``: the same; ``descriptors``: the ``.kd`` symbols by their
+    kernel's name; ``relocatable``: symbol values are section offsets."""
+
+    def __init__(self, image: Elf) -> None:
+        self.relocatable = image.header.type == ET_REL
+        self._image, self._sections = image, image.sections
+        self._table = read = _read(image, self.relocatable)
+        self.descriptors = {name: Descriptor(*each) for name, each in read.descriptors.items()}
+        self.code = [
+            placed
+            for number, group in groupby(read.rows, itemgetter(0))
+            for placed in self._placed(self._sections[number], [*group])
+        ]
+        self.by_name = {placed.name: placed for placed in self.code}
+
+    def _placed(self, section: Section, rows: Sequence[_Row]) -> Iterator[Placed]:
+        """The symbols of a section, in order. Those without a size reach to the next place: a function to the next function, a label
+        to the next symbol or the end of the function around it; the last one to the end of the section."""
+        number, limit, reach = section.index, section.size, 0
+        starts = [row[1] for row in rows]
+        entries = [row[1] for row in rows if not row[2]]
+        taken = {row[1]: True for row in rows if row[3] and not row[2]}
+        for _, offset, is_label, is_sized, _, name, said, kind in rows:
+            size = said
+            if not is_label:
+                reach = max(reach, offset + size)
+                if is_sized:
+                    yield Placed(name, number, offset, size, True, kind, False)
+                    continue
+            around = min(reach, limit) if reach > offset else 0
+            if not is_sized:
+                among = starts if is_label else entries
+                follower = bisect_right(among, offset)
+                end = among[follower] if follower < len(among) else limit
+                size = (min(end, around or limit) if is_label else end) - offset & _LARGEST
+                if kind in _FUNCTIONS:
+                    if offset not in taken:
+                        taken[offset] = _is_padding(section.data[offset : offset + size])
+                    size = 0 if taken[offset] else size
+            inner = is_label and not is_sized and around > offset
+            yield Placed(name, number, offset, size, not is_label, kind, inner)
+
+    def at(self, address: int) -> Section | None:
+        """The loaded section that holds an address of a linked object."""
+        number = self._table.section_at(address)
+        return self._sections[number] if number >= 0 else None
+
+    def extent(self, section: Section, offset: int) -> int:
+        """The size of the first symbol at a place in code that owns any; where none is, the bytes up to the next one or the section's end."""
+        follower = bisect_left(self.code, (section.index, offset), key=lambda placed: (placed.section, placed.offset))
+        for placed in islice(self.code, follower, None):
+            if placed.section != section.index:
+                break
+            if placed.offset > offset or placed.size:
+                return placed.offset - offset or placed.size
+        return section.size - offset
+
+    def functions(self) -> tuple[Function, ...]:
+        """Functions, and labels that stand in none: a place after a label inside a function is still that function's."""
+        return tuple(
+            [Function(name, number, at, size) for name, number, at, size, _, _, inner in self.code if not inner]
+        )
+
+    def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
+        """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
+        data = self._sections[symbol.section].data if symbol.section >= 0 else b""
+        if data:
+            return data[symbol.offset : symbol.offset + size]
+        return b"" if self.relocatable else self._image.at_address(symbol.value, size)
+
+    def bytes_at(self, section: int, offset: int, size: int) -> bytes:
+        """``size`` bytes of a section; fewer where it ends."""
+        return self._sections[section].data[offset : offset + size]
+
+
+def symbol_table(image: Elf) -> tuple[Elf, Section] | None:
+    """.symtab, else .dynsym, else what PT_DYNAMIC leads to, and the image that has its strings. Raises Malformed where its size is none."""
+    tables = (next((one for one in image.of_type(kind) if one.data), None) for kind in (SHT_SYMTAB, SHT_DYNSYM))
+    table = next(filter(None, tables), None)
+    if table is None:
+        return segments.dynamic_symbols(image)
+    size = SYMBOL_64.size if image.header.bits == 64 else SYMBOL_32.size
+    if len(table.data) % size:
+        raise Malformed(f"symbol table size is not a multiple of {size}", where=table.name)
+    return image, table
+
+
+def _read(image: Elf, is_relocatable: bool) -> SymbolTable:
+    """What is code or a descriptor. Raises Malformed."""
+    kinds = [(s.address, s.size, _LOADED[s.flags & SHF_ALLOC != 0] | _CODE[s.executable]) for s in image.sections]
+    found = symbol_table(image)
+    if found is None:
+        return SymbolTable(b"", kinds, is_relocatable)
+    image, table = found
+    read = SymbolTable(image.strings_of(table), kinds, is_relocatable)
+    try:
+        read.read(table.data, image.header.bits == 64)
+    except OverlappingStrings:
+        raise overlapping(table.name) from None
+    return read
+
+
+def _is_padding(data: bytes) -> bool:
+    """Whether there are bytes, and no other instructions than those of padding."""
+    whole = len(data) & ~3
+    words = struct.iter_unpack("<I", data[:whole])
+    return bool(data) and all(word in _PADDING for (word,) in words) and not any(data[whole:])

@@ -1,0 +1,78 @@
+"""Code objects of a large module without their bytes: described, and opened again where somebody decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from symd.config import Limits
+from symd.formats.containers import Opening
+from symd.formats.containers.lazy import LazyMapping, PackedMapping
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
+from symd.model.summaries import KernelSummary, ObjectSummary
+
+
+def without_bytes(code: CodeObject) -> CodeObject:
+    """What an index says of a code object, its text sections among them, and nothing that keeps its bytes."""
+    return code._replace(
+        data=b"",
+        sections=tuple(section.changed(content=b"") for section in code.sections if section.executable),
+        kernels=tuple(Kernel(name, section, offset, size) for name, section, offset, size, _ in code.kernels),
+        facts=NO_FACTS,
+        warnings=(),
+        parsed=None,
+    )
+
+
+def read_now(summary: ObjectSummary) -> ObjectSummary:
+    """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
+    kernels = tuple(
+        [
+            KernelSummary(name, section, number, offset, size, settled(facts))
+            for name, section, number, offset, size, facts in summary.kernels
+        ]
+    )
+    return summary._replace(kernels=kernels, facts=settled(summary.facts), notes=tuple(summary.notes))
+
+
+def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, read, so that it keeps nothing else."""
+    if isinstance(facts, PackedMapping):
+        facts.packed()
+        return facts
+    return facts.plain() if isinstance(facts, LazyMapping) else facts
+
+
+class CodeAgain:
+    """Of the module ``data``: what code objects hold in memory is given up, and read again. The module's own bytes stay, as does
+    SPIR-V, whose debug data is in the code."""
+
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self._data, self._limits = data, limits
+        self._without: dict[str, CodeObject] = {}
+
+    def without_bytes(self, code: CodeObject) -> CodeObject:
+        """What an index says of a code object before it is decoded; of the first one of a path, if several are called alike."""
+        if code.data is self._data or code.kind is not CodeKind.MACHINE or code.path in self._without:
+            return code
+        found = self._without[code.path] = without_bytes(code)
+        return found
+
+    def complete(self, code: CodeObject) -> CodeObject:
+        """The code object with all that decoding it needs."""
+        if not self._lacks(code):
+            return code
+        return next(each for each in Opening(self._data, self._limits, code.path) if each.path == code.path)
+
+    def each_complete(self, codes: Iterable[CodeObject]) -> Iterator[CodeObject]:
+        """The same of several, which are in the order of the module, one at a time: it is gone through once."""
+        opening = iter(Opening(self._data, self._limits))
+        for code in codes:
+            if self._lacks(code):
+                yield next(each for each in opening if each.path == code.path)
+            else:
+                yield code
+
+    def _lacks(self, code: CodeObject) -> bool:
+        """Whether there is debug data that was given up."""
+        return code.debug is not DebugScheme.NONE and self._without.get(code.path) is code

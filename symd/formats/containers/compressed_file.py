@@ -1,0 +1,130 @@
+"""Files that gzip, zstd, xz, bzip2 or lz4 made, of one member: what is inside is opened. CUDA's drivers can write core dumps so.
+
+Source: RFC 1952 (gzip), RFC 8878 (zstd), the .xz file format 1.2, LZ4's frame format 1.6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from typing import Any, Final, NamedTuple
+
+from symd.errors import Malformed, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.containers.format import Contents, Element
+
+NAME = "gzip"
+INSIDE = "content"
+"""The nesting path's element of what is inside."""
+_PIECE: Final = 1 << 10
+"""Bytes that are expanded at a time, of which zlib makes 1,032 times as many at most and zstd 32,768 times, before they are counted."""
+_MOST_AT_ONCE: Final = 1 << 20
+"""Bytes that the others, whose ratios are larger, make at a time."""
+_MOST_XZ_MEMORY: Final = 256 << 20
+"""Bytes of memory that expanding may take, which a file demands; the strongest of xz's levels takes 65 MiB. zstd's library has 128 MiB."""
+_AGAIN = "copy it again"
+
+
+def _gzip() -> tuple[Any, type[Exception]]:
+    import zlib  # noqa: PLC0415 - each is slow to load, and a file has one of them
+
+    return zlib.decompressobj(wbits=31), zlib.error
+
+
+def _zstd() -> tuple[Any, type[Exception]]:
+    import zstandard  # noqa: PLC0415
+
+    return zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
+
+
+def _xz() -> tuple[Any, type[Exception]]:
+    import lzma  # noqa: PLC0415
+
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_XZ_MEMORY), lzma.LZMAError
+
+
+def _bzip2() -> tuple[Any, type[Exception]]:
+    import bz2  # noqa: PLC0415
+
+    return bz2.BZ2Decompressor(), OSError
+
+
+def _lz4() -> tuple[Any, type[Exception]]:
+    import lz4.frame  # noqa: PLC0415
+
+    return lz4.frame.LZ4FrameDecompressor(), RuntimeError
+
+
+class _Method(NamedTuple):
+    """``program`` is what else expands such a file; ``begin`` gives a decompressor and what it raises for damaged data."""
+
+    name: str
+    magic: bytes
+    program: str
+    begin: Callable[[], tuple[Any, type[Exception]]]
+
+
+_METHODS: Final = (
+    _Method(NAME, b"\x1f\x8b\x08", "gunzip", _gzip),
+    _Method("zstd", b"\x28\xb5\x2f\xfd", "unzstd", _zstd),
+    _Method("xz", b"\xfd7zXZ\0", "unxz", _xz),
+    _Method("bzip2", b"BZh", "bunzip2", _bzip2),
+    _Method("lz4", b"\x04\x22\x4d\x18", "unlz4", _lz4),
+)
+_BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
+"""What follows the level of bzip2: the first block, or the end."""
+
+
+def claims(data: bytes) -> bool:
+    """Magic bytes, those of gzip with the only method that there is."""
+    return _method(data) is not None
+
+
+def read(element: Element, budget: Budget) -> Contents:
+    """One element. Raises Malformed, LimitExceeded, Unsupported."""
+    method = _method(element.data)
+    return Contents((Element(INSIDE, expanded(element.data, budget)),), format=method and method.name)
+
+
+def expanded(data: bytes, budget: Budget) -> bytes:
+    """What is inside; its size and checksum are compared with what the file says. Raises Malformed, LimitExceeded, Unsupported."""
+    method = _method(data)
+    if method is None:
+        raise Malformed("is no compressed file", where=NAME)
+    reader, damaged = method.begin()
+    found = BytesIO()
+    for at in range(0, len(data), _PIECE):
+        try:
+            for piece in _expanded(reader, data[at : at + _PIECE]):
+                budget.charge_expansion(len(piece), method.name)
+                found.write(piece)
+        except damaged as error:
+            raise _refused(method, str(error)) from None
+        if reader.eof:
+            if reader.unused_data or at + _PIECE < len(data):
+                hint = f"expand it with {method.program} first"
+                raise Malformed("has several members, or more behind its end", where=method.name, hint=hint)
+            return found.getvalue()
+    raise Malformed("was cut off: it ends before what is inside does", where=method.name, hint=_AGAIN)
+
+
+def _expanded(reader: Any, piece: bytes) -> Iterator[bytes]:
+    if not hasattr(reader, "needs_input"):
+        yield reader.decompress(piece)
+        return
+    yield reader.decompress(piece, _MOST_AT_ONCE)
+    while not (reader.eof or reader.needs_input):
+        yield reader.decompress(b"", _MOST_AT_ONCE)
+
+
+def _method(data: bytes) -> _Method | None:
+    for method in _METHODS:
+        if data[: len(method.magic)] == method.magic and (method.begin is not _bzip2 or data[4:10] in _BZIP2_BLOCKS):
+            return method
+    return None
+
+
+def _refused(method: _Method, why: str) -> Malformed | Unsupported:
+    if "memory" in why.lower():  # as liblzma and libzstd say it
+        hint = f"expand it with {method.program} first"
+        return Unsupported("demands more memory than symd takes to expand a file", where=method.name, hint=hint)
+    return Malformed(f"is damaged: {why.rpartition(': ')[2]}", where=method.name, hint=_AGAIN)

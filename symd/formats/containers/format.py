@@ -1,0 +1,64 @@
+"""What a format's module offers and returns. Each module of this room that reads a format has the same three names:
+
+NAME                     the format's name in answers (``info --json``)
+claims(data)             a cheap look at the first bytes; never raises
+read(element, budget)    the contents: elements to open further, or one code object, which says everything that the rooms
+                         below need to know of it: vendor, kind, debug and relocation scheme
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from symd.formats.budget import Budget
+from symd.model.code import NO_FACTS, CodeObject
+from symd.model.identities import ObjectPath
+
+
+class Element(NamedTuple):
+    """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the element is
+    opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
+    the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
+    around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so. ``outline``: kernels and
+    functions may be read when somebody looks, and raise what reading them raises then."""
+
+    name: str
+    content: bytes | Callable[[], bytes]
+    kernel: str | None = None
+    target: str | None = None
+    bias: int = 0
+    path: ObjectPath = ObjectPath("")
+    stored: int = 0
+    outline: bool = False
+
+    @property
+    def data(self) -> bytes:
+        """The bytes. Raises what making them raises."""
+        return self.content() if callable(self.content) else self.content
+
+
+class Contents(NamedTuple):
+    """What a format module found: ``elements`` of a container, or the one ``code_object``. ``notes`` are warnings that
+    somebody who reads the answer should see, such as a damaged element that was left out. ``facts``, JSON-ready, are
+    about the container itself."""
+
+    elements: tuple[Element, ...] = ()
+    code_object: CodeObject | None = None
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = NO_FACTS
+    apart: Mapping[str, Sequence[bytes]] | None = None
+    """Of what holds one file alone, which is opened as if it were the module: files with debug data of code objects inside it, by their
+    paths."""
+    format: str | None = None
+    """Overrides the module's NAME where one module reads several dialects."""
+
+
+class Format(Protocol):
+    """What a module that reads a format has; the table above says more of each name."""
+
+    NAME: str
+
+    def claims(self, data: bytes) -> bool: ...
+
+    def read(self, element: Element, budget: Budget) -> Contents: ...

@@ -1,0 +1,103 @@
+"""Device images of SYCL programs: Clang's wrapper lays all images of one kind one after another into one section of the
+host program, each at a multiple of 16 bytes, and lists them in ``.tgtimg``.
+
+``.tgtimg`` has 16 bytes an image: u64 address, u64 size. In position-independent programs the address is 0 in the file, and
+an R_X86_64_RELATIVE relocation of ``.rela.dyn`` has it as its addend. An image may be a zstd frame, compressed ones beside
+others in one section; its size is then what it expands to, and its frame ends before the next image.
+
+Sections of one kind are named ``__CLANG_OFFLOAD_BUNDLE__`` and the kind; that of all kinds is ``OFFLOAD_DEVICE_CODE``, which
+begins at a multiple of 8 where nothing in it is aligned to 16.
+
+Source: llvm/lib/Frontend/Offloading/SYCLOffloadWrapper.cpp and clang-offload-wrapper of DPC++; layouts seen in the wheels of
+dpctl, dpnp, oneMKL and vllm-xpu-kernels."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.errors import SymdError
+from symd.formats.budget import Budget
+from symd.formats.containers.khronos import spirv
+from symd.formats.containers.loaded_words import loaded_words
+from symd.formats.elf import Elf
+from symd.formats.elf.compression import expand_zstd, zstd_size
+from symd.formats.elf.constants import MAGIC as ELF_MAGIC
+from symd.model.code import Section
+
+TARGET_IMAGES = ".tgtimg"
+ALIGNMENT = 16
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+AR_MAGIC = b"!<arch>\n"
+_ENTRY_BYTES = 16
+_FIRST_WORDS = np.array(
+    [int.from_bytes(each[:4], "little") for each in (*spirv.MAGICS, ZSTD_MAGIC, AR_MAGIC, ELF_MAGIC)], np.uint32
+)
+
+
+class DeviceImages(NamedTuple):
+    """The images of one section, in its order, and what had to be left out."""
+
+    data: tuple[bytes, ...]
+    notes: tuple[str, ...]
+
+
+class _Extent(NamedTuple):
+    """Where an image begins in its section, what is stored of it at most, and its size (None where nobody says it)."""
+
+    start: int
+    end: int
+    size: int | None
+
+
+def device_images(program: Elf, section: Section, budget: Budget) -> DeviceImages:
+    """The images in ``section`` of the host program. Raises LimitExceeded."""
+    data, images, notes = section.data, [], []
+    extents = _listed(program, section) or _by_beginnings(data)
+    budget.count_elements(section.name, len(extents))
+    for number, extent in enumerate(extents, 1):
+        stored = data[extent.start : extent.end]
+        if stored[:4] != ZSTD_MAGIC:
+            images.append(stored if extent.size is None else stored[: extent.size])
+            continue
+        where = f"image {number} of {section.name}"
+        try:
+            size = zstd_size(stored, where) if extent.size is None else extent.size
+            images.append(expand_zstd(stored, size, budget, where))
+        except SymdError as error:
+            if error.status != "INVALID_ARGUMENT":
+                raise
+            notes.append(f"left out: {error}")
+    return DeviceImages(tuple(images), tuple(notes))
+
+
+def _listed(program: Elf, section: Section) -> list[_Extent]:
+    """The extents that ``.tgtimg`` lists of this section, by their addresses; none where there is no such table."""
+    table = program.by_name.get(TARGET_IMAGES)
+    if table is None or not section.address:
+        return []
+    entries = np.frombuffer(table.data[: len(table.data) // _ENTRY_BYTES * _ENTRY_BYTES], "<u8").reshape(-1, 2)
+    address = loaded_words(program, table)[: 2 * len(entries) : 2]
+    inside = (address >= section.address) & (address < section.address + len(section.data))
+    starts = (address[inside] - np.uint64(section.address)).tolist()
+    sizes = dict(zip(starts, entries[inside, 1].tolist(), strict=True))
+    ordered = [*sorted(sizes), len(section.data)]
+    return [_Extent(start, end, sizes[start]) for start, end in pairwise(ordered)]
+
+
+def _by_beginnings(data: bytes) -> list[_Extent]:
+    """Where nobody lists them: an image begins wherever the first bytes of one stand at a multiple of 16, and what lies
+    between its last byte that is not 0 and the next image is padding."""
+    first_words = np.frombuffer(data[: len(data) // ALIGNMENT * ALIGNMENT], "<u4").reshape(-1, ALIGNMENT // 4)[:, 0]
+    starts: list[int] = (np.flatnonzero(np.isin(first_words, _FIRST_WORDS)) * ALIGNMENT).tolist()
+    if not starts or starts[0]:
+        starts.insert(0, 0)  # whatever stands there is somebody's to name
+    return [_Extent(start, _without_padding(data, start, end), None) for start, end in pairwise([*starts, len(data)])]
+
+
+def _without_padding(data: bytes, start: int, end: int) -> int:
+    """The end of an image of whole words."""
+    last = start + len(data[start:end].rstrip(b"\0"))
+    return min(last + -(last - start) % 4, end)

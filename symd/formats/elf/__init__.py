@@ -1,0 +1,40 @@
+"""ELF as GPU compilers write it: the reader, symbols, notes, compressed sections, and a writer. ``constants`` has the
+numbers under their own names."""
+
+from symd.formats.elf.constants import MAGIC
+from symd.formats.elf.notes import DebugLink, Note, debug_link, notes_of
+from symd.formats.elf.reader import (
+    Elf,
+    Header,
+    SectionHeader,
+    Segment,
+    image_size,
+    kind,
+    parse,
+    parse_header,
+    section_headers,
+    section_names,
+)
+from symd.formats.elf.strings import string_at
+from symd.formats.elf.symbols import Symbol, symbol_names
+
+__all__ = (
+    "MAGIC",
+    "DebugLink",
+    "Elf",
+    "Header",
+    "Note",
+    "SectionHeader",
+    "Segment",
+    "Symbol",
+    "debug_link",
+    "image_size",
+    "kind",
+    "notes_of",
+    "parse",
+    "parse_header",
+    "section_headers",
+    "section_names",
+    "string_at",
+    "symbol_names",
+)

@@ -1,0 +1,424 @@
+"""ELF as GPU compilers write it: header, sections, segments. It is lenient where they deviate (version numbers, missing
+program headers, several sections at address 0) and strict where a lie would be read as truth.
+
+Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache, partial
+from itertools import repeat
+from operator import add
+from typing import Any, NamedTuple, cast
+
+from symd.errors import Malformed, Unsupported
+from symd.formats.budget import Budget
+from symd.formats.elf.compression import ZDEBUG, decompressed
+from symd.formats.elf.constants import (
+    ELFCLASS32,
+    ELFCLASS64,
+    ELFDATA2LSB,
+    ELFDATA2MSB,
+    EM_CUDA,
+    MAGIC,
+    NT_GNU_BUILD_ID,
+    PN_XNUM,
+    PT_LOAD,
+    PT_NOTE,
+    PT_NULL,
+    SHF_ALLOC,
+    SHF_COMPRESSED,
+    SHF_EXECINSTR,
+    SHN_UNDEF,
+    SHN_XINDEX,
+    SHT_CUDA_GLOBAL,
+    SHT_CUDA_INFO,
+    SHT_CUDA_SHARED,
+    SHT_DYNSYM,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_NULL,
+    SHT_SYMTAB,
+    SHT_ZEBIN_ZEINFO,
+)
+from symd.formats.elf.notes import Note, notes_in
+from symd.formats.elf.strings import strings_at
+from symd.formats.elf.symbols import Symbol
+from symd.model.code import Section
+
+SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
+SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")
+PROGRAM_HEADER_64 = struct.Struct("<IIQQQQQQ")
+PROGRAM_HEADER_32 = struct.Struct("<IIIIIIII")
+SYMBOL_64 = struct.Struct("<IBBHQQ")
+SYMBOL_32 = struct.Struct("<IIIBBH")
+FILE_HEADER_64 = struct.Struct("<HHIQQQIHHHHHH")
+"""Behind the 16 bytes of e_ident."""
+FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
+_IDENT_SIZE = 16
+_EMPTY = (SHT_NULL, SHT_NOBITS)
+"""Sections without content in the file."""
+_EMPTY_OF_MACHINE = {EM_CUDA: (*_EMPTY, SHT_CUDA_GLOBAL, SHT_CUDA_SHARED)}
+_ADDRESS_SPACE_BYTES = 1 << 64
+_SYMBOL: Callable[[tuple[Any, ...]], Symbol] = partial(tuple.__new__, Symbol)
+"""Makes a symbol of its fields, in half of the time."""
+_MANY_BYTES = 256 << 10
+"""Of a section in a mapped file. Fewer share their pages with other sections, which are looked at next."""
+_HEADER_STEPS = 8
+"""What a section takes."""
+_STEPS = {SHT_SYMTAB: 1, SHT_DYNSYM: 1, SHT_NOTE: 6, SHT_CUDA_INFO: 12, SHT_ZEBIN_ZEINFO: 12}
+"""What six bytes of a section take that is gone through one value at a time: a symbol has 24, an element of a note may have one."""
+_MOST_TABLE_BYTES = 16 << 20
+"""Four times what the most headers take that an image can have."""
+_OVERLAP = 8
+"""Times the size of the file that all sections together may have."""
+
+
+class Header(NamedTuple):
+    """The file header; ``bits``, ``osabi`` and ``abi_version`` are of e_ident, the others in the order of the file."""
+
+    bits: int
+    osabi: int
+    abi_version: int
+    type: int
+    machine: int
+    version: int = 1
+    entry: int = 0
+    phoff: int = 0
+    shoff: int = 0
+    flags: int = 0
+    ehsize: int = 0
+    phentsize: int = 0
+    phnum: int = 0
+    shentsize: int = 0
+    shnum: int = 0
+    shstrndx: int = 0
+
+
+class SectionHeader(NamedTuple):
+    """One entry of the section table, in the order of the file; ``name`` is an offset in the table of section names."""
+
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+
+_RawHeader = tuple[int, ...]
+"""The fields of a ``SectionHeader``: thousands are read that nobody asks by name."""
+
+
+class Segment(NamedTuple):
+    """One program header, without its physical address."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+    align: int
+
+
+class Elf:
+    """One ELF image. ``sections`` begins with the null section when there is a section table at all; compressed debug
+    sections are already expanded and bear their plain name."""
+
+    def __init__(
+        self, header: Header, data: bytes, sections: tuple[Section, ...], segments: tuple[Segment, ...] = ()
+    ) -> None:
+        self.header, self.data, self.sections, self.segments = header, data, sections, segments
+
+    def with_sections(self, sections: tuple[Section, ...]) -> Elf:
+        """The same image with other sections."""
+        return Elf(self.header, self.data, sections, self.segments)
+
+    @cached_property
+    def by_name(self) -> dict[str, Section]:
+        """The first section of each name."""
+        return {section.name: section for section in reversed(self.sections)}
+
+    def of_type(self, kind: int) -> list[Section]:
+        """The sections of a type, in order."""
+        return [section for section in self.sections if section.type == kind]
+
+    def symbols(self, table: Section, types: Sequence[int] = ()) -> list[Symbol]:
+        """The entries of a symbol table section, in order, the null entry included; with ``types`` those of them alone that
+        are defined."""
+        layout = SYMBOL_64 if self.header.bits == 64 else SYMBOL_32
+        data = table.data
+        if len(data) % layout.size:
+            raise Malformed(f"symbol table size is not a multiple of {layout.size}", where=table.name)
+        rows = [*layout.iter_unpack(data)]
+        if layout is SYMBOL_32:
+            rows = [(name, info, other, section, value, size) for name, value, size, info, other, section in rows]
+        if types:
+            rows = [row for row in rows if row[3] != SHN_UNDEF and row[1] & 15 in types]
+        names = strings_at(self.strings_of(table), [each[0] for each in rows], table.name)
+        return [
+            _SYMBOL((name, value, size, info & 15, info >> 4, other, section))
+            for name, (_, info, other, section, value, size) in zip(names, rows, strict=True)
+        ]
+
+    def strings_of(self, table: Section) -> bytes:
+        """The table of strings that another table's sh_link names; none where it names none."""
+        return self.sections[table.link].data if table.link < len(self.sections) else b""
+
+    def notes(self) -> Iterator[tuple[str, Note]]:
+        """(section name or "segment", note) of every SHT_NOTE section; of the PT_NOTE segments where there is no
+        section table."""
+        found = [(section.name, section.data) for section in self.of_type(SHT_NOTE)]
+        if not self.sections:
+            found = [("segment", self.stored(segment)) for segment in self.segments if segment.type == PT_NOTE]
+        for where, data in found:
+            for note in notes_in(data, where):
+                yield where, note
+
+    def build_id(self) -> str | None:
+        """The hexadecimal digits of the build ID note (NT_GNU_BUILD_ID; elfutils, binutils and LLVM's linkers write it); None where there is none, or
+        notes cannot be read."""
+        try:
+            found = (note.data for _, note in self.notes() if (note.owner, note.type) == ("GNU", NT_GNU_BUILD_ID))
+            return next((data.hex() for data in found if data), None)
+        except Malformed:
+            return None
+
+    def stored(self, segment: Segment) -> bytes:
+        """What the file holds of a segment."""
+        return self.data[segment.offset : segment.offset + segment.file_size]
+
+    def at_address(self, address: int, size: int) -> bytes:
+        """``size`` bytes that are loaded at ``address``, through the PT_LOAD segments; fewer where the file ends."""
+        for segment in self.segments:
+            inside = address - segment.address
+            if segment.type == PT_LOAD and 0 <= inside < segment.file_size:
+                start = segment.offset + inside
+                return self.data[start : start + min(size, segment.file_size - inside)]
+        return b""
+
+
+class Kind(NamedTuple):
+    """e_type and e_machine."""
+
+    type: int
+    machine: int
+
+
+def kind(data: bytes) -> Kind | None:
+    """What an image is, by its first 20 bytes alone (0 where they are missing); None for what is no ELF. Never raises."""
+    return _kind(data[:20])
+
+
+@lru_cache(16)
+def _kind(head: bytes) -> Kind | None:
+    """Each format of ELF images asks."""
+    return Kind(*struct.unpack("<HH", head[16:].ljust(4, b"\0"))) if head[:4] == MAGIC else None
+
+
+def parse(data: bytes, budget: Budget, where: str = "ELF", *, section_table: bool = True) -> Elf:
+    """Read header, section and program header tables; without ``section_table`` as if the image had none. Raises Malformed
+    where a table or a section leaves the file, Unsupported for big-endian images."""
+    header = parse_header(data, where)
+    sections = _sections(data, header, budget, where) if section_table else ()
+    return Elf(header, data, sections, _segments(data, header, sections, where))
+
+
+def parse_header(data: bytes, where: str = "ELF") -> Header:
+    """The file header. Raises Malformed, and Unsupported for big-endian images."""
+    bits = _bits(data, where)
+    layout = FILE_HEADER_64 if bits == 64 else FILE_HEADER_32
+    if len(data) < _IDENT_SIZE + layout.size:
+        raise Malformed(f"the file ends inside the ELF header, at byte {len(data)}", where=where)
+    return Header(bits, data[7], data[8], *layout.unpack_from(data, _IDENT_SIZE))
+
+
+def _bits(data: bytes, where: str) -> int:
+    if data[:4] != MAGIC:
+        raise Malformed("is not an ELF image: the first bytes are not 7f 45 4c 46", where=where)
+    if len(data) < _IDENT_SIZE:
+        raise Malformed(f"the file ends inside the ELF header, at byte {len(data)}", where=where)
+    if data[4] not in (ELFCLASS32, ELFCLASS64):
+        raise Malformed(f"ELF class {data[4]} is neither 32 nor 64 bit", where=where)
+    if data[5] == ELFDATA2MSB:
+        raise Unsupported("big-endian ELF images are not read", where=where)
+    if data[5] != ELFDATA2LSB:
+        raise Malformed(f"ELF byte order {data[5]} is not known", where=where)
+    return 64 if data[4] == ELFCLASS64 else 32
+
+
+def section_headers(data: bytes, header: Header, where: str = "ELF") -> list[SectionHeader]:
+    """The section table as it stands in the file. Raises Malformed where it leaves the file."""
+    return [*map(SectionHeader._make, _section_table(data, header, where))]
+
+
+def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
+    if not header.shoff:
+        return []
+    layout = SECTION_HEADER_64 if header.bits == 64 else SECTION_HEADER_32
+    offset, entry_size, count = header.shoff, header.shentsize, header.shnum
+    if entry_size < layout.size:
+        raise Malformed(f"section header size {entry_size} is smaller than {layout.size}", where=where)
+    if count == 0 and offset + layout.size <= len(data):
+        count = layout.unpack_from(data, offset)[
+            5
+        ]  # more than 0xff00 sections: sh_size of the null section counts them
+    if offset + count * entry_size > len(data):
+        raise Malformed(
+            f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
+        )
+    return _rows(data, offset, count, entry_size, layout)
+
+
+def _rows(data: bytes, offset: int, count: int, entry_size: int, layout: struct.Struct) -> list[_RawHeader]:
+    """The entries of a table that is all there."""
+    if entry_size == layout.size:
+        return [*layout.iter_unpack(data[offset : offset + count * entry_size])]
+    return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
+
+
+def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], where: str = "ELF") -> list[str]:
+    """The name of each section. Raises Malformed."""
+    number = header.shstrndx
+    if number == SHN_XINDEX and headers:
+        number = SectionHeader._make(headers[0]).link
+    where = f"{where}: section names"
+    table = b""
+    if 0 < number < len(headers):
+        named = SectionHeader._make(headers[number])
+        table = b"" if named.type in _EMPTY else data[_extent(data, named.offset, named.size, where)]
+    return strings_at(table, [each[0] for each in headers], where)
+
+
+def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[Section, ...]:
+    headers = _section_table(data, header, where)
+    names = section_names(data, header, headers, where)
+    steps = sum([_STEPS[each[1]] * each[5] // 6 for each in headers if each[1] in _STEPS])
+    budget.spend(_HEADER_STEPS * len(headers) + steps, where)
+    if not headers:
+        return ()
+    # Column by column: a library of kernels has hundreds of thousands of sections.
+    _, kinds, flags, addresses, offsets, sizes, links, infos, _, entry_sizes = zip(*headers, strict=True)
+    empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
+    begins = [0 if kind in empty else offset for kind, offset in zip(kinds, offsets, strict=True)]
+    ends = [0 if row[1] in empty else row[4] + row[5] for row in headers]
+    held = sum(ends) - sum(begins)
+    if max(ends) > len(data) or held > _OVERLAP * len(data) or max(map(add, addresses, sizes)) >= _ADDRESS_SPACE_BYTES:
+        _check_sections(data, headers, begins, ends, names, where)
+    numbers, content = range(len(headers)), repeat(partial(_content, data))
+    columns = (kinds, flags, addresses, sizes, content, links, infos, entry_sizes, begins, ends)
+    result = [*map(Section, numbers, names, *columns)]
+    for number, name, flag in zip(numbers, names, flags, strict=True):
+        if flag & SHF_COMPRESSED or name.startswith(ZDEBUG):
+            result[number] = decompressed(result[number], header.bits, budget, _place(where, number, name))
+    return tuple(result)
+
+
+def _content(data: bytes, begin: int, end: int) -> bytes:
+    """What stands there; the pages of a mapped file need not stay in memory beside the copy, if they are many."""
+    found, mapped = data[begin:end], cast("object", data)
+    if len(found) >= _MANY_BYTES and isinstance(mapped, mmap.mmap):
+        start = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
+    return found
+
+
+def _place(where: str, number: int, name: str) -> str:
+    return f"{where}: section {number} {name}".rstrip()
+
+
+def _check_sections(
+    data: bytes,
+    headers: Sequence[_RawHeader],
+    begins: Sequence[int],
+    ends: Sequence[int],
+    names: Sequence[str],
+    where: str,
+) -> None:
+    """Raises Malformed where one of the sections cannot be, alone or together with those before it."""
+    held = 0
+    for number, (fields, begin, end, name) in enumerate(zip(headers, begins, ends, names, strict=True)):
+        place = _place(where, number, name)
+        held += end - begin
+        _extent(data, begin, end - begin, place)
+        if fields[2] & (SHF_ALLOC | SHF_EXECINSTR):
+            _check_addresses(fields[3], fields[5], place)
+        if held > _OVERLAP * len(data):
+            raise Malformed("sections overlap so much that they hold eight times the file", where=place)
+
+
+def _extent(data: bytes, offset: int, size: int, where: str) -> slice:
+    """Where a section's content stands in the file."""
+    if offset + size > len(data):
+        raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
+    return slice(offset, offset + size)
+
+
+def _check_addresses(address: int, size: int, where: str) -> None:
+    """The end of what is loaded must be an address too: nobody further down need think of numbers that wrap."""
+    if address + size >= _ADDRESS_SPACE_BYTES:
+        raise Malformed(f"{size} bytes at address {address:#x} pass the end of the 64-bit address space", where=where)
+
+
+def image_size(read: Callable[[int, int], bytes], where: str = "ELF") -> int | None:
+    """The bytes of the image that begins at offset 0 of ``read``, which takes an offset and a size and returns fewer bytes where there
+    are no more: what its tables reach to. None where it has no table, or one that is not all there. Raises Malformed, Unsupported."""
+    header = parse_header(read(0, _IDENT_SIZE + FILE_HEADER_64.size), where)
+    wide = header.bits == 64
+    ends = []
+    if header.phoff and header.phnum:
+        layout = PROGRAM_HEADER_64 if wide else PROGRAM_HEADER_32
+        rows = _whole_table(read, header.phoff, header.phnum, header.phentsize, layout)
+        offset, size = (2, 5) if wide else (1, 4)
+        ends.append(
+            [
+                header.phoff + header.phnum * header.phentsize,
+                *(row[offset] + row[size] for row in rows if row[0] != PT_NULL),
+            ]
+        )
+    if header.shoff and header.shnum:
+        layout = SECTION_HEADER_64 if wide else SECTION_HEADER_32
+        rows = _whole_table(read, header.shoff, header.shnum, header.shentsize, layout)
+        empty = _EMPTY_OF_MACHINE.get(header.machine, _EMPTY)
+        stored = [row[4] + row[5] for row in rows if row[1] not in empty]
+        ends.append([header.shoff + header.shnum * header.shentsize, *stored])
+    return max(map(max, ends)) if ends and all(len(each) > 1 for each in ends) else None
+
+
+def _whole_table(
+    read: Callable[[int, int], bytes], offset: int, count: int, entry_size: int, layout: struct.Struct
+) -> list[_RawHeader]:
+    """The entries of a table; none where it is not all there."""
+    size = count * entry_size
+    data = read(offset, size) if entry_size >= layout.size and size <= _MOST_TABLE_BYTES else b""
+    return _rows(data, 0, count, entry_size, layout) if size and size == len(data) else []
+
+
+def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:
+    offset, entry_size, count = header.phoff, header.phentsize, header.phnum
+    if count == PN_XNUM and sections:
+        count = sections[0].info
+    if not offset or not count:
+        return ()
+    layout = PROGRAM_HEADER_64 if header.bits == 64 else PROGRAM_HEADER_32
+    if entry_size < layout.size or offset + count * entry_size > len(data):
+        raise Malformed(
+            f"the program header table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes",
+            where=where,
+        )
+    rows = _rows(data, offset, count, entry_size, layout)
+    if header.bits == 64:
+        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows])
+    else:
+        segments = tuple([Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows])
+    for number, segment in enumerate(segments):
+        if segment.type == PT_LOAD:
+            _check_addresses(segment.address, segment.memory_size, f"{where}: program header {number}")
+    return segments

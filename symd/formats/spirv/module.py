@@ -1,0 +1,204 @@
+"""A SPIR-V module as a code object: its entry points, functions and facts.
+
+Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
+from symd.formats.spirv.debug_sets import Debug
+from symd.formats.spirv.functions import Body, EntryPoint, SpirvModule
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.kernels import KernelFacts
+from symd.formats.spirv.words import Words, parse
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.columns import I64, U32
+from symd.model.identities import ObjectPath
+from symd.model.plurals import counted, plural
+
+_GENERATORS = {
+    6: "Khronos LLVM/SPIR-V Translator",
+    7: "Khronos SPIR-V Tools Assembler",
+    8: "Khronos Glslang Reference Front End",
+    13: "Google Shaderc over Glslang",
+    14: "Google spiregg",
+    17: "Khronos SPIR-V Tools Linker",
+    40: "NVIDIA Slang Compiler",
+    41: "Zig Software Foundation Zig Compiler",
+    43: "LLVM SPIR-V Backend",
+}
+_LANGUAGES = (
+    "unknown", "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ for OpenCL", "SYCL", "HERO C", "NZSL", "WGSL", "Slang", "Zig",
+    "Rust",
+)  # fmt: skip
+
+_WORD_BYTES = 4
+"""Each word is a step: an instruction that says nothing has one."""
+_FUNCTION_STEPS = 8
+"""What a function takes besides."""
+_SEPARATE = ".debug.spv"
+"""The section in which a code object has that module."""
+_IDENTIFIER = re.compile(r"([0-9a-fA-F]{2}){1,64}")
+_SAY_NOTHING = (Debug.InfoNone, Debug.BuildIdentifier)
+_DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String, Op.Line, Op.NoLine, Op.ModuleProcessed)
+
+
+def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
+    """Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
+    budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
+    try:
+        parsed = SpirvModule(parse(data))
+        budget.spend(_FUNCTION_STEPS * len(parsed.words.where(Op.Function)), name or "SPIR-V")
+    except SymdError as error:
+        raise error.prefix_where(name) if name else error from None
+    words, functions, points = parsed.words, parsed.functions, parsed.entries
+    _refuse_cut_off(words, points)
+    major, minor = words.version
+    whole = Section(
+        0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), lambda begin, end: data[begin:end], end=len(data)
+    )
+    return CodeObject(
+        path=ObjectPath(""),
+        format="spirv",
+        target=f"spirv{major}.{minor}",
+        data=data,
+        sections=(whole,),
+        kernels=_kernels(words, points, budget),
+        functions=_functions(functions, points),
+        kind=CodeKind.SPIRV,
+        debug=DebugScheme.SPIRV if _has_lines(words) else DebugScheme.NONE,
+        facts=_facts(words),
+        warnings=_warnings(words),
+        parsed=parsed,
+    )
+
+
+def parsed_module(code: CodeObject) -> SpirvModule:
+    """The module behind a code object, split anew only where its reader did not keep it. Raises Malformed."""
+    return code.parsed if isinstance(code.parsed, SpirvModule) else SpirvModule(parse(code.data))
+
+
+def own_and_described(code: CodeObject) -> tuple[SpirvModule, SpirvModule]:
+    """The module behind a code object, and that which has its debug data: itself, or the one that it was joined with. Raises
+    Malformed."""
+    own, section = parsed_module(code), code.section(_SEPARATE)
+    return own, own if section is None else SpirvModule(parse(section.data))
+
+
+def with_debug(code: CodeObject, data: bytes) -> CodeObject:
+    """The code object joined with the module ``data``, which has the same code and its debug data. Raises HashMismatch where it has
+    other code, NoDebugData, Malformed."""
+    check_same_code(code.data, data)
+    section = Section(1, _SEPARATE, SHT_PROGBITS, 0, 0, len(data), data)
+    return code._replace(sections=(*code.sections, section), debug=DebugScheme.SPIRV)
+
+
+def check_same_code(data: bytes, debug: bytes) -> None:
+    """Raises HashMismatch where the module ``debug`` has other code than ``data``, NoDebugData where it has no debug data, Malformed."""
+    words, other = parse(data), parse(debug)
+    if not _has_lines(other):
+        raise NoDebugData("the SPIR-V module has no debug data")
+    count = words.count[code_numbers(words)]
+    same = np.array_equal(count, other.count[code_numbers(other)]) and np.array_equal(_code(words), _code(other))
+    if not same or not _declarations(words) <= _declarations(other):
+        hint = "give the file that was written with this module"
+        raise HashMismatch("the debug data belongs to another SPIR-V module: the code differs", hint=hint)
+
+
+def code_numbers(words: Words) -> I64:
+    """The instructions of all functions but those that describe."""
+    begin = min(words.where(Op.Function), default=len(words))
+    numbers = np.arange(begin, len(words))
+    describing = [*words.where(Op.Line, Op.NoLine), *(item.number for item in words.debug_instructions())]
+    return numbers[~np.isin(numbers, describing)]
+
+
+def _code(words: Words) -> U32:
+    """Their words, end to end."""
+    numbers = code_numbers(words)
+    count = words.count[numbers].astype(np.int64)
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    found: U32 = words.words[np.repeat(words.start[numbers], count) + within]
+    return found
+
+
+def _declarations(words: Words) -> set[tuple[int, ...]]:
+    """What stands in front of the functions and does not describe."""
+    debug = {item.number for item in words.debug_instructions()}
+    numbers = range(min(words.where(Op.Function), default=len(words)))
+    kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)
+    return {(int(words.opcode[number]), *words.operands(number)) for number in kept}
+
+
+def _build_identifier(words: Words) -> str | None:
+    """The identifier that a module shares with the one that has its debug data, where it is hexadecimal."""
+    for item in words.debug_instructions(Debug.BuildIdentifier):
+        text = words.strings.get(item.operands[0], "") if item.operands else ""
+        if item.layout.numbers_are_ids and _IDENTIFIER.fullmatch(text):
+            return text.lower()
+    return None
+
+
+def _warnings(words: Words) -> tuple[str, ...]:
+    return tuple(
+        f"the debug instructions of {name} are left out: this version is not known, and is not read as another"
+        for name in words.unknown_debug_sets
+    )
+
+
+def _kernels(words: Words, points: list[EntryPoint], budget: Budget) -> tuple[Kernel, ...]:
+    facts = KernelFacts(words, budget)
+    return tuple(
+        Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts.of(entry))
+        for entry in points
+        if entry.body is not None
+    )
+
+
+def _functions(functions: dict[int, Body], points: list[EntryPoint]) -> tuple[Function, ...]:
+    """Functions with code and a name; an entry point's own function is called as the entry point where it has none."""
+    entry_names = {entry.id: entry.name for entry in reversed(points)}
+    named = ((body.name or entry_names.get(body.id, ""), body) for body in functions.values() if not body.declared)
+    return tuple(Function(name, 0, body.offset, body.end - body.offset) for name, body in named if name)
+
+
+def _has_lines(words: Words) -> bool:
+    return bool(words.where(Op.Line)) or any(item.opcode not in _SAY_NOTHING for item in words.debug_instructions())
+
+
+def _facts(words: Words) -> dict[str, Any]:
+    tool, version = words.generator >> 16, words.generator & 0xFFFF
+    facts: dict[str, Any] = {
+        "generator": f"{_GENERATORS.get(tool, f'tool {tool}')} {version}",
+        "byte_order": "foreign" if words.swapped else "host",
+        "instruction_sets": list(words.imports.values()),
+    }
+    build_id = _build_identifier(words)
+    if build_id is not None:
+        facts["build_id"] = build_id
+    sources = [ops[0] for _, ops in words.each(Op.Source) if ops]
+    if sources:
+        facts["source_language"] = _LANGUAGES[sources[0]] if sources[0] < len(_LANGUAGES) else str(sources[0])
+    return facts
+
+
+def _refuse_cut_off(words: Words, points: list[EntryPoint]) -> None:
+    """A stream of whole instructions is still no module when its end is missing (SPIR-V 1.6, 2.4, logical layout)."""
+    begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
+    lost = next((entry for entry in points if entry.body is None), None)
+    if not words.where(Op.MemoryModel):
+        raise Malformed("has no OpMemoryModel; the module is cut off or incomplete", where="SPIR-V")
+    if lost is not None:
+        what = f"entry point {lost.name} names function %{lost.id}, which is not in the module"
+        raise Malformed(f"{what}; the module is cut off or incomplete", where="SPIR-V")
+    if begun != ended:
+        raise Malformed(
+            f"{counted(begun, 'function')}, of which {ended} {plural(ended, 'ends', 'end')}; the module is cut off",
+            where="SPIR-V",
+        )

@@ -1,0 +1,145 @@
+"""For each row of a table of samples the location that it means: rows of one module, or of one context, are one question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from symd.api import Symbolizer
+from symd.errors import (
+    OF_ONE_MODULE,
+    BadQuery,
+    Busy,
+    ContextNotFound,
+    DeadlineExceeded,
+    LimitExceeded,
+    ModuleNotFound,
+    ObjectNotFound,
+    SymdError,
+)
+from symd.model.answers import Reason
+from symd.model.columns import I64, U32, U64
+from symd.model.contexts import Times
+from symd.profiles.resolver import LookupTarget
+from symd.profiles.sample_tables.location_registry import LocationRegistry
+from symd.profiles.sample_tables.module_names import ModuleNames
+from symd.profiles.sample_tables.places import NumberColumn, Places, Rows, TargetTexts
+
+MAX_NOTES = 1000
+NO_MODULE = "no module was given"
+"""The note where samples do not say which module they are of, and none was given."""
+_NOTE_CHARACTERS = 300
+_SECONDS_OF_A_MODULE = ("build_seconds", "question_seconds")
+"""The limits of the time that reading one module takes."""
+
+
+class Answering:
+    """Asks the symbolizer, and puts the locations of its answers into ``registry``. ``notes`` say, once each, why modules and contexts
+    could not be asked. Not safe to use from several threads at once."""
+
+    def __init__(self, symbolizer: Symbolizer, names: ModuleNames, registry: LocationRegistry) -> None:
+        self._symbolizer = symbolizer
+        self._names = names
+        self.registry = registry
+        self.notes: dict[str, None] = {}
+
+    def entries(self, places: Places) -> U32:
+        """For each row its entry of the registry. A row that names no place has entry 0. Raises what a symbolizer raises that cannot
+        answer at all: one that is out of reach, busy, or too slow to take the question."""
+        self._names.forget_unknown()
+        found = np.zeros(places.count, np.uint32)
+        device, in_kernel, at_address = places.kinds()
+        if places.device_address is not None:
+            for context, rows in places.by_context(device):
+                times = None if places.times is None else places.times[rows]
+                found[rows] = self._as_of(context, places.device_address.values[rows], times)
+        for column, kind in ((places.offset, in_kernel), (places.address, at_address)):
+            if column is None:
+                continue
+            for texts, rows in places.by_target(kind, in_kernel=column is places.offset):
+                target = self._names.target(texts)
+                if isinstance(target, Reason):
+                    self._note_unnamed(target, texts)
+                    found[rows] = self.registry.of_reason(target)
+                else:
+                    found[rows] = self._in_module(target, column, rows)
+        return found
+
+    def _note_unnamed(self, reason: Reason, texts: TargetTexts) -> None:
+        """Why no module, or no single one, is meant."""
+        if reason is Reason.UNKNOWN_MODULE:
+            part = " (a SHA-256 is written with all of its 64 digits)" if _is_part(texts.module or "") else ""
+            self._note(f"no module is called {texts.module}{part}" if texts.module else NO_MODULE)
+        elif reason is Reason.AMBIGUOUS and texts.module:
+            self._note(f"several modules are called {texts.module}")
+        elif reason is Reason.AMBIGUOUS and texts.kernel:
+            self._note(f"several modules have a kernel {texts.kernel}, and the samples do not say which is meant")
+        elif reason is Reason.AMBIGUOUS:
+            self._note("several modules were given, and the samples do not say which is meant")
+
+    def _in_module(self, target: LookupTarget, column: NumberColumn, rows: Rows) -> U32 | int:
+        def ask() -> U32:
+            answers = self._symbolizer.symbolize_column(
+                target.digest, column.values[rows], kernel=target.kernel, path=target.path
+            )
+            return self.registry.of_answers(target.digest, answers)
+
+        return self._answered(f"modules/{target.digest}", ask)
+
+    def _as_of(self, context: str, addresses: U64, times: I64 | None) -> U32 | int:
+        """``_in_context``, where times may be below 0: nothing was loaded then."""
+        if times is None or not (times < 0).any():
+            return self._in_context(context, addresses, times)
+        told = times >= 0
+        self._note(f"contexts/{context.removeprefix('contexts/')}: there are times below 0")
+        found = np.full(len(addresses), self.registry.of_reason(Reason.UNKNOWN_MODULE), np.uint32)
+        found[told] = self._in_context(context, addresses[told], times[told])
+        return found
+
+    def _in_context(self, context: str, addresses: U64, times: Times) -> U32 | int:
+        name = context.removeprefix("contexts/")
+
+        def ask() -> U32:
+            try:
+                found = self._symbolizer.contexts.symbolize(name, addresses, times)
+            except BadQuery as error:  # no context is called so
+                raise ContextNotFound("a context's id is 32 hexadecimal digits, as `symd contexts` lists it") from error
+            return self.registry.of_device_answers(found)
+
+        return self._answered(f"contexts/{name}", ask)
+
+    def _answered(self, where: str, ask: Callable[[], U32]) -> U32 | int:
+        """The entries, or the entry of the reason why what stands at ``where`` cannot be asked."""
+        try:
+            return ask()
+        except ObjectNotFound:
+            return self.registry.of_reason(Reason.UNKNOWN_KERNEL)
+        except (ModuleNotFound, ContextNotFound) as error:
+            return self._refused(where, error, Reason.UNKNOWN_MODULE)
+        except OF_ONE_MODULE as error:
+            if _is_of_the_call(error):
+                raise
+            return self._refused(where, error, Reason.MALFORMED)
+
+    def _refused(self, where: str, error: SymdError, reason: Reason) -> int:
+        self._note(f"{where}: {error.message}")
+        return self.registry.of_reason(reason)
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < MAX_NOTES:
+            self.notes[text if len(text) <= _NOTE_CHARACTERS else f"{text[:_NOTE_CHARACTERS]}..."] = None
+
+
+def _is_part(name: str) -> bool:
+    """Whether this is the beginning of a SHA-256, with which other verbs name a module."""
+    return re.fullmatch(r"(modules/)?[0-9a-fA-F]{6,63}", name) is not None
+
+
+def _is_of_the_call(error: SymdError) -> bool:
+    """Whether a daemon that has too much to do did not come to the question, so that nothing is known of what was asked about."""
+    limit = error.metadata.get("limit")
+    if isinstance(error, DeadlineExceeded):
+        return limit not in _SECONDS_OF_A_MODULE
+    return isinstance(error, Busy) or (isinstance(error, LimitExceeded) and limit == "question_seconds")

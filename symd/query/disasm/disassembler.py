@@ -1,0 +1,161 @@
+"""The names that every disassembler's module has, what it gives back, and what one request may cost."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from symd.config import Limits
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolFailed
+from symd.model.code import CodeObject
+from symd.query.disasm.ranges import InstructionBytes
+from symd.system.process.process import ProcessLimits
+from symd.system.process.run import Ended
+from symd.system.process.starter import Starter
+from symd.system.process.tool import run_tool
+
+NOT_DECODED: Final = "(not decoded)"
+"""The text of bytes that are no instruction to the disassembler."""
+DAMAGED_CODE: Final = "the code may be damaged, or for another device"
+"""Hint for a disassembler that died."""
+
+_ANSWER_BYTES_PER_BYTE_OF_CODE: Final = 256
+_ANSWER_BYTES_BESIDE: Final = 1 << 22
+"""Bytes of answer that are allowed besides those that the code explains."""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The instructions of one range, in order: ``offset`` counts from the start of the section, ``size`` is in bytes.
+    ``by`` names the program or library that wrote the text."""
+
+    by: str
+    offset: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+
+    def add(self, offset: int, size: int, text: str) -> None:
+        self.offset.append(offset)
+        self.size.append(size)
+        self.text.append(text)
+
+
+DecodeOutcome = Decoded | SymdError
+"""What became of one range."""
+
+
+def senseless(program: str, why: object) -> ToolFailed:
+    """The error for an answer that a disassembler, as it was written, gives never: the code that it was given may have taken it over."""
+    name = Path(program).name
+    return ToolFailed(f"its answer makes no sense: {why}", where=name, hint=DAMAGED_CODE, metadata={"tool": name})
+
+
+_FILES: Final = 16
+"""Files and folders that a disassembler may make beside its input; those that were tried make none."""
+
+
+class Disassembler(Protocol):
+    """A module of this room that stands in its table."""
+
+    NAME: str
+    """What people call it."""
+
+    def takes(self, code: CodeObject) -> bool:
+        """Whether the code is of the kind that it reads."""
+        ...
+
+    def installed(self) -> bool:
+        """Whether this machine has the program or library, by its name: nothing is run or loaded."""
+        ...
+
+    def disassemble(self, ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
+        """One outcome a range, in order. Raises ToolMissing when nothing of the kind is installed, and what a run raises
+        that spoils all of them."""
+        ...
+
+
+class DisassemblyBudget:
+    """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text.
+    ``of_kernel``: the request is for one kernel, which may stand in many code objects. ``check_wanted`` as for ``disassemble``."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        starter: Starter | None = None,
+        check_wanted: Callable[[], None] | None = None,
+        *,
+        of_kernel: bool = False,
+    ) -> None:
+        self._check_wanted = check_wanted
+        self._smaller = "ask for one code object (--object)" if of_kernel else "ask for one kernel"
+        self._starter = starter
+        self._seconds = seconds = limits.disassembly_seconds
+        self._size = self._size_left = limits.disassembly_size
+        self._end = time.monotonic() + seconds
+        self._memory = limits.disassembly_memory
+
+    def prepare(self) -> None:
+        """Let what starts programs come up, while their input is made."""
+        if self._starter is not None and Starter.confines():
+            self._starter.begin()
+
+    def _hint(self, limit: str) -> str:
+        return f"{self._smaller}, or raise {limit}"
+
+    def run(self, command: Sequence[str], data: bytes, *, own_pipe: bool = False) -> Ended:
+        """Run a program on the code in ``data``, confined where it has no ``own_pipe``: then it confines itself. Raises
+        DeadlineExceeded when no time is left, and as ``run_tool``."""
+        limits = self._next_run(len(data))
+        try:
+            starter = None if own_pipe else self._starter
+            ended = run_tool(
+                command,
+                limits,
+                data=data,
+                own_pipe=own_pipe,
+                starter=starter,
+                check_wanted=self._check_wanted,
+                hint=self._hint("disassembly_seconds"),
+            )
+        except LimitExceeded as error:
+            if limits.answer < self._size_left:
+                raise
+            raise LimitExceeded(
+                f"the instructions have more than {self._size} bytes of text",
+                where=error.where,
+                hint=self._hint("disassembly_size"),
+                metadata={**error.metadata, "limit": "disassembly_size", "value": str(self._size)},
+            ) from None
+        self._size_left -= len(ended.answer)
+        return ended
+
+    def _next_run(self, code_size: int) -> ProcessLimits:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise DeadlineExceeded(
+                f"disassembling takes longer than {self._seconds:g} seconds",
+                hint=self._hint("disassembly_seconds"),
+            )
+        answer = min(_ANSWER_BYTES_BESIDE + _ANSWER_BYTES_PER_BYTE_OF_CODE * code_size, self._size_left)
+        # The processor's time is limited too: a run that outlives this process has nobody who watches the clock.
+        return ProcessLimits(
+            left,
+            self._memory,
+            answer,
+            cpu_seconds=math.ceil(left),
+            file_size=answer,
+            written=code_size + self._size,
+            files=_FILES,
+        )
+
+
+def lines_of(answer: bytes) -> Iterator[str]:
+    """The lines that a program wrote, one at a time: all together they take several times the memory."""
+    with io.TextIOWrapper(io.BytesIO(answer), "utf-8", "replace") as lines:
+        for line in lines:
+            yield line.removesuffix("\n")

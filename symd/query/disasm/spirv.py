@@ -1,0 +1,101 @@
+"""SPIR-V through spirv-dis of the SPIRV-Tools. It takes whole modules only: the instructions of a range are those of its lines that begin there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from symd.errors import SymdError, ToolMissing
+from symd.formats.spirv.grammar import Op
+from symd.formats.spirv.words import parse
+from symd.model.code import CodeKind, CodeObject
+from symd.query.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
+from symd.query.disasm.installed import programs
+from symd.query.disasm.ranges import InstructionBytes
+from symd.system.process.run import Ended
+from symd.system.process.tool import INPUT, tool_error
+
+NAME: Final = "SPIRV-Tools"
+PROGRAM: Final = "spirv-dis"
+INSTALL: Final = "apt-get install spirv-tools; for what DPC++ 2026 writes v2025.5 or newer, docs/listing.md says how"
+
+NEWEST_LANGUAGE: Final = 6
+"""The last source language that every spirv-dis in use knows: C++ for OpenCL."""
+_DAMAGED_OR_NEW: Final = f"{DAMAGED_CODE}, or newer than this {PROGRAM}: v2025.5 knows what DPC++ 2026 writes, docs/listing.md says how to install it"
+"""Hint for a module that it refuses: each version knows the capabilities and instructions of its day."""
+_LINE: Final = re.compile(r"(.*) ; 0x([0-9a-f]{8,})", re.DOTALL)
+"""What ``--offsets`` writes behind each instruction: the byte of the module that it begins at."""
+
+
+def takes(code: CodeObject) -> bool:
+    return code.kind is CodeKind.SPIRV
+
+
+def installed() -> bool:
+    return bool(programs(PROGRAM))
+
+
+def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
+    """One run for each code object."""
+    found = programs(PROGRAM)
+    if not found:
+        raise ToolMissing("spirv-dis, which disassembles SPIR-V, is not installed", hint=INSTALL)
+    budget.prepare()
+    whole: dict[tuple[str, int], list[tuple[int, str]] | SymdError] = {}
+    outcomes: list[DecodeOutcome] = []
+    for each in ranges:
+        key = each.code.path, each.section
+        if key not in whole:
+            whole[key] = _whole(each, found[0], budget)
+        instructions = whole[key]
+        if isinstance(instructions, SymdError):
+            outcomes.append(instructions)
+            continue
+        outcomes.append(_within(each, instructions, found[0]))
+    return outcomes
+
+
+def _whole(given: InstructionBytes, program: str, budget: DisassemblyBudget) -> list[tuple[int, str]] | SymdError:
+    """Every instruction of the module that a range belongs to, with the byte that it begins at."""
+    (data,) = (section.data for section in given.code.sections if section.index == given.section)
+    command = [program, "--offsets", "--no-color", "--no-indent", "--no-header", INPUT]
+    try:
+        ended = budget.run(command, _as_every_version_takes_it(data))
+    except SymdError as error:
+        return error
+    if ended.ending.status:
+        return tool_error(program, ended, _DAMAGED_OR_NEW)
+    return _understood(ended)
+
+
+def _as_every_version_takes_it(data: bytes) -> bytes:
+    """The module with every instruction where it was: little-endian, because spirv-dis reads strings of the other order wrongly, and with source
+    languages called unknown that an older one refuses the whole module for (Slang, Zig)."""
+    module = parse(data)
+    words = module.words.astype("<u4")
+    for number, operands in module.each(Op.Source):
+        if operands and operands[0] > NEWEST_LANGUAGE:
+            words[module.start[number] + 1] = 0
+    return words.tobytes()
+
+
+def _understood(ended: Ended) -> list[tuple[int, str]]:
+    """A string may hold line ends: what follows one belongs to the same instruction."""
+    found, begun = [], ""
+    for line in lines_of(ended.answer):
+        begun = f"{begun} {line}" if begun else line
+        hit = _LINE.fullmatch(begun)
+        if hit:
+            found.append((int(hit[2], 16), hit[1]))
+            begun = ""
+    return found
+
+
+def _within(given: InstructionBytes, instructions: Sequence[tuple[int, str]], program: str) -> Decoded:
+    decoded = Decoded(program.rpartition("/")[2])
+    ends = [*(offset for offset, _ in instructions[1:]), given.end]
+    for (offset, text), end in zip(instructions, ends, strict=False):  # of no instructions there is an end
+        if given.offset <= offset < given.end:
+            decoded.add(offset, min(end, given.end) - offset, text)
+    return decoded

@@ -1,0 +1,1 @@
+"""What a client and a daemon say to each other: messages, the channel, retries."""

@@ -1,0 +1,145 @@
+"""Contexts and what happened in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from symd.errors import BadQuery
+from symd.model.addresses import DeviceAddress
+from symd.model.contexts import (
+    CONTEXT_HINT,
+    EVENT_HINT,
+    Context,
+    ContextRecord,
+    Load,
+    LoadInContext,
+    Segment,
+    Unload,
+)
+from symd.model.kinds import of_kind
+from symd.rpc.wire.fields import bad_field
+from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.resource_names import context_id, context_name, module_digest, module_name, optional_path
+from symd.rpc.wire.text import utf8
+from symd.rpc.wire.times import from_time, to_timestamp
+from symd.v1 import context_pb2
+from symd.v1.context_service_pb2 import RecordEventsRequest
+
+Message = TypeVar("Message")
+
+
+def to_context(context: Context) -> context_pb2.Context:
+    """Raises ``BadQuery`` for a number that does not fit."""
+    of_kind(context, Context, CONTEXT_HINT)
+    return _fitting(
+        lambda: context_pb2.Context(
+            host=utf8(context.host),
+            process=context.process,
+            device=utf8(context.device),
+            clock=utf8(context.clock),
+            address_bits=context.address_bits,
+            attributes={utf8(name): utf8(value) for name, value in context.attributes.items()},
+        )
+    )
+
+
+def from_context(message: context_pb2.Context) -> Context:
+    return Context(
+        message.host,
+        message.process,
+        message.device,
+        message.clock,
+        message.address_bits or 64,
+        dict(message.attributes),
+    )
+
+
+def to_context_record(record: ContextRecord) -> context_pb2.Context:
+    message = to_context(record.context)
+    message.name = context_name(record.id)
+    message.create_time.CopyFrom(to_timestamp(record.create_time))
+    return message
+
+
+def from_context_record(message: context_pb2.Context) -> ContextRecord:
+    create_time = from_time(message.create_time)
+    return ContextRecord(context_id(message.name), from_context(message), create_time)
+
+
+def to_event(event: Load | Unload) -> context_pb2.MapEvent:
+    """Raises ``BadQuery`` for a number that does not fit."""
+    of_kind(event, (Load, Unload), EVENT_HINT)
+    if isinstance(event, Load):
+        return context_pb2.MapEvent(load=to_load(event))
+    return _fitting(lambda: context_pb2.MapEvent(unload=context_pb2.Unload(key=utf8(event.key), time=event.time)))
+
+
+def from_event(message: context_pb2.MapEvent) -> Load | Unload:
+    """Raises ``BadQuery`` for an event without a kind."""
+    match message.WhichOneof("kind"):
+        case "load":
+            return from_load(message.load)
+        case "unload":
+            return Unload(message.unload.key, message.unload.time)
+    raise bad_field("events", "an event says nothing", "set load or unload")
+
+
+def to_load(load: Load) -> context_pb2.Load:
+    return _fitting(
+        lambda: context_pb2.Load(
+            module=module_name(load.module),
+            time=load.time,
+            key=utf8(load.key),
+            unload_time=load.unload_time,
+            segments=map(_to_segment, load.segments),
+            load_base=load.load_base,
+            path=utf8(load.path),
+        )
+    )
+
+
+def from_load(message: context_pb2.Load) -> Load:
+    return Load(
+        module_digest(message.module, "events.load.module"),
+        message.time,
+        tuple(map(_from_segment, message.segments)),
+        message.load_base if message.HasField("load_base") else None,
+        optional_path(message),
+        message.key,
+        message.unload_time if message.HasField("unload_time") else None,
+    )
+
+
+def to_load_in_context(loaded: LoadInContext) -> context_pb2.LoadInContext:
+    return context_pb2.LoadInContext(
+        context=to_context_record(loaded.context), number=loaded.number, load=to_load(loaded.load)
+    )
+
+
+def from_load_in_context(message: context_pb2.LoadInContext) -> LoadInContext:
+    return LoadInContext(from_context_record(message.context), message.number, from_load(message.load))
+
+
+def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:
+    """(the context's id, what happened). Raises ``BadQuery``."""
+    return context_id(request.name), [from_event(message) for message in request.events]
+
+
+def _to_segment(segment: Segment) -> context_pb2.Segment:
+    return context_pb2.Segment(
+        address=segment.address, size_bytes=segment.size, start=to_query(segment.start), path=utf8(segment.path)
+    )
+
+
+def _from_segment(message: context_pb2.Segment) -> Segment:
+    start = from_query(message.start, "events.load.segments.start")
+    return Segment(DeviceAddress(message.address), message.size_bytes, start, optional_path(message))
+
+
+def _fitting(make: Callable[[], Message]) -> Message:
+    """A message, or ``BadQuery`` for a number that its field does not hold."""
+    try:
+        return make()
+    except ValueError as error:
+        raise BadQuery(f"a number does not fit: {error}", hint="times, addresses and sizes have 64 bits") from None

@@ -1,0 +1,135 @@
+"""Line tables as a stream of chunks: a header, then text sections and strings, then rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import Malformed
+from symd.model.identities import ObjectPath
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
+from symd.rpc.wire.answers import from_text_section, to_text_section
+from symd.rpc.wire.chunks import by_header
+from symd.rpc.wire.columns import check_below, pack, unpack
+from symd.rpc.wire.fields import wrong_field
+from symd.rpc.wire.resource_names import digest_and_path
+from symd.rpc.wire.text import utf8, utf8s
+from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
+
+ROWS = 1 << 14
+"""Rows in a chunk: below 640 KB whatever their width. A stream keeps some chunks until its client has taken them."""
+SECTIONS = 1 << 12
+"""Text sections in a chunk."""
+TEXT = 1 << 20
+"""Characters of strings in a chunk, give or take one string."""
+
+COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
+    "offset": np.uint64,
+    "kernel": np.uint32,
+    "function": np.uint32,
+    "file": np.uint32,
+    "line": np.uint32,
+    "column": np.uint32,
+    "flags": np.uint8,
+}
+_TEXTS = frozenset(("kernel", "function", "file", "text"))
+"""Columns that number strings."""
+
+LEVELS: Mapping[int, LineLevel] = {
+    line_table_pb2.LINE_LEVEL_UNSPECIFIED: LineLevel.SOURCE,
+    line_table_pb2.LINE_LEVEL_SOURCE: LineLevel.SOURCE,
+    line_table_pb2.LINE_LEVEL_PTX: LineLevel.PTX,
+}
+
+
+def from_request(request: symbol_service_pb2.GetLineTableRequest) -> tuple[str, str | None, LineLevel]:
+    """(the module's digest, the code object's path or None, the level). Raises ``InvalidInput``, also for a level that
+    this version does not know."""
+    level = LEVELS.get(request.level)
+    if level is None:
+        raise wrong_field("level", f"level {request.level} is not known", "ask for LINE_LEVEL_SOURCE or LINE_LEVEL_PTX")
+    return *digest_and_path(request), level
+
+
+def to_level(level: LineLevel) -> line_table_pb2.LineLevel:
+    return line_table_pb2.LINE_LEVEL_PTX if level is LineLevel.PTX else line_table_pb2.LINE_LEVEL_SOURCE
+
+
+def to_chunks(table: RowsInParts) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
+    """The messages of one table."""
+    header = line_table_pb2.LineTableHeader(path=utf8(table.path), target=utf8(table.target), row_count=len(table))
+    yield symbol_service_pb2.GetLineTableResponse(header=header)
+    sections = [location_pb2.TextSection(), *map(to_text_section, table.text_sections)]
+    for start in range(0, len(sections), SECTIONS):
+        yield symbol_service_pb2.GetLineTableResponse(text_sections=sections[start : start + SECTIONS])
+    for strings in _in_chunks(table.strings):
+        yield symbol_service_pb2.GetLineTableResponse(strings=strings)
+    for start in range(0, len(table), ROWS):
+        yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table.part(start, start + ROWS)))
+
+
+def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> Iterator[LineTable]:
+    """The tables of a stream. Raises ``Malformed`` when chunks contradict their header, or a number stands for nothing."""
+    for group in by_header(chunks):
+        yield _table(group)
+
+
+def _in_chunks(strings: Sequence[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    length = 0
+    for string in utf8s(strings):
+        chunk.append(string)
+        length += len(string) + 4
+        if length >= TEXT:
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk
+
+
+def _rows(part: LineTable) -> line_table_pb2.LineRows:
+    columns = {name: pack(getattr(part, name)) for name in COLUMNS}
+    columns["text_section"] = pack(part.text_section + np.uint32(1))
+    if part.text is not None:
+        columns["text"] = pack(part.text)
+    return line_table_pb2.LineRows(count=len(part), **columns)
+
+
+def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTable:
+    header = chunks[0].header
+    columns = {name: _column(chunks, name, kind) for name, kind in COLUMNS.items()}
+    columns["text_section"] = _sections(chunks)
+    if any(chunk.rows.text for chunk in chunks):
+        columns["text"] = _column(chunks, "text", np.uint32)
+    if not chunks[0].HasField("header") or len(columns["offset"]) != header.row_count:
+        raise Malformed("the rows of a line table are not as many as its header says")
+    sections = [from_text_section(section) for chunk in chunks for section in chunk.text_sections][1:]
+    strings = [string for chunk in chunks for string in chunk.strings]
+    check_below(columns["text_section"], len(sections), "text section")
+    for name in columns.keys() & _TEXTS:
+        check_below(columns[name], len(strings), f"string for the {name}")
+    return LineTable(
+        path=ObjectPath(header.path),
+        target=header.target if header.HasField("target") else None,
+        text_sections=sections,
+        strings=strings,
+        **columns,
+    )
+
+
+def _sections(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> NDArray[np.uint32]:
+    """The column of text sections as ``LineTable`` numbers them: from 0, because every row lies in one."""
+    numbers = _column(chunks, "text_section", np.uint32)
+    if len(numbers) and not numbers.all():
+        raise Malformed("a row of a line table lies in no text section")
+    return numbers - np.uint32(1)
+
+
+def _column(
+    chunks: Sequence[symbol_service_pb2.GetLineTableResponse], name: str, kind: type[np.unsignedinteger[Any]]
+) -> NDArray[Any]:
+    parts = [unpack(getattr(chunk.rows, name), chunk.rows.count, kind) for chunk in chunks if chunk.HasField("rows")]
+    return np.concatenate(parts) if parts else np.zeros(0, kind)

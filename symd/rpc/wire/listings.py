@@ -1,0 +1,115 @@
+"""Listings as a stream of chunks: a header, then instructions with the locations that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import Malformed
+from symd.model.answers import Answers
+from symd.model.identities import ObjectPath
+from symd.model.listings import Listing, ListingPart
+from symd.rpc.wire.answers import from_columns, to_columns
+from symd.rpc.wire.chunks import by_header
+from symd.rpc.wire.columns import pack, unpack
+from symd.rpc.wire.concatenated import concatenated
+from symd.rpc.wire.resource_names import digest_and_path, module_name
+from symd.rpc.wire.text import utf8, utf8s
+from symd.v1 import listing_service_pb2 as pb
+
+ROWS = 8192
+"""The most instructions in a chunk."""
+TEXT = 1 << 20
+"""The most characters of instructions' text in a chunk, give or take one instruction."""
+
+
+def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
+    return pb.GetListingRequest(name=module_name(digest), path=part.path, kernel=part.kernel, target=part.target)
+
+
+def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
+    """(the module's digest, what of it). Raises ``BadQuery``."""
+    digest, path = digest_and_path(request)
+    kernel, target = (getattr(request, name) if request.HasField(name) else None for name in ("kernel", "target"))
+    return digest, ListingPart(path, kernel, target)
+
+
+INSTRUCTION_BYTES = 100
+"""About what an instruction takes beside its text: its place, its location, a Python object."""
+
+
+def size_of(listing: Listing) -> int:
+    """About the bytes of memory that a listing takes."""
+    return sum(map(len, listing.text)) + len(listing.text) * INSTRUCTION_BYTES
+
+
+def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
+    """The messages of one code object's listing."""
+    header = pb.ListingHeader(
+        path=utf8(listing.path),
+        target=utf8(listing.target),
+        disassembler=utf8(listing.disassembler),
+        problem=utf8(listing.problem),
+        instruction_count=len(listing),
+    )
+    yield pb.GetListingResponse(header=header)
+    for start, end in _cuts(listing.text):
+        rows = pb.ListingRows(
+            answers=to_columns(_part(listing.answers, slice(start, end))),
+            size_bytes=pack(listing.size[start:end]),
+            texts=utf8s(listing.text[start:end]),
+        )
+        yield pb.GetListingResponse(rows=rows)
+
+
+def _cuts(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(texts):
+        lengths = accumulate(len(text) for text in texts[start : start + ROWS])
+        fitting = sum(length <= TEXT for length in lengths)
+        end = start + max(fitting, 1)
+        yield start, end
+        start = end
+
+
+def _part(answers: Answers, rows: slice) -> Answers:
+    return Answers(
+        answers.location[rows],
+        answers.text_section[rows],
+        answers.offset[rows],
+        answers.locations,
+        answers.text_sections,
+    )
+
+
+def from_chunks(chunks: Iterable[pb.GetListingResponse]) -> Iterator[Listing]:
+    """The listings of a stream. Raises ``Malformed`` when chunks contradict their header."""
+    for group in by_header(chunks):
+        yield _listing(group)
+
+
+def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
+    header = chunks[0].header
+    rows = [chunk.rows for chunk in chunks if chunk.HasField("rows")] or [pb.ListingRows()]
+    text = [text for each in rows for text in each.texts]
+    answers = concatenated([from_columns(each.answers) for each in rows])
+    size = np.concatenate([_sizes(each) for each in rows])
+    if not chunks[0].HasField("header") or not len(answers) == len(text) == header.instruction_count:
+        raise Malformed("the instructions of a listing are not as many as its header says")
+    return Listing(
+        path=ObjectPath(header.path),
+        target=header.target if header.HasField("target") else None,
+        disassembler=header.disassembler,
+        answers=answers,
+        size=size,
+        text=text,
+        problem=header.problem,
+    )
+
+
+def _sizes(rows: pb.ListingRows) -> NDArray[Any]:
+    return unpack(rows.size_bytes, rows.answers.count, np.uint32)

@@ -1,0 +1,264 @@
+"""Where the daemon listens: a Unix socket that only its owner may use, or those users whom a relay lets in, or a TCP port when
+asked, which takes TLS or tokens."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from shlex import quote
+
+from symd.config import own_socket
+from symd.errors import FailedPrecondition, InvalidInput, Unavailable
+from symd.model.texts import is_utf8
+from symd.server.config import Doors
+from symd.server.doors import Doorkeeper, doorkeeper
+from symd.server.event_loop import Server
+from symd.server.handed_sockets import HandedSockets
+from symd.server.http.bound_socket import bound
+from symd.server.relay import relaying
+from symd.system.addresses import host_and_port, is_loopback
+from symd.system.os_errors import system_reason
+from symd.system.private_files import bind_socket, make_folder, private_lock, private_umask
+from symd.system.process.folders import child_folder
+from symd.system.symlinks import replaceable
+
+UNIX = "unix:"
+_LOCK = ".symd.lock"
+TLS = "tls:"
+BACKLOG = 128
+"""Connections to the relay that may wait to be accepted."""
+LONGEST_PATH = 107
+"""Bytes of a Unix socket's path (unix(7): sun_path, less its end)."""
+
+
+@contextmanager
+def listening(
+    server: Server, address: str, keeper: Doorkeeper | None = None, handed: HandedSockets | None = None
+) -> Iterator[str]:
+    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end, unless it is one of
+    ``handed``. Without a keeper of its doors that is a Unix socket for the daemon's user.
+
+    Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
+    else answers there, and ``Unavailable`` when the system refuses.
+    """
+    keeper = keeper or doorkeeper(Doors())
+    if not address.startswith(UNIX):
+        reached = _listen_tcp(server, address, keeper)
+        with keeper.connections.watching(int(reached.rpartition(":")[2])):
+            yield reached
+        return
+    path = socket_path(address)
+    if handed is not None and (taken := handed.take(path)) is not None:
+        with taken, _behind(server, taken, keeper):
+            yield f"{UNIX}{path}"
+        return
+    own = _checked(path.with_name(f".{path.name}.own"), address) if keeper.doors.users else path
+    with ExitStack() as stack:
+        with locked_folder(path.parent, "--address unix:FOLDER/symd.sock"):
+            _clear(path)
+            if own != path:
+                _clear(own)
+                listener = stack.enter_context(_bound_for_all(path))
+                stack.callback(_remove, path, path.lstat())
+            stack.callback(_remove, own, _bind(server, own))
+        if own != path:
+            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
+        yield f"{UNIX}{path}"
+
+
+@contextmanager
+def _behind(server: Server, listener: socket.socket, keeper: Doorkeeper) -> Iterator[None]:
+    """Let the server listen in a folder that only the daemon's user may open, behind a relay from ``listener``."""
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(child_folder("daemon")) / "own.sock"
+        except OSError as error:
+            raise Unavailable(f"cannot make a folder for the daemon's own socket: {system_reason(error)}") from error
+        _bind(server, own)
+        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
+        yield
+
+
+def socket_path(address: str) -> Path:
+    """The path in ``unix:PATH`` or ``unix:///PATH``. Raises ``InvalidInput``."""
+    rest = address.removeprefix(UNIX)
+    return _checked(
+        Path("/" + rest.lstrip("/") if rest.startswith("//") else rest).absolute(), address if rest else UNIX
+    )
+
+
+def _checked(path: Path, address: str) -> Path:
+    """The path, unless it is too long for a socket."""
+    if address == UNIX or max(len(os.fsencode(each)) for each in (path, _given(path))) > LONGEST_PATH:
+        raise InvalidInput(
+            "a Unix socket's path has 1 to 107 bytes", where=address, hint="choose a shorter path with --address"
+        )
+    if not is_utf8(str(path)):
+        raise InvalidInput(
+            "the socket's path is not UTF-8, and gRPC takes no other", where=str(path), hint="choose another --address"
+        )
+    return path
+
+
+def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
+    named = host_and_port(address.removeprefix(TLS)) if is_utf8(address) else None
+    if named is None:
+        raise InvalidInput(
+            "not an address to listen at", where=address, hint="give unix:PATH or HOST:PORT, such as 127.0.0.1:50051"
+        )
+    host, port = named
+    try:
+        if keeper.certificates is not None:
+            return f"{TLS}{host}:{server.add_secure_port(f'{host}:{port}', keeper.certificates.credentials())}"
+        _check_plain(address, keeper)
+        return f"{host}:{server.add_insecure_port(address)}"
+    except RuntimeError as error:
+        raise _refusal(host, port, address) from error
+
+
+def _refusal(host: str, port: int, where: str) -> FailedPrecondition:
+    """Why the system does not let a program listen there, which gRPC does not tell."""
+    try:
+        bound(f"{host}:{port}", "--address")[0].close()
+    except FailedPrecondition as error:
+        return FailedPrecondition(error.message, where=where, hint=error.hint)
+    return FailedPrecondition(
+        "cannot listen there: the system does not say why", where=where, hint="choose another with --address"
+    )
+
+
+def _check_plain(address: str, keeper: Doorkeeper) -> None:
+    """Raises ``FailedPrecondition`` where plain TCP would let anybody in, or let anybody read tokens."""
+    if address.startswith(TLS):
+        raise FailedPrecondition(
+            "TLS takes a certificate and its key", where=address, hint="give --tls-cert and --tls-key"
+        )
+    if keeper.doors.insecure or (keeper.doors.access is not None and is_loopback(address)):
+        return
+    if keeper.doors.access is not None:
+        ways, what = "give --tls-cert and --tls-key too", "tokens would be read on their way"
+    else:
+        ways = "give --tls-cert and --tls-key, or listen at unix:PATH, or at 127.0.0.1 with --access FILE"
+        what = "whoever reaches it would be let in, any user of this machine at least"
+    raise FailedPrecondition(
+        ways, where=address, hint=f"no plain TCP: {what}; --insecure is for who wants it all the same"
+    )
+
+
+@contextmanager
+def locked_folder(folder: Path, elsewhere: str) -> Iterator[None]:
+    """A socket's folder, made where it is not there, under a lock: of two daemons that start at once only one wins. Raises ``FailedPrecondition``,
+    which tells to choose ``elsewhere``, where others may change it, and ``Unavailable``."""
+    own = own_socket()
+    try:  # a mistyped path is not made from its beginning: only of the socket that nobody needs to name
+        make_folder(folder, parents=own is not None and folder == own.parent, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        raise _unusable(folder, error, elsewhere) from error
+    _check_folder(folder, status, elsewhere)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(private_lock(folder / _LOCK))
+        except OSError as error:
+            raise _unusable(folder, error, elsewhere) from error
+        yield
+
+
+def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
+    hint = f"choose a folder that can be made, or that you may write in: {elsewhere}"
+    if isinstance(error, FileNotFoundError):
+        hint = f"the folder above it, which symd does not make, is not there: mkdir -p {quote(str(folder.parent))}, or choose another: {elsewhere}"
+    return Unavailable(f"cannot use the folder: {system_reason(error)}", where=str(folder), hint=hint)
+
+
+def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:
+    """Raises ``FailedPrecondition`` where another user could put a socket of his in the place of ours."""
+    hint = f"let it listen in a folder of its own ({elsewhere})"
+    if status.st_uid not in (0, os.geteuid()):
+        raise FailedPrecondition("the socket's folder belongs to another user", where=str(folder), hint=hint)
+    if status.st_mode & 0o022:
+        hint += f", or chmod go-w {folder}"
+        raise FailedPrecondition("other users may change the socket's folder", where=str(folder), hint=hint)
+    above = replaceable(folder)
+    if above is not None:
+        raise FailedPrecondition(
+            "other users may put another folder in the place of the socket's", where=str(above), hint=hint
+        )
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket that nobody answers. Raises ``FailedPrecondition`` when somebody does, or it is no socket."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise FailedPrecondition(
+            "there is something that is not a socket", where=str(path), hint="choose another path with --address"
+        )
+    if _answers(path):
+        raise FailedPrecondition(
+            "another daemon answers there",
+            where=str(path),
+            hint="ask that one, stop it, or choose another path with --address",
+        )
+    path.unlink(missing_ok=True)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2)
+        code = probe.connect_ex(str(path))
+    return code not in (errno.ECONNREFUSED, errno.ENOENT)
+
+
+def _bind(server: Server, path: Path) -> os.stat_result:
+    """Bind with a mode that never is wider than 0600.
+
+    gRPC removes the path that it was given when it ends, whoever's socket is there by then; so it is given another
+    one, and the socket is renamed.
+    """
+    given = _given(path)
+    with _binding(path), private_umask():
+        server.add_insecure_port(f"{UNIX}{given}")
+        given.rename(path)
+    return path.lstat()
+
+
+def _bound_for_all(path: Path) -> socket.socket:
+    """A socket that every user may connect to, for the relay, which asks who it is."""
+    given = _given(path)
+    with _binding(path), ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        given.unlink(missing_ok=True)
+        bind_socket(listener, given)
+        given.chmod(0o666)
+        given.rename(path)
+        listener.listen(BACKLOG)
+        stack.pop_all()
+    return listener
+
+
+@contextmanager
+def _binding(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, OSError) as error:
+        raise Unavailable("cannot make the socket", where=str(path), hint="is the folder writable?") from error
+
+
+def _given(path: Path) -> Path:
+    """The path that gRPC is given for a socket that ends up at ``path``."""
+    return path.with_name(f".{os.getpid()}")
+
+
+def _remove(path: Path, mine: os.stat_result) -> None:
+    """Remove our socket, unless somebody else has put his there."""
+    with suppress(FileNotFoundError):
+        if os.path.samestat(path.lstat(), mine):
+            path.unlink()

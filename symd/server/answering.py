@@ -1,0 +1,314 @@
+"""How a call is answered, on the event loop: its message awaited, a lane taken, the handler run there, its answer sent.
+
+Bytes become messages, and messages bytes, in the lane's thread: a large one would hold up every other call for as long as that
+takes. What a method can answer at once (``at_once`` of its module) is answered on the loop, which saves the way to a thread
+and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from google.protobuf.message import Message
+from grpc.aio import EOF
+
+from symd.api import NotYet
+from symd.config import Limits
+from symd.errors import InvalidInput, SymdError
+from symd.rpc.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
+from symd.rpc.wire.field_count import check_fields
+from symd.rpc.wire.resource_names import leading_digest, leading_digest_of_batch
+from symd.server.bridge import Requests, Responses
+from symd.server.bytes_in_flight import COUNTED_BYTES, BytesInFlight
+from symd.server.call import Call
+from symd.server.guard import check_deadline
+from symd.server.lanes import Work
+from symd.server.limit_errors import message_too_large
+from symd.server.messages import AT_ONCE_BYTES, parsed
+from symd.server.request_log import note_request
+from symd.server.service_context import ServiceContext
+from symd.store.write_patience import waiting_at_most
+
+Result = TypeVar("Result")
+Handler = Callable[[ServiceContext, Any, Call], Any]
+"""Takes the service's context, the request (or an iterator of them) and the call; returns the response, or its bytes (or an iterator)."""
+AtOnce = Callable[[ServiceContext, bytes, Call], bytes | None]
+"""The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None where it may. It notes for
+the log what is asked about."""
+
+BATCH_BYTES = 64 << 10
+"""A request of more bytes is a large batch, whatever it asks."""
+
+
+class Method(NamedTuple):
+    """A method, by its full name."""
+
+    name: str
+    handle: Handler
+    request: type[Message]
+    work: Work
+    at_once: AtOnce | None
+    unopened: AtOnce | None
+    """The same for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
+    many_requests: bool
+    many_responses: bool
+    failed: Callable[[Any, SymdError], Message] | None = None
+    """The response to a request that could not be served, of a stream that goes on all the same: each of its requests is answered by one response, as if
+    it were a call of its own. None for all others."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its request is no batch, no grab and no message of several."""
+        return not self.many_requests and self.at_once is None and self.work not in (Work.BATCH, Work.GRAB)
+
+    def read(self, data: bytes, limits: Limits) -> Message:
+        """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
+        if self.is_plain and len(data) > limits.request_bytes:
+            raise message_too_large("the request", len(data), "request_bytes", limits.request_bytes)
+        if len(data) >= COUNTED_FIELDS_BYTES:
+            check_fields(data, self.request.DESCRIPTOR, limits.request_fields)
+        return parsed(self.request, data, self.request.DESCRIPTOR.full_name)
+
+
+async def answer_one(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes:
+    """One request, one response."""
+    data = await service.waiting.first_message(context, call)
+    if data is EOF:
+        raise await _no_message()
+    call.received = len(data)
+    check_deadline(call)
+    if method.at_once is not None and len(data) <= AT_ONCE_BYTES:
+        answered = method.at_once(service, data, call)
+        call.index_was_open = answered is not None
+        if answered is not None:
+            call.sent = len(answered)
+            return answered
+    work = _kind_of_work(method, service, data)
+    holding = _Holding(service.flight, call.client, context)
+    holding.take(len(data))
+    arrived = [data]
+    del data
+    answering = _ANSWERING.get(work, _read_and_answer)
+    answer_it = _below_span(call, partial(answering, method, service, arrived, call))
+    response = await service.lanes[work].run(call.client, answer_it)
+    holding.release()
+    holding.take(len(response))
+    call.sent = len(response)
+    return response
+
+
+def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
+    """Which lane a request belongs to, found without decoding it."""
+    if method.work is not Work.QUESTION:
+        return method.work
+    return _kind_of_question(service, leading_digest(data), len(data))
+
+
+def _kind_of_question(service: ServiceContext, digest: str | None, size: int) -> Work:
+    if digest is not None and not service.engine.is_open(digest):
+        return Work.COLD
+    return Work.BATCH if size > BATCH_BYTES else Work.QUESTION
+
+
+class _Holding:
+    """What a call holds until gRPC has done with it."""
+
+    def __init__(self, flight: BytesInFlight, client: str, context: Any) -> None:
+        self._flight = flight
+        self._client = client
+        self._context = context
+        self._size = 0
+
+    def take(self, size: int) -> None:
+        """Count a message. Raises ``Busy``."""
+        if size >= COUNTED_BYTES:
+            if not self._size:
+                self._context.add_done_callback(self.release)
+            self._size += self._flight.hold(self._client, size)
+
+    def release(self, _context: Any = None) -> None:
+        """Say that what was counted is held no longer."""
+        self._flight.release(self._client, self._size)
+        self._size = 0
+
+
+async def answer_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
+    """Several requests or responses; the response where there is one. A request that is the only one counts as long as the call."""
+    first = await service.waiting.first_message(context, call)
+    if first is EOF and not method.many_requests:
+        raise await _no_message()
+    check_deadline(call)
+    if not method.many_requests:
+        call.received = len(first)
+        service.flight.keep(call, len(first))
+    call.loop = asyncio.get_running_loop()
+    requests = Requests(first, service.flight, call.client) if method.many_requests else None
+    responses = Responses(service.flight, call.client) if method.many_responses else None
+    asked = requests or [first]
+    del first
+    work = _below_span(call, partial(_answer_with, method, service, asked, responses, call))
+    service.waiting.open(call, context, requests, responses)
+    job = call.loop.create_task(service.lanes[method.work].run(call.client, work))
+    job.add_done_callback(_retrieved)
+    receiving = _receive(requests, context, call)
+    try:
+        if responses is not None:
+            if not call.add_callback(responses.end):
+                responses.end()
+            job.add_done_callback(lambda _: responses.close())
+            await responses.send(context.write)
+        return await job
+    finally:
+        service.waiting.close(call)
+        job.cancel()
+        del receiving
+
+
+def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Task[None] | None:
+    if requests is None:
+        return None
+    if not call.add_callback(requests.end):
+        requests.end()
+    return asyncio.get_running_loop().create_task(requests.receive(context.read))
+
+
+def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
+    """``work`` for another thread: spans that begin there stand below the call's, where it has one."""
+    if call.span is None:
+        return work
+
+    def spanned() -> Result:
+        with call.in_span():
+            return work()
+
+    return spanned
+
+
+def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``NotYet`` is raised."""
+    if method.unopened is not None and len(arrived[0]) <= AT_ONCE_BYTES:
+        answered = method.unopened(service, arrived[0], call)
+        if answered is not None:
+            return answered
+    with service.engine.without_waiting():
+        return _read_and_answer(method, service, arrived, call)
+
+
+def _while_waited_for(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``_without_waiting``, but where others change the catalogue they are waited for no longer than the caller waits."""
+    with waiting_at_most(call.time_remaining()):
+        return _without_waiting(method, service, arrived, call)
+
+
+def _read_and_answer(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``arrived`` is emptied: what was read is held no longer than that takes."""
+    limits = service.config.limits
+    request = method.read(arrived.pop(), limits)
+    note_request(call, request)
+    try:
+        response: Message | bytes = method.handle(service, request, call)
+    except NotYet:
+        arrived.append(request.SerializeToString())
+        raise
+    del request
+    return _written(response, limits)
+
+
+def _written(response: Message | bytes, limits: Limits) -> bytes:
+    """The bytes of a response. Raises ``LimitExceeded``."""
+    data = response if isinstance(response, bytes) else response.SerializeToString()
+    if len(data) > limits.response_bytes:
+        raise message_too_large("the response", len(data), "response_bytes", limits.response_bytes)
+    return data
+
+
+def _answer_with(
+    method: Method,
+    service: ServiceContext,
+    asked: Requests | list[bytes],
+    responses: Responses | None,
+    call: Call,
+) -> bytes | None:
+    """In the lane's thread. What is ``asked`` is emptied, and its message the handler's alone."""
+    limits = service.config.limits
+    if method.failed is not None and isinstance(asked, Requests) and responses is not None:
+        _answer_each(method, service, asked, responses, call)
+        return None
+    answer = method.handle(service, _asked(method, asked, limits, call), call)
+    if responses is None:
+        return _written(answer, limits)
+    with closing(answer):
+        for number, each in enumerate(answer):
+            if number:
+                call.check_let_in()
+            data = _written(each, limits)
+            call.sent += len(data)
+            responses.put(data)
+    return None
+
+
+def _answer_each(method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call) -> None:
+    """Each request in the lane in which a call of its own would be answered."""
+    for data in requests:
+        call.check_let_in()
+        call.received += len(data)
+        arrived = [data]
+        del data
+        response = _answer_in_turn(method, service, arrived, call)
+        call.sent += len(response)
+        responses.put(response)
+        service.check_running()
+        if not call.is_active():
+            return
+
+
+def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``arrived`` is emptied."""
+    work = _kind_of_question(service, leading_digest_of_batch(arrived[0]), len(arrived[0]))
+    answering = _ANSWERING.get(work, _read_and_answer)
+    try:
+        return service.lanes[work].run_for(call, lambda: answering(method, service, arrived, call))
+    except SymdError as error:
+        if method.failed is None or not arrived:
+            raise
+        limits = service.config.limits  # the lane refused it
+        return _written(method.failed(method.read(arrived.pop(), limits), error), limits)
+
+
+def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:
+    """The request, or an iterator of them."""
+    if isinstance(asked, Requests):
+        return _each(method, asked, limits, call)
+    request = method.read(asked.pop(), limits)
+    note_request(call, request)
+    return request
+
+
+def _each(method: Method, requests: Requests, limits: Limits, call: Call) -> Iterator[Message]:
+    for number, data in enumerate(requests):
+        if number:
+            call.check_let_in()
+        call.received += len(data)
+        request = method.read(data, limits)
+        del data
+        yield request
+        del request
+
+
+def _retrieved(job: asyncio.Task[Any]) -> None:
+    """Its error is told by whoever waits for it, if anybody does."""
+    if not job.cancelled():
+        job.exception()
+
+
+async def _no_message() -> InvalidInput:
+    """The error of a call that ended without a message; one that was cancelled looks the same, and learns of that first."""
+    await asyncio.sleep(0)
+    return InvalidInput("the call has no message", hint="send one")
+
+
+_ANSWERING = {Work.COLD: _without_waiting, Work.WRITE: _while_waited_for}

@@ -1,0 +1,240 @@
+"""A batch of addresses answered: shared by the unary call and the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from symd.config import Limits
+from symd.errors import LimitExceeded
+from symd.index.format import Strings
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.columns import U32
+from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.locations import used_strings
+from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_sections, write_columns
+from symd.rpc.wire.batches import Batch, from_request
+from symd.server.call import Call
+from symd.server.guard import while_waited_for
+from symd.server.messages import parsed
+from symd.server.request_log import note_request
+from symd.server.service_context import ServiceContext
+from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
+
+CheckWanted = Callable[[], None]
+"""Called while functions are looked for by name; raises when nobody waits any more."""
+
+QUERIES_AT_ONCE = 4
+"""Queries that may be answered on the event loop."""
+FRAMES_AT_ONCE = 32
+"""Frames of an answer that may be written there."""
+TEXT_AT_ONCE = 64 << 10
+"""Characters of their texts: such an answer is counted nowhere."""
+ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES, SECTION_BYTES = 32, 16, 8, 8
+"""About what an answer, a frame, a candidate and a text section take beside their texts."""
+DEVICE_CANDIDATE_BYTES = 96
+"""About what a candidate of a device address takes, which names its module too."""
+
+
+def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
+    """The answers to the few queries of a small request, where each is one search in an open index; None where it may take longer. Raises as
+    ``from_request`` does, and ``Malformed``."""
+    request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
+    note_request(call, request)
+    digest, path, queries = _rows_asked(service, request)
+    if not 0 < len(queries) <= QUERIES_AT_ONCE:
+        return None
+    return _written_at_once(service.engine.answer_at_once, digest, path, queries)
+
+
+def answer_unopened(service: ServiceContext, data: bytes, _call: Call) -> bytes | None:
+    """The answer to a request for one address of a module that is asked about for the first time and whose index is not open; None where only
+    an open index has it. What ``answer_at_once`` noted of the request stands."""
+    digest, path, queries = _rows_asked(service, parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name))
+    if path is not None or len(queries) != 1 or not isinstance(queries[0], ByAddress):
+        return None
+    return _written_at_once(service.engine.first_answer, digest, None, queries)
+
+
+def _rows_asked(service: ServiceContext, request: SymbolizeRequest) -> tuple[str, str | None, Sequence[Query]]:
+    """(module, path, the queries whose answers are asked for as rows, as they are to be answered)."""
+    digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
+    return digest, path, () if column is not None or as_columns or as_written else queries
+
+
+def _written_at_once(
+    one: Callable[[str, Query, str | None], Answer | None], digest: str, path: str | None, queries: Sequence[Query]
+) -> bytes | None:
+    """The answers that ``one`` gives; None where it gives none to a query, or one of many frames or of long texts."""
+    response = SymbolizeResponse()
+    rows = response.answers
+    for query in queries:
+        found = one(digest, query, path)
+        if found is None or len(found.frames) > FRAMES_AT_ONCE or _text_size(found) > TEXT_AT_ONCE:
+            return None
+        add_answer(rows, found)
+    return response.SerializeToString()
+
+
+def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call) -> None:
+    """Write the answers into the empty ``response``, in the form that was asked for. Raises ``LimitExceeded`` before it looks at too large
+    a batch."""
+    with service.addresses_at_work.acquired(_count(request)):
+        _answer(service, request, response, while_waited_for(call, service.config.limits), call.tables)
+
+
+def _count(request: SymbolizeRequest) -> int:
+    return request.column.count if request.HasField("column") else len(request.queries)
+
+
+def _answer(
+    service: ServiceContext,
+    request: SymbolizeRequest,
+    response: SymbolizeResponse,
+    check_wanted: CheckWanted,
+    sent: set[bytes],
+) -> None:
+    batch = from_request(request, service.config.limits.batch)
+    few = batch.column is None and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS
+    if few and not batch.as_columns and not batch.as_written:
+        rows, one = response.answers, service.engine.symbolize_one
+        room = RowRoom(service.config.limits)
+        for query in batch.queries:
+            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_wanted)))
+    elif batch.as_columns:
+        _write_columns(service, batch, response, _answers(service, batch, check_wanted), sent)
+    else:
+        check_rows(batch, service.config.limits)
+        _write_rows(response, _answers(service, batch, check_wanted), RowRoom(service.config.limits))
+
+
+def _answers(service: ServiceContext, batch: Batch, check_wanted: CheckWanted) -> Answers:
+    digest, path, column = batch.digest, batch.path, batch.column
+    if column is None:
+        return service.engine.symbolize(
+            digest, batch.queries, path, as_written=batch.as_written, check_wanted=check_wanted
+        )
+    return service.engine.symbolize_column(
+        digest,
+        column.values,
+        kernel=column.kernel,
+        section=column.section,
+        path=path,
+        as_written=batch.as_written,
+        check_wanted=check_wanted,
+    )
+
+
+class RowRoom:
+    """How much of the largest response is left for answers and candidates that are spelled out, counted before they are."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = self._left = limits.response_bytes
+
+    def taken_by(self, answer: Answer) -> Answer:
+        """The answer. Raises ``LimitExceeded`` where there is no room for it."""
+        self._take(ROW_BYTES + FRAME_BYTES * len(answer.frames) + _text_size(answer), "answers")
+        self.take_candidates(answer.candidates)
+        return answer
+
+    def take_frames(self, frames: Sequence[Frame]) -> None:
+        """Raises ``LimitExceeded`` where there is no room for them."""
+        self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
+
+    def take_candidates(self, candidates: Iterable[Candidate]) -> None:
+        """Raises ``LimitExceeded`` where there is no room for them."""
+        for each in candidates:
+            texts = each.path, each.section, each.kernel, each.function
+            self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
+
+    def take_texts(self, table: Locations, numbers: U32) -> None:
+        """The same for those of these locations, each of which stands there once."""
+        assert isinstance(table.strings, Strings)  # noqa: S101 - ``_is_long``
+        self._take(table.strings.sizes(used_strings(table, numbers)), "texts")
+
+    def take_text_sections(self, sections: Iterable[TextSection]) -> None:
+        """The same for those that columns name."""
+        for each in sections:
+            self._take(SECTION_BYTES + len(each.path) + len(each.section or ""), "text sections")
+
+    def take_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
+        """The same for what device addresses could mean."""
+        for each in candidates:
+            size = DEVICE_CANDIDATE_BYTES + len(each.path or "")
+            match each.query:
+                case ByKernel(name) | BySection(str(name)):
+                    size += len(name)
+            self._take(size, "candidates")
+
+    def _take(self, size: int, what: str) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise LimitExceeded(
+                f"the {what} spelled out have more than {self._most} bytes",
+                hint="ask for fewer at a time, or for columns",
+                metadata={"limit": "response_bytes", "value": str(self._most)},
+            )
+
+
+def _text_size(answer: Answer) -> int:
+    """Characters of its texts: whoever made the module says how long those are."""
+    own = len(answer.path or "") + len(answer.kernel or "") + len(answer.section or "")
+    return own + _frames_text_size(answer.frames)
+
+
+def _frames_text_size(frames: Iterable[Frame]) -> int:
+    """Characters of the texts of frames."""
+    size = 0
+    for frame in frames:
+        size += len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
+    return size
+
+
+def check_rows(batch: Batch, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` for more answers than are spelled out in one response."""
+    count = len(batch.queries) if batch.column is None else len(batch.column.values)
+    if count > limits.row_answers:
+        raise LimitExceeded(
+            f"{count} answers are wanted spelled out, at most {limits.row_answers} are",
+            hint="ask for columns, or send several batches",
+            metadata={"limit": "row_answers", "value": str(limits.row_answers)},
+        )
+
+
+def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` where a response has no room for its text sections, or for what its ambiguous addresses could mean."""
+    check_columns(answers.answers, limits)
+    room = RowRoom(limits)
+    for candidates in answers.candidates.values():
+        room.take_device_candidates(candidates)
+
+
+def check_columns(answers: Answers, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` where a response has no room for the texts, the text sections and the candidates of columns."""
+    room = RowRoom(limits)
+    if _is_long(answers.locations, limits):
+        room.take_texts(answers.locations, answers.location)
+    room.take_text_sections(answers.text_sections[number - 1] for number in used_text_sections(answers).tolist())
+    for candidates in answers.candidates.values():
+        room.take_candidates(candidates)
+
+
+def _is_long(table: Locations, limits: Limits) -> bool:
+    """Whether the texts of a whole table have no room in a response, so that what a part of it takes is worth a look."""
+    return isinstance(table.strings, Strings) and table.strings.text_bytes > limits.response_bytes
+
+
+def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: RowRoom) -> None:
+    rows = response.answers
+    for each in answers:
+        add_answer(rows, room.taken_by(each))
+
+
+def _write_columns(
+    service: ServiceContext, batch: Batch, response: SymbolizeResponse, answers: Answers, sent: set[bytes]
+) -> None:
+    check_columns(answers, service.config.limits)
+    table, known = None, batch.known_tables
+    if known is not None and not _is_long(answers.locations, service.config.limits):
+        table = service.tables.message(answers.locations, len(answers), known, sent)
+    write_columns(response.columns, answers, batch.column.values if batch.column else None, table)

@@ -1,0 +1,162 @@
+"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is there
+then, and those that are open stay as they are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from symd.errors import FailedPrecondition, Unavailable
+from symd.model.frame_text import printable
+from symd.server.certificate_dates import not_after
+from symd.server.config import Doors
+from symd.server.watched_files import WatchedFiles, read_private, unreadable
+from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
+from symd.system.os_errors import system_reason
+
+log = logging.getLogger("symd.server")
+
+SOON: Final = timedelta(days=14)
+"""How long before its end a certificate is warned of, when it is read."""
+_OTHERS: Final = 0o037
+"""A key may be read by a group, as those below /etc/ssl/private are."""
+_AUTHORITIES: Final = "give the certificates of the authorities that sign clients' certificates"
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the files say: ``authorities`` are the certificates of those who sign clients' ones. ``context`` is made of all that, and
+    another one is no difference."""
+
+    key: bytes
+    chain: bytes
+    authorities: bytes | None
+    context: ssl.SSLContext = field(compare=False)
+
+
+class Certificates:
+    """What ``doors`` names. Raises FailedPrecondition where a file cannot be read or does not belong to the others, and Unavailable where the
+    system has no descriptor or memory for that."""
+
+    def __init__(self, doors: Doors) -> None:
+        if doors.tls_certificate is None or doors.tls_key is None:
+            raise FailedPrecondition("TLS takes a certificate and its key", hint="give --tls-cert and --tls-key")
+        self._certificate, self._key, self._client_ca = doors.tls_certificate, doors.tls_key, doors.tls_client_ca
+        paths = [path for path in (self._certificate, self._key, self._client_ca) if path is not None]
+        self.files = WatchedFiles(paths, self._read)
+        self._lock = threading.Lock()
+        self._served = self.files.value()
+        self._told_expired = False
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """For a port: gRPC asks at each connection whether there is something newer."""
+        return grpc.dynamic_ssl_server_credentials(
+            _configuration(self._served),
+            self._newer,  # type: ignore[arg-type] # the stubs know no None
+            require_client_authentication=self._client_ca is not None,
+        )
+
+    def _newer(self) -> grpc.ServerCertificateConfiguration | None:
+        """What gRPC takes from now on; None: what it has."""
+        with self._lock:
+            now = self.files.value()
+            if now == self._served:
+                self._tell_once_expired()
+                return None
+            self._served, self._told_expired = now, False
+            return _configuration(now)
+
+    def context(self) -> ssl.SSLContext:
+        """For a connection that is none of gRPC's: with what the files say now."""
+        return self.files.value().context
+
+    @property
+    def not_after(self) -> datetime | None:
+        """The last moment at which what is served now is valid; None where that cannot be read."""
+        return not_after(self._served.chain)
+
+    def _tell_once_expired(self) -> None:
+        end = None if self._told_expired else self.not_after
+        if end is not None and end < datetime.now(UTC):
+            self._told_expired = True
+            self._tell(end)
+
+    def _tell(self, end: datetime | None) -> None:
+        """Warn of a certificate that clients refuse, or soon will."""
+        now = datetime.now(UTC)
+        if end is not None and end < now:
+            log.warning("the certificate in %s expired at %s: clients refuse it", self._certificate, end.isoformat())
+        elif end is not None and end - now < SOON:
+            log.warning("the certificate in %s expires at %s", self._certificate, end.isoformat())
+
+    def _read(self) -> Configuration:
+        chain = _read(self._certificate, "--tls-cert")
+        _check(no_certificate(chain), self._certificate, "--tls-cert", "it takes the certificate, --tls-key its key")
+        key = read_private(self._key, _OTHERS)
+        _check(no_private_key(key), self._key, "--tls-key", "it takes the key of the certificate that --tls-cert takes")
+        authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
+        if authorities is not None and self._client_ca is not None:
+            _check(no_certificate(authorities), self._client_ca, "--tls-client-ca", _AUTHORITIES)
+        where = f"{self._certificate}, {self._key}"
+        try:
+            context = _context(chain, key)
+        except (ssl.SSLError, ValueError) as error:
+            hint = "give a chain in PEM and the key of its first certificate, without a password"
+            raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
+        except OSError as error:  # ssl.SSLError is one too
+            raise Unavailable(f"they cannot be handed to OpenSSL: {system_reason(error)}", where=where) from error
+        if authorities is not None:
+            try:
+                context.load_verify_locations(cadata=authorities.decode("ascii"))
+                context.verify_mode = ssl.CERT_REQUIRED
+            except (ssl.SSLError, ValueError) as error:
+                raise FailedPrecondition(
+                    f"--tls-client-ca: a certificate there is damaged: {error}",
+                    where=str(self._client_ca),
+                    hint=_AUTHORITIES,
+                ) from None
+        self._tell(not_after(chain))
+        return Configuration(key, chain, authorities, context)
+
+
+def certified_name(names: Iterable[str]) -> str | None:
+    """The name that stands for a client with a certificate, of its common and then its alternative names: the first, as it may stand in a
+    log and in an error, for whoever signs may write anything into it."""
+    return next((printable(name) for name in names if name), None)
+
+
+def _context(chain: bytes, key: bytes) -> ssl.SSLContext:
+    """For HTTPS, with just the bytes that gRPC gets: ``ssl`` takes only files, and the operator's may have been replaced since they were read. So
+    they lie in memory as a file without a name (memfd_create(2)). Raises ssl.SSLError and ValueError for what they say, and OSError for the rest."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with open(os.memfd_create("symd-tls"), "wb") as both:  # noqa: PTH123 - of a descriptor
+        both.write(chain + b"\n" + key)
+        both.flush()
+        context.load_cert_chain(f"/proc/self/fd/{both.fileno()}", password=no_password)
+    return context
+
+
+def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(served.key, served.chain)], served.authorities)
+
+
+def _check(problem: str, path: Path, option: str, hint: str) -> None:
+    """Raises FailedPrecondition for a file that is none of its kind, before OpenSSL says so in its words."""
+    if problem:
+        raise FailedPrecondition(f"{option}: {problem}", where=str(path), hint=hint)
+
+
+def _read(path: Path, option: str) -> bytes:
+    try:
+        return read_credentials(path)[0]
+    except OSError as error:
+        raise unreadable(path, error, option=option) from error

@@ -1,0 +1,222 @@
+"""Who calls, and whether they may: asked once for each call, before its message is read.
+
+Over the daemon's own Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. A
+further user comes by the relay (``service/relay.py``), which says the uid. Over TCP a client shows a token or a certificate;
+who shows neither may do what ``Doors.anonymous`` says: nothing, unless the operator decided otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from shlex import quote
+from typing import Any, Final, NamedTuple
+
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import Busy, FailedPrecondition, PermissionDenied, Unauthenticated
+from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Rights, rights_text
+from symd.server.access_file import Access, read_access
+from symd.server.audit import AuditLog
+from symd.server.call import Call, CallEnded
+from symd.server.certificates import Certificates, certified_name
+from symd.server.config import Doors
+from symd.server.connections import Connections
+from symd.server.peer_names import new_prefix, uid_of
+from symd.server.quiet_log import QuietLog
+from symd.server.rights import HEALTH_METHODS, RIGHTS
+from symd.server.watched_files import WatchedFiles
+
+log = logging.getLogger("symd.server")
+
+_UNIX: Final = "unix"
+_SCHEME: Final = "bearer"
+
+
+class Principal(NamedTuple):
+    """Whoever makes a call, under the name that logs know them by."""
+
+    name: str
+    rights: Rights
+
+
+class Shown(NamedTuple):
+    """What a call shows of who makes it: where it comes from, its token, the name in its certificate."""
+
+    peer: str
+    token: bytes | None
+    certificate: str | None
+
+
+ANONYMOUS: Final = "anonymous"
+OWNER: Final = Principal("owner", ALL_RIGHTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Doorkeeper:
+    """``access`` is the access file and ``certificates`` what TLS is done with, where there are such; ``relay`` is how the
+    names begin under which the relay's connections come."""
+
+    doors: Doors
+    relay: str
+    access: WatchedFiles[Access] | None
+    certificates: Certificates | None
+    refusals: QuietLog
+    connections: Connections
+    audit: AuditLog = field(default_factory=AuditLog)
+
+    def admit(self, call: Call, context: Any) -> None:
+        """Note who makes the call, by what gRPC's ``context`` knows of it.
+
+        Raises Unauthenticated for who does not show what is asked for, PermissionDenied for who may not do that, Busy for one too
+        many of their calls.
+        """
+        peer = call.peer
+        if peer.startswith(_UNIX) and not (self.doors.users and peer.startswith(self.relay)):
+            call.caller, call.is_owner = OWNER.name, True
+            return
+        if not peer.startswith(_UNIX) and (limit := self.connections.shut_out_for(peer)):
+            call.ending = Busy.reason, {"limit": limit}
+            raise CallEnded
+        if self.doors.open_health and call.method in HEALTH_METHODS:
+            self.connections.refused(peer)
+            self.connections.let_stay(peer)
+            return
+        shown = self._shown(peer, context)
+        try:
+            self._let_in(shown, call)
+        except (Unauthenticated, PermissionDenied):
+            self.connections.refused(peer)
+            raise
+        if not peer.startswith(_UNIX):
+            self.connections.let_in(peer, "" if call.caller == ANONYMOUS else call.caller)
+        if self.access is not None:
+            call.still_let_in = partial(self._let_in, shown)
+
+    def admit_unknown(self, peer: str) -> None:
+        """Note a call of a method that is not served, whoever makes it. Raises Busy for one too many."""
+        if self.connections.shut_out_for(peer):
+            raise CallEnded
+        self.connections.refused(peer)
+
+    def _let_in(self, shown: Shown, call: Call) -> None:
+        """Raises as ``admit``."""
+        peer = shown.peer
+        principal = self.principal(shown)
+        call.caller, call.is_owner = principal.name, principal is OWNER
+        if principal.name != ANONYMOUS:
+            call.client = principal.name
+        right = RIGHTS[call.method]
+        if right not in principal.rights:
+            self.refusals.warn(f"{principal.name} at {peer} has no right to {right.value}")
+            raise PermissionDenied(
+                f"{principal.name} may not do that: it takes the right {right.value!r}",
+                hint=f"{principal.name} has {_having(principal.rights)}; the operator of the daemon gives rights",
+                metadata={"right": right.value, "client": principal.name, "method": call.method},
+            )
+
+    def read_again(self) -> None:
+        """Read the operator's files, changed or not."""
+        if self.access is not None:
+            self.access.read_again()
+        if self.certificates is not None:
+            self.certificates.files.read_again()
+
+    def _shown(self, peer: str, context: Any) -> Shown:
+        if peer.startswith(_UNIX):
+            return Shown(peer, None, None)
+        token = _token(context.invocation_metadata() or ()) if self.access is not None else None
+        return Shown(peer, token, _certified(context.auth_context()) if token is None else None)
+
+    def principal(self, shown: Shown) -> Principal:
+        """Whoever shows that; a refusal is logged. Raises Unauthenticated."""
+        try:
+            return self._user(shown.peer) if shown.peer.startswith(_UNIX) else self._client(shown)
+        except Unauthenticated as error:
+            self.refusals.warn(f"{shown.peer}: {error.message}")
+            raise
+
+    def _user(self, peer: str) -> Principal:
+        uid = uid_of(peer)
+        if uid == os.geteuid():
+            return OWNER
+        return Principal(f"uid {uid}", self.doors.users.get(uid, NO_RIGHTS))
+
+    def _client(self, shown: Shown) -> Principal:
+        if shown.token is not None and self.access is not None:
+            found = self.access.value().of_token(shown.token)
+            if found is None:
+                raise Unauthenticated(
+                    "this token is wrong, revoked or another daemon's", hint="ask the operator for another (symd token)"
+                )
+            return Principal(*found)
+        if shown.certificate is not None:
+            return Principal(shown.certificate, self._certified_rights(shown.certificate))
+        if not self.doors.anonymous_rights:
+            ways = [
+                way
+                for way, there in (("a bearer token", self.access), ("a certificate", self.doors.tls_client_ca))
+                if there
+            ]
+            raise Unauthenticated(
+                "this daemon asks who you are",
+                hint=f"show {' or '.join(ways) or 'a token'}: put the token into $SYMD_TOKEN, or the name of its file into $SYMD_TOKEN_FILE; "
+                "the daemon's operator makes them (symd token)",
+            )
+        return Principal(ANONYMOUS, self.doors.anonymous_rights)
+
+    def _certified_rights(self, name: str) -> Rights:
+        if self.access is None:
+            return self.doors.certificate_rights
+        return self.access.value().of_certificate(name)
+
+
+def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
+    """For the doors as the operator wants them. Raises FailedPrecondition or InvalidInput for files that will not do."""
+    refusals = QuietLog(log, "refused a call")
+    connections = Connections(limits, QuietLog(log, "closed a connection"), QuietLog(log, "shut out an address"))
+    access = None
+    if (path := doors.access) is not None:
+        access = WatchedFiles([path], lambda: _read_access(path))
+    if doors.tls_certificate is None and doors.tls_key is None:
+        if doors.tls_client_ca is not None:
+            raise FailedPrecondition(
+                "--tls-client-ca: clients show certificates over TLS only",
+                hint="give the daemon's own certificate too: --tls-cert and --tls-key",
+            )
+        return Doorkeeper(doors, new_prefix(), access, None, refusals, connections)
+    return Doorkeeper(doors, new_prefix(), access, Certificates(doors), refusals, connections)
+
+
+def _read_access(path: Path) -> Access:
+    """The access file; that nobody gets in by it is told, since its daemon starts all the same: it may be filled while that runs."""
+    access = read_access(path)
+    if all(line.has_expired for line in access.lines):
+        why = "every line of it has expired" if access.lines else "it has no line"
+        adds = f"symd token NAME --access {quote(str(path))} adds one"
+        log.warning("by the access file %s no client gets in: %s; %s", path, why, adds)
+    return access
+
+
+def _having(rights: Rights) -> str:
+    return f"the rights {rights_text(rights)}" if rights else "no right"
+
+
+def _token(metadata: Iterable[tuple[str, str | bytes]]) -> bytes | None:
+    """The bearer token of a call (RFC 6750)."""
+    for key, value in metadata:
+        if key == "authorization":
+            text = value if isinstance(value, bytes) else value.encode()
+            scheme, _, token = text.partition(b" ")
+            if scheme.lower() == _SCHEME.encode():
+                return token.strip()
+    return None
+
+
+def _certified(facts: Mapping[str, Iterable[bytes]]) -> str | None:
+    names = (facts.get(key, ()) for key in ("x509_common_name", "x509_subject_alternative_name"))
+    return certified_name(name.decode("utf-8", "replace") for name in chain.from_iterable(names))

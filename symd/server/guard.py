@@ -1,0 +1,172 @@
+"""The one place where an error becomes a status: each call runs inside a guard, which also refuses a call whose deadline has
+passed before work begins, and one that may not be made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from grpc import StatusCode
+from grpc.aio import BaseError, InternalError
+from grpc_status import rpc_status
+
+from symd.config import Limits
+from symd.errors import DeadlineExceeded, SymdError
+from symd.rpc.wire.failures import to_status
+from symd.server.audit import CANCELLED, OK
+from symd.server.call import Call, CallEnded, next_number
+from symd.server.deadline import while_there_is_time
+from symd.server.doors import Doorkeeper
+from symd.server.metrics import Metrics
+from symd.server.request_log import log_request
+from symd.store.catalogue import is_locked
+
+if TYPE_CHECKING:
+    from symd.server.spans import Spans
+
+log = logging.getLogger("symd.server")
+
+_NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")
+
+_NOTHING: Mapping[str, str] = {}
+
+Answer = Callable[[Any, Call], Awaitable[Any]]
+"""Takes what grpc.aio gives a handler and the call; returns the response's bytes, or None where it has sent them."""
+
+
+def guard(
+    method: str, answer: Answer, doors: Doorkeeper, metrics: Metrics | None = None, spans: Spans | None = None
+) -> Callable[[Any, Any], Awaitable[Any]]:
+    """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
+
+    async def guarded(_requests: Any, context: Any) -> Any:
+        call = Call(method, context.peer(), context.time_remaining(), next_number())
+        outcome, metadata = CANCELLED, _NOTHING
+        if spans is not None:
+            spans.begin(call, context.invocation_metadata() or ())
+        try:
+            doors.admit(call, context)
+            answered = await answer(context, call)
+            outcome = OK
+        except SymdError as error:
+            outcome, metadata = error.reason, error.metadata
+            await fail(context, error)
+        except InternalError:
+            raise asyncio.CancelledError from None  # nothing can be sent: the caller has left
+        except BaseError:
+            raise  # the call has ended; gRPC knows
+        except CallEnded:
+            raise asyncio.CancelledError from None  # likewise: what ended it has told the caller why
+        except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
+            found = defect(error)
+            outcome, metadata = found.reason, found.metadata
+            await fail(context, found)
+        else:
+            return answered
+        finally:
+            call.end()
+            outcome, metadata = call.ending or (outcome, metadata)
+            doors.audit.write(call, outcome)
+            _tell(call, outcome, metadata, metrics, spans)
+
+    return guarded
+
+
+def unknown(doors: Doorkeeper, metrics: Metrics | None = None) -> Callable[[Any, Any], Awaitable[Any]]:
+    """The handler of every method that is not served. gRPC's own would not say who calls it."""
+
+    async def refused(_requests: Any, context: Any) -> Any:
+        try:
+            doors.admit_unknown(context.peer())
+            await context.abort(StatusCode.UNIMPLEMENTED, "Method not found!")
+        except SymdError as error:
+            if metrics is not None:
+                metrics.refused(error.reason, error.metadata.get("limit", ""))
+            await fail(context, error)
+        except (CallEnded, InternalError):
+            raise asyncio.CancelledError from None  # nobody is told, or can be: the caller has left
+
+    return refused
+
+
+def _tell(call: Call, outcome: str, metadata: Mapping[str, str], metrics: Metrics | None, spans: Spans | None) -> None:
+    """Tell of a call that has ended."""
+    log_request(call, outcome, metadata.get("id", ""))
+    if spans is not None:
+        spans.end(call, outcome)
+    if metrics is not None:
+        metrics.ended(call, outcome, metadata.get("limit", ""))
+
+
+def status_of(error: SymdError) -> Any:
+    """The ``grpc.Status`` that a call ends with. Where it waited in vain for the catalogue's lock the client is told not to send it again by itself (gRFC A6): it would
+    wait for as long."""
+    status = rpc_status.to_status(to_status(error))
+    if is_locked(error):
+        return status._replace(trailing_metadata=(*status.trailing_metadata, _NO_RETRY))
+    return status
+
+
+async def fail(context: Any, error: SymdError) -> None:
+    """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile; and it
+    keeps what it is told with, for longer than the call lasts, and by the frames of a traceback the request."""
+    without_frames(error)
+    try:
+        await context.abort_with_status(status_of(error))
+    except InternalError:
+        raise asyncio.CancelledError from None
+    raise AssertionError("abort returned")
+
+
+def without_frames(error: BaseException) -> None:
+    """Let go of the frames that the error and what led to it passed through, with all that they hold."""
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
+
+
+def defect(error: Exception) -> SymdError:
+    """What the caller learns of an exception nobody expected: an id under which the log has all of it."""
+    number = uuid.uuid4().hex[:12]
+    log.error("defect %s", number, exc_info=error)
+    return SymdError(
+        f"symd has a defect (id {number})", hint="the daemon's log has the details", metadata={"id": number}
+    )
+
+
+def check_deadline(call: Call) -> None:
+    """Raises ``DeadlineExceeded`` when nobody can be waiting any more: cheap, and done before work begins."""
+    remaining = call.time_remaining()
+    if remaining is not None and remaining <= 0:
+        raise DeadlineExceeded("the deadline passed before the work began", hint="allow more time")
+
+
+def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
+    """What a question that may take long calls between its steps, in the lane's thread. It raises ``CallEnded`` once nobody waits,
+    ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
+    check_time = while_there_is_time(limits)
+
+    def check() -> None:
+        check_waited_for(call)
+        check_time()
+
+    return check
+
+
+def check_waited_for(call: Call) -> None:
+    """The same for work with a time of its own: raises ``CallEnded`` and ``DeadlineExceeded``."""
+    if not call.is_active():
+        raise CallEnded
+    check_deadline(call)
+
+
+def while_wanted(items: Iterable[Any], call: Call) -> Iterator[Any]:
+    """The items, as long as the caller is there and has time left."""
+    for item in items:
+        if not call.is_active():
+            return
+        yield item

@@ -1,0 +1,88 @@
+"""The standard health service (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), answered on the event loop, so that
+no amount of other work keeps it from answering."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from grpc.aio import EOF
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from symd.errors import Busy, InvalidInput, NotFound
+from symd.server.call import Call, CallEnded
+from symd.server.messages import parsed_at_once
+from symd.server.waiting import WaitingCalls
+from symd.server.watches import Watches
+
+SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
+
+WATCHES = 64
+"""Health watches open at a time."""
+
+
+class Health:
+    """What is served, by the services' full names; "" is all of it. ``shares`` bounds the watches of each client. Its coroutines and
+    ``set`` belong on one event loop."""
+
+    def __init__(self, names: Iterable[str], waiting: WaitingCalls, shares: Watches) -> None:
+        self._waiting = waiting
+        self._shares = shares
+        self._status = dict.fromkeys(("", *names), SERVING)
+        self._watches: set[asyncio.Event] = set()
+
+    def set(self, status: HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None) -> None:
+        """Say a status of the services with these names, or of all."""
+        self._status.update(dict.fromkeys(tuple(self._status if names is None else names), status))
+        for changed in self._watches:
+            changed.set()
+
+    async def check(self, context: Any, call: Call) -> bytes:
+        """The status of one service now. Raises ``NotFound``."""
+        name = await self._asked(context, call)
+        status = self._status.get(name)
+        if status is None:
+            there = ", ".join(each for each in self._status if each)
+            raise NotFound(f"no service {name[:100]!r} is served here", hint=f'there are {there}; "" is all of them')
+        response: bytes = HealthCheckResponse(status=status).SerializeToString()
+        return response
+
+    async def watch(self, context: Any, call: Call) -> None:
+        """The status of one service now and whenever it changes, until the call ends. Raises ``Busy``."""
+        name = await self._asked(context, call)
+        if len(self._watches) >= WATCHES:
+            raise Busy(
+                f"{WATCHES} health watches are open already",
+                hint="close one, or ask with Check",
+                metadata={"limit": "health_watches", "value": str(WATCHES)},
+            )
+        changed = asyncio.Event()
+        with self._shares.opened(call.client, changed.set):
+            self._watches.add(changed)
+            call.add_callback(changed.set)
+            self._waiting.open(call, context)
+            try:
+                await self._tell(name, changed, context, call)
+            finally:
+                self._watches.discard(changed)
+                self._waiting.close(call)
+
+    async def _tell(self, name: str, changed: asyncio.Event, context: Any, call: Call) -> None:
+        told = None
+        while call.is_active():
+            changed.clear()
+            status = self._status.get(name, HealthCheckResponse.SERVICE_UNKNOWN)
+            if status != told:
+                call.check_let_in()
+                await context.write(HealthCheckResponse(status=status).SerializeToString())
+            told = status
+            await changed.wait()
+        raise CallEnded
+
+    async def _asked(self, context: Any, call: Call) -> str:
+        data = await self._waiting.first_message(context, call)
+        if data is EOF:
+            raise InvalidInput("the call has no message", hint="send one")
+        name: str = parsed_at_once(HealthCheckRequest, data, "health request").service
+        return name

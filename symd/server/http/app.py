@@ -1,0 +1,125 @@
+"""The application: host and door in front of every route, and the headers that every answer has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from symd.errors import SymdError, Unauthenticated
+from symd.server.http.exchange import Ended, Exchange
+from symd.server.http.hosts import KnownHosts
+from symd.server.http.route_answers import served
+from symd.server.http.site import Lane, Site, WebRoute
+from symd.server.http.statuses import error_reply
+from symd.server.http.visitors import Door
+
+HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""What browsers are told with every answer: nothing of other hosts is loaded, nobody frames the page or learns its address. There are no cookies."""
+CHALLENGE: Final = 'Basic realm="symd", charset="UTF-8"'
+"""How a browser is asked for a token: as the password, the name is free (RFC 7617)."""
+_CLOSE: Final = {"connection": "close"}
+
+
+def _nobody(_exchange: Exchange) -> None:
+    """The default: nobody is told."""
+
+
+def build_app(
+    site: Site,
+    routes: Iterable[WebRoute],
+    door: Door,
+    hosts: KnownHosts,
+    lane: Lane,
+    *,
+    others: Sequence[Route] = (),
+    ended: Ended = _nobody,
+) -> ASGIApp:
+    """The application that serves ``routes`` behind ``door``, each answered in ``lane``. ``others`` are routes of plain Starlette, behind the same door."""
+    inside = Router(
+        [*others, *(each for route in routes for each in served(site, lane, route))], redirect_slashes=False
+    )
+    return _Entrance(inside, door, hosts, ended)
+
+
+class _Entrance:
+    """What stands in front of every route."""
+
+    def __init__(self, inside: ASGIApp, door: Door, hosts: KnownHosts, ended: Ended) -> None:
+        self._inside, self._door, self._hosts, self._ended = inside, door, hosts, ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        exchange = scope["exchange"] = Exchange(HTTPConnection(scope))
+        try:
+            answer = self._answer(scope, exchange)
+            await answer(scope, exchange.receiving(receive), exchange.sending(_with_headers(send)))
+        finally:
+            exchange.release()
+            self._ended(exchange)
+
+    def _answer(self, scope: Scope, exchange: Exchange) -> ASGIApp:
+        connection = exchange.connection
+        if not self._hosts.knows(connection.headers.get("host", "")):
+            text = "symd: the request names another host than this one\n"
+            return PlainTextResponse(text, 421, _last_words(connection))
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in connection.headers:
+            return self._preflight(scope, connection)
+        try:
+            visitor, path, moved = self._door.enter(connection)
+            exchange.visitor = visitor
+            if "connection" in scope.get("state", {}):
+                scope["state"]["connection"].let_in()
+        except SymdError as error:
+            exchange.failed(error)
+            return _refusal(error, connection)
+        scope["visitor"] = visitor
+        scope["path"], scope["root_path"] = path, ""
+        if moved:
+            return RedirectResponse(moved, 303)
+        return self._inside
+
+    def _preflight(self, scope: Scope, connection: HTTPConnection) -> ASGIApp:
+        """A preflight shows no token; the part of its path that is for the door is taken off, and what it is told is in the routes."""
+        with suppress(SymdError):
+            scope["path"] = self._door.enter(connection).path
+        return self._inside
+
+
+def _last_words(connection: HTTPConnection) -> dict[str, str]:
+    """Headers of an answer to a stranger: the connection ends with it, unless a body would still come, whose sender would not hear it then."""
+    has_body = connection.headers.get("content-length", "0") != "0" or "transfer-encoding" in connection.headers
+    return {} if has_body else {**_CLOSE}
+
+
+def _refusal(error: SymdError, connection: HTTPConnection) -> Response:
+    reply = error_reply(error)
+    assert isinstance(reply.body, bytes)  # noqa: S101 - errors are
+    response = Response(reply.body, reply.status, {**reply.headers, **_last_words(connection)}, reply.content_type)
+    if isinstance(error, Unauthenticated):
+        response.headers["www-authenticate"] = CHALLENGE
+    return response
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            there = {name.lower() for name, _ in message["headers"]}
+            new = ((name.encode(), value.encode()) for name, value in HEADERS.items())
+            message["headers"] = [*message["headers"], *(each for each in new if each[0] not in there)]
+        await send(message)
+
+    return sending

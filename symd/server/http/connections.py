@@ -1,0 +1,205 @@
+"""Connections over HTTP, each bounded by name: how many there are, how long one may be silent, how slowly it may take what is sent to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from symd.errors import Busy
+from symd.server.http.client_time import ClientTimer
+
+HEAD_BYTES: Final = 16 << 10
+"""The longest head of a request: its line and its headers."""
+SILENT_SECONDS: Final = 15.0
+"""How long a connection may take to send the head of a request, encryption included, and then that of the next one."""
+STALLED_SECONDS: Final = 30.0
+"""How long its other end may take nothing of what is sent to it."""
+UNREAD_BYTES: Final = 32 << 20
+"""Bytes of a body that are let pass when the request has been answered without them: who is cut off while sending does not hear why."""
+CHUNKS: Final = 1024
+"""Chunks of a body that may be as small as they like. To read one takes as long as to read many bytes, and meanwhile nobody else is served."""
+CHUNK_BYTES: Final = 256
+"""Bytes that the chunks beyond those have at least, on average."""
+STRANGERS: Final = 128
+"""Connections on which nobody has been let in yet; beyond, the oldest of the address that has most is closed."""
+VISITORS: Final = 256
+"""Connections on which somebody was let in; further ones are refused."""
+
+Closed = Callable[[str, str], None]
+"""Told of each connection that is closed before its end: by which bound, and the address that it comes from."""
+
+
+def _nobody(_bound: str, _address: str) -> None:
+    """The default: nobody is told."""
+
+
+class Connections:
+    """Those of one server. To be used on its event loop."""
+
+    def __init__(self, closed: Closed = _nobody) -> None:
+        self.closed = closed
+        self._strangers: dict[Connection, None] = {}
+        self._visitors: set[Connection] = set()
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._visitors)
+
+    def came(self, connection: Connection) -> None:
+        """Note a new one."""
+        self._strangers[connection] = None
+        if len(self._strangers) > STRANGERS:
+            counts = Counter(each.address for each in self._strangers)
+            (most, _), *_ = counts.most_common(1)
+            next(each for each in self._strangers if each.address == most).close("unknown_connections")
+
+    def let_in(self, connection: Connection) -> None:
+        """Note that somebody was let in on it. Raises Busy where that is one too many."""
+        if connection not in self._strangers:
+            return
+        if len(self._visitors) >= VISITORS:
+            raise Busy(
+                f"{VISITORS} connections are open already",
+                hint="use one connection for several requests",
+                metadata={"limit": "http_connections", "value": str(VISITORS)},
+            )
+        del self._strangers[connection]
+        self._visitors.add(connection)
+
+    def gone(self, connection: Connection) -> None:
+        """Forget one."""
+        self._strangers.pop(connection, None)
+        self._visitors.discard(connection)
+
+
+class _Reading(h11.Connection):
+    """What comes on a connection. h11 by itself bounds a head only while it is incomplete: one that came at once could have any length; and chunks
+    not at all."""
+
+    problem = ""
+    """Why the last event was refused, where that was here."""
+    _chunks = 0
+    _bytes = 0
+
+    def next_event(self) -> Any:
+        if self.their_state is not h11.IDLE:
+            event = super().next_event()
+            if isinstance(event, h11.Data):
+                self._check_chunk(event)
+            return event
+        before = len(self.trailing_data[0])
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._bytes = 0
+            if before - len(self.trailing_data[0]) > HEAD_BYTES:
+                raise self._refused(f"the head of the request is longer than {HEAD_BYTES} bytes")
+        return event
+
+    def _check_chunk(self, data: h11.Data) -> None:
+        """Raises RemoteProtocolError."""
+        self._chunks += data.chunk_start
+        self._bytes += len(data.data)
+        if self._chunks > CHUNKS + self._bytes // CHUNK_BYTES:
+            raise self._refused(
+                f"the body comes in chunks of less than {CHUNK_BYTES} bytes, more than {CHUNKS} of them"
+            )
+
+    def _refused(self, problem: str) -> h11.RemoteProtocolError:
+        self.problem = problem
+        return h11.RemoteProtocolError(problem)
+
+
+class Connection(H11Protocol):
+    """One of them. Between the end of an answer and the head of the next request it has ``SILENT_SECONDS``, however many bytes come."""
+
+    bounds: Connections
+    """Those of its server."""
+    conn: _Reading
+    address: str = ""
+    _silent: ClientTimer | None = None
+    _stalled: ClientTimer | None = None
+    _unread = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.conn = _Reading(h11.SERVER, HEAD_BYTES)
+        self.address = str(self.client[0]) if self.client else ""
+        self.app_state = {**self.app_state, "peercert": transport.get_extra_info("peercert"), "connection": self}
+        self.bounds.came(self)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.bounds.gone(self)
+        self._quiet()
+        self._resumed()
+        super().connection_lost(exc)
+
+    def let_in(self) -> None:
+        """Note that somebody was let in here. Raises Busy."""
+        self.bounds.let_in(self)
+
+    def data_received(self, data: bytes) -> None:
+        awaited = self._awaits_head()
+        super().data_received(data)
+        if not self._awaits_head():
+            self._quiet()
+        elif self._silent is None:
+            self._await_head()
+        elif awaited and self.cycle is not None and self.cycle.more_body:
+            self._unread += len(data)
+            if self._unread > UNREAD_BYTES:
+                self.close("unread_bytes")
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that what came is no request, unless an answer has begun: then nothing more can be said."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(self.conn.problem or msg)
+        else:
+            self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._quiet()
+        if self._awaits_head():
+            self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = ClientTimer(self.loop, STALLED_SECONDS, partial(self.close, "stalled_seconds"))
+
+    def resume_writing(self) -> None:
+        self._resumed()
+        super().resume_writing()
+
+    def close(self, bound: str) -> None:
+        """Close it at once, because it passed ``bound``."""
+        if not self.transport.is_closing():
+            self.bounds.closed(bound, self.address)
+        self.bounds.gone(self)
+        self.transport.abort()
+
+    def _awaits_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._unread = 0
+        self._silent = ClientTimer(self.loop, SILENT_SECONDS, partial(self.close, "silent_seconds"))
+
+    def _quiet(self) -> None:
+        if self._silent is not None:
+            self._silent.cancel()
+        self._silent = None
+
+    def _resumed(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+        self._stalled = None
+
+
+def of(bounds: Connections) -> type[Connection]:
+    """The class whose connections are among ``bounds``, as uvicorn takes it."""
+    return type("BoundConnection", (Connection,), {"bounds": bounds})

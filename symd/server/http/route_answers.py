@@ -1,0 +1,233 @@
+"""A request to a route, answered: its right, its body, the lane, and the answer as it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import threading
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from symd.config import Limits
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, Unavailable
+from symd.server.deadline import while_there_is_time
+from symd.server.http.client_time import client_time
+from symd.server.http.exchange import Exchange
+from symd.server.http.origins import check_origin, headers_for, preflight
+from symd.server.http.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute
+from symd.server.http.statuses import error_reply
+from symd.server.http.visitors import Visitor
+
+log = logging.getLogger("symd.server.http")
+
+COMPRESSED_BYTES: Final = 2048
+"""Answers of fewer bytes are sent as they are."""
+COUNTED_BYTES: Final = 64 << 10
+"""Bytes of a body that are counted, and of an answer that are sent, at a time."""
+SLOWEST: Final = 256 << 10
+"""Bytes a second that a client takes of a large answer at least, besides what it has the limit ``write_seconds`` for."""
+_GZIP_LEVEL: Final = 3
+"""Of 1 to 9: whoever asked waits for it."""
+
+
+def served(site: Site, lane: Lane, route: WebRoute) -> Iterator[Route]:
+    """A route as Starlette knows it, answered in ``lane``; and what a page of another origin asks before it."""
+    yield Route(route.path, partial(_answered, site, lane, route), methods=[route.method])
+    if route.origins:
+        yield Route(route.path, partial(preflight, route), methods=["OPTIONS"])
+
+
+async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -> Response:
+    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the lane's thread has
+    the body until it notices, and those bytes are counted no more."""
+    visitor: Visitor = request.scope["visitor"]
+    exchange: Exchange = request.scope["exchange"]
+    exchange.route = route
+    try:
+        visitor.check(route.right, request.scope["path"])
+        check_origin(route, request)
+        body = await _body(request, route, lane, site.limits.message_seconds)
+        asked = Asked(visitor, request.path_params, request.query_params, request.headers, body)
+        del body
+        reply = await _waited_for(request, route, partial(_reply, site, lane, route, asked))
+        del asked
+        exchange.release()
+        if isinstance(reply.body, bytes):
+            exchange.hold(lane, visitor, len(reply.body))
+    except ClientDisconnect:
+        exchange.left()
+        return Response(status_code=400)  # nobody hears it
+    except asyncio.CancelledError:
+        stopping = Unavailable("the daemon is stopping", hint="ask again when it is back")
+        exchange.failed(stopping)
+        reply = error_reply(stopping)
+    except SymdError as error:
+        exchange.failed(error)
+        reply = error_reply(error)
+    except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the visitor gets its id
+        defect = _defect(error)
+        exchange.failed(defect)
+        reply = error_reply(defect)
+    more = headers_for(route, request)
+    if isinstance(reply.body, bytes):
+        return _whole(site, reply, reply.body, more)
+    pieces = _pieces(lane, exchange, visitor, route, reply.body)
+    return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
+
+
+async def _waited_for(
+    request: Request, route: WebRoute, answer: Callable[[threading.Event], Awaitable[Reply]]
+) -> Reply:
+    """What is answered, as long as the client is there: a question is given up where it leaves. Raises ClientDisconnect, also where the server stops
+    when the client has left. What somebody sent is kept all the same."""
+    left, asking = threading.Event(), asyncio.current_task()
+    leaving = asyncio.create_task(_leaving(request, left, asking if _is_question(route) else None))
+    try:
+        return await answer(left if _is_question(route) else threading.Event())
+    except asyncio.CancelledError:
+        if not left.is_set():
+            raise
+        while asking is not None and asking.uncancel():
+            pass
+        raise ClientDisconnect from None
+    finally:
+        leaving.cancel()
+
+
+async def _leaving(request: Request, left: threading.Event, asking: asyncio.Task[Any] | None) -> None:
+    """End the task that asks when the client leaves."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    left.set()
+    if asking is not None:
+        asking.cancel()
+
+
+def _is_question(route: WebRoute) -> bool:
+    return route.effort in (Effort.QUESTION, Effort.LARGE)
+
+
+async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked, left: threading.Event) -> Reply:
+    small = "gzip" in asked.headers.get("accept-encoding", "")
+
+    async def answered(by: Site) -> Reply:
+        def work() -> Reply:
+            is_there = partial(_check_is_there, left)
+            waited_for = asked._replace(check_wanted=_while_waited_for(is_there, site.limits), check_is_there=is_there)
+            return _compressed(route.handle(by, waited_for), small)
+
+        return await lane.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
+
+    try:
+        return await answered(site)
+    except Lacking as lacking:
+        if (fetch := site.fetch) is not None:
+            await lane.run(asked.visitor, Effort.FETCH, partial(fetch, lacking.build_id))
+    return await answered(site.by_itself())
+
+
+def _check_is_there(left: threading.Event) -> None:
+    if left.is_set():
+        raise ClientDisconnect
+
+
+def _while_waited_for(check_is_there: Callable[[], None], limits: Limits) -> Callable[[], None]:
+    """What work calls between its steps. It raises ClientDisconnect once the client has left, and LimitExceeded where it takes longer than
+    ``question_seconds``."""
+    check_time = while_there_is_time(limits)
+
+    def check() -> None:
+        check_is_there()
+        check_time()
+
+    return check
+
+
+def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
+    seconds = site.limits.write_seconds + len(body) / SLOWEST
+    return _WholeResponse(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
+
+
+class _WholeResponse(Response):
+    """An answer that leaves piece by piece, as the client takes it, so that what waits to be sent is what is counted as held. Who has not taken it within ``seconds``
+    does not get the rest."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str], content_type: str, seconds: float) -> None:
+        super().__init__(body, status, headers, content_type)
+        self._seconds = seconds
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        body = memoryview(self.body)
+        async with client_time(self._seconds):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for at in range(0, len(body), COUNTED_BYTES):
+                piece = bytes(body[at : at + COUNTED_BYTES])
+                await send({"type": "http.response.body", "body": piece, "more_body": at + len(piece) < len(body)})
+            if not body:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _pieces(
+    lane: Lane, exchange: Exchange, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]
+) -> AsyncIterator[bytes]:
+    try:
+        while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
+            yield piece
+    except SymdError as error:  # too late for another status: the answer ends in the middle
+        exchange.failed(error)
+        raise
+
+
+async def _body(request: Request, route: WebRoute, lane: Lane, seconds: float) -> bytes:
+    """The whole body, counted as it comes. Raises LimitExceeded, Busy and DeadlineExceeded."""
+    exchange: Exchange = request.scope["exchange"]
+    announced = request.headers.get("content-length", "0")
+    if int(announced) > route.body_limit:
+        raise _too_long(route, request)
+    taken, counted = bytearray(), 0
+    try:
+        async with client_time(seconds):
+            async for piece in request.stream():
+                taken += piece
+                if len(taken) > route.body_limit:
+                    raise _too_long(route, request)
+                if len(taken) - counted >= COUNTED_BYTES:
+                    exchange.hold(lane, request.scope["visitor"], len(taken) - counted)
+                    counted = len(taken)
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"the request's body did not come within {seconds:g} s",
+            where=request.url.path,
+            metadata={"limit": "message_seconds"},
+        ) from None
+    return bytes(taken)
+
+
+def _too_long(route: WebRoute, request: Request) -> LimitExceeded:
+    return LimitExceeded(f"the request's body has more than {route.body_limit} bytes", where=request.url.path)
+
+
+def _compressed(reply: Reply, wanted: bool) -> Reply:
+    if (
+        not wanted
+        or not isinstance(reply.body, bytes)
+        or len(reply.body) < COMPRESSED_BYTES
+        or reply.headers.get("content-encoding")
+    ):
+        return reply
+    headers = {**reply.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
+    return reply._replace(body=gzip.compress(reply.body, _GZIP_LEVEL), headers=headers)
+
+
+def _defect(error: Exception) -> SymdError:
+    number = uuid.uuid4().hex[:12]
+    log.error("defect %s", number, exc_info=error)
+    return SymdError(f"symd has a defect (id {number})", hint="its log has the details", metadata={"id": number})

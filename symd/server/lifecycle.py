@@ -1,0 +1,250 @@
+"""The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+from symd.api import Host
+from symd.engine.engine import Engine
+from symd.errors import SymdError
+from symd.model.rights import rights_text
+from symd.server.addresses import UNIX, listening
+from symd.server.audit import audit_eviction
+from symd.server.config import Config, Doors
+from symd.server.cpu_affinity import pinned_to_one_cpu
+from symd.server.handed_sockets import handed_sockets
+from symd.server.memory import heap_trimmed
+from symd.server.metrics import Metrics
+from symd.server.metrics_page import metrics_served
+from symd.server.server import Daemon, build_daemon
+from symd.server.service_manager import READY, STOPPING, notify, watchdog_notified
+from symd.server.thread_switches import frequent_thread_switches
+from symd.server.tracing import tracing
+from symd.server.workers import Workers
+from symd.store import ModuleStore, Store
+from symd.system.process import folders
+from symd.system.process.starter import Starter
+
+if TYPE_CHECKING:
+    from symd.server.spans import Spans
+    from symd.server.web_door import Page
+
+log = logging.getLogger("symd.server")
+
+Ready = Callable[[str], None]
+"""Told each address that clients use, once calls are answered there."""
+
+
+def serve(config: Config, engine: Host | None = None, ready: Ready | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. Without ``engine`` it opens one over ``config.store``.
+
+    Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait. One that comes during the
+    start ends the start.
+    """
+    try:
+        _serve(config, engine, ready)
+    except _EndedEarly:
+        log.info("ended by a signal before calls were answered")
+    return 0
+
+
+def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
+    with ExitStack() as stack:
+        signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
+        handed = stack.enter_context(closing(handed_sockets()))
+        metrics = Metrics() if config.metrics else None
+        spans = stack.enter_context(tracing(config.otlp))
+        own = None
+        if engine is None:
+            own = stack.enter_context(_opened(config, metrics, spans))
+            engine = own.engine
+        daemon = build_daemon(engine, config, metrics, spans)
+        if metrics is not None:
+            page = metrics_served(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
+            log.info("metrics at %s", stack.enter_context(page))
+        wanted = dict.fromkeys(config.addresses or (config.address,))
+        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
+        handed.all_taken()
+        web = stack.enter_context(ExitStack())
+        shown = _page_served(daemon, config, metrics, web) if config.http else None
+        signals.started()
+        daemon.server.start()
+        stack.enter_context(heap_trimmed())
+        stack.enter_context(pinned_to_one_cpu(daemon.server.threads))
+        stack.enter_context(frequent_thread_switches())
+        for address in addresses:
+            _announce(address, config.doors, ready)
+        if shown is not None:
+            _announce_page(shown, config, ready)
+        notify(READY)
+        stack.enter_context(watchdog_notified(daemon.server))
+        if own is not None:
+            own.recovery.start()
+            own.engine.store.writability.listen(daemon.set_writable)
+            own.engine.store.eviction_log.listen(audit_eviction)
+        signals.wait(daemon.doors.read_again)
+        notify(STOPPING)
+        log.info("stopping; running calls have %g s", config.grace)
+        web.close()
+        daemon.stop(config.grace)
+
+
+def _page_served(daemon: Daemon, config: Config, metrics: Metrics | None, stack: ExitStack) -> Page:
+    from symd.server.web_door import web_served  # noqa: PLC0415 - a daemon without --http starts without the web server
+
+    return stack.enter_context(web_served(daemon, config, metrics))
+
+
+class _EndedEarly(BaseException):
+    """A signal came during the start. No Exception: what handles a failed step of the start is not to handle this."""
+
+
+class _Signals:
+    """SIGTERM, SIGINT and SIGHUP, waited for. The system may hand a signal to any thread, or to the main one just before that
+    begins to sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for each signal that comes."""
+
+    def __init__(self, ending: Iterable[signal.Signals]) -> None:
+        self._ending = tuple(ending)
+        self._starting = True
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._before_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, self._note) for number in (*_ENDING, signal.SIGHUP)}
+
+    def started(self) -> None:
+        """From here on a signal interrupts nothing: it is waited for."""
+        self._starting = False
+
+    def wait(self, again: Callable[[], None]) -> None:
+        """Return when one has come that ends the daemon; after that they mean what they meant before. SIGHUP calls ``again``."""
+        while (number := os.read(self._read, 1)[0]) not in self._ending:
+            if number == signal.SIGHUP:
+                again()
+        self._restore()
+
+    def close(self) -> None:
+        self._restore()
+        signal.set_wakeup_fd(self._before_fd)
+        os.close(self._read)
+        os.close(self._write)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        """The byte is enough once there is somebody who waits for it; a start may itself wait, for a lock or a disk."""
+        if self._starting and number in self._ending:
+            self._starting = False
+            self._restore()
+            raise _EndedEarly
+
+    def _restore(self) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def _ending(doors: Doors) -> Sequence[signal.Signals]:
+    """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a terminal, it
+    says that the terminal was closed."""
+    files = (doors.access, doors.tls_certificate)
+    return _ENDING if any(files) or not _in_a_terminal() else (*_ENDING, signal.SIGHUP)
+
+
+def _in_a_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
+class _OwnEngine(NamedTuple):
+    """An engine that the daemon has opened itself; ``recovery`` is the thread, to be started once calls are answered, that finishes what a
+    daemon that was killed had begun."""
+
+    engine: Engine
+    recovery: threading.Thread
+
+
+@contextmanager
+def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
+    """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to ``metrics`` and
+    ``spans``."""
+    import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
+
+    from symd.capture.drivers import grab  # noqa: PLC0415
+    from symd.query.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
+
+    observers = [each.read for each in (metrics, spans) if each is not None]
+    with ExitStack() as stack:
+        workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, observers))
+        store = _store(config)
+        listed = partial(disassemble, starter=stack.enter_context(Starter()))
+        engine = stack.enter_context(
+            Engine(store, config.limits, partial(grab, drivers=config.drivers), listed, workers)
+        )
+        recovery = threading.Thread(target=_recover, args=(engine,), name="symd-recovery", daemon=True)
+        stack.callback(_end, engine, workers, recovery)
+        if metrics is not None:
+            metrics.watch_store(store, config.limits)
+        yield _OwnEngine(engine, recovery)
+
+
+def _store(config: Config) -> ModuleStore:
+    """The store that the configuration names: in a folder, or shared with other daemons."""
+    if not config.objects:
+        return Store(config.store, config.limits, adopt_later=True)
+    from symd.store.shared.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
+
+    return open_shared(config.objects, config.catalogue, config.cache, config.limits, make=True)
+
+
+def _recover(engine: Engine) -> None:
+    """Finish, or clear away, what daemons that were killed had begun."""
+    removed = folders.sweep()
+    if removed:
+        log.info("removed %d folders of drivers and tools whose daemon was killed", removed)
+    try:
+        engine.resume()
+    except SymdError as error:
+        log.error("recovery ended: %s", error)  # noqa: TRY400 - the error says all
+    else:
+        log.info("recovery is done")
+
+
+def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
+    """End what modules are read for, before what answers is closed."""
+    engine.stop_resuming()
+    workers.close()
+    if recovery.ident is not None:
+        recovery.join()
+
+
+def _announce(address: str, doors: Doors, ready: Ready | None) -> None:
+    """Say once where the daemon listens: to ``ready``, who tells it, or else in the log."""
+    if not address.startswith(UNIX) and doors.anonymous_rights:
+        log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))
+    if ready is not None:
+        ready(address)
+    else:
+        log.info("serving at %s", address)
+
+
+def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
+    if page.is_open and config.doors.anonymous_rights:
+        log.warning(
+            "whoever reaches %s may %s, and is asked for nothing",
+            page.address,
+            rights_text(config.doors.anonymous_rights),
+        )
+    if ready is not None:
+        ready(page.url)
+    else:
+        log.info("serving the page at %s", page.address)

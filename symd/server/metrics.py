@@ -1,0 +1,126 @@
+"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
+was refused by which limit, the processes that read modules, and what is held and waits now."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from symd.server.audit import OK
+from symd.server.call import Call
+from symd.server.http_metrics import HttpMetrics
+from symd.server.memory import own_bytes
+from symd.server.store_metrics import StoreMetrics
+
+if TYPE_CHECKING:
+    from symd.config import Limits
+    from symd.server.server import Daemon
+    from symd.store import ModuleStore
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""The upper bounds of the histograms' buckets."""
+NOTED_CALLS: Final = 64
+"""Calls that have ended are noted, and counted so many at a time: counting one takes several locks and tables, for which every single
+question would wait."""
+
+
+class Metrics:
+    """Counts of one daemon since it started. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "symd_call_seconds", "Seconds from a call's headers to its end.", ("method",), buckets=SECONDS,
+            registry=self._registry,
+        )  # fmt: skip
+        self._calls = Counter("symd_calls", "Calls that ended.", ("method", "outcome"), registry=self._registry)
+        self._refusals = Counter(
+            "symd_refusals", "Calls that ended with an error.", ("reason", "limit"), registry=self._registry
+        )
+        self._at_once = Counter(
+            "symd_single_questions", "Questions about few addresses, by whether the module's index was open.", ("open",),
+            registry=self._registry,
+        )  # fmt: skip
+        self._reads = Histogram(
+            "symd_module_read_seconds", "Seconds that a process took to index or to read a module.", ("work", "outcome"),
+            buckets=SECONDS, registry=self._registry,
+        )  # fmt: skip
+        self._noted: deque[tuple[str, str, str, float, bool | None]] = deque()
+
+    def ended(self, call: Call, outcome: str, limit: str = "") -> None:
+        """Count a call. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``limit`` the limit that it names."""
+        self._noted.append((call.method, outcome, limit, time.monotonic() - call.begun, call.index_was_open))
+        if len(self._noted) >= NOTED_CALLS:
+            self._count_noted()
+
+    def refused(self, reason: str, limit: str) -> None:
+        """Count an error that ended a call of no method that there is."""
+        self._refusals.labels(reason, limit).inc()
+
+    def _count_noted(self) -> None:
+        while self._noted:
+            try:
+                method, outcome, limit, seconds, was_open = self._noted.popleft()
+            except IndexError:
+                return  # another thread counts them too
+            self._seconds.labels(method).observe(seconds)
+            self._calls.labels(method, outcome).inc()
+            if outcome != OK:
+                self._refusals.labels(outcome, limit).inc()
+            if was_open is not None:
+                self._at_once.labels("yes" if was_open else "no").inc()
+
+    def read(self, work: str, outcome: str, seconds: float) -> None:
+        """Count a module's index (``work`` is "index") or a question that its bytes answer ("question"). ``outcome`` is "OK" or
+        the reason of an error: ``WORKER_DIED`` where the process did not end by itself."""
+        self._reads.labels(work, outcome).observe(seconds)
+
+    def watch(self, daemon: Daemon) -> None:
+        """Tell what this daemon holds, too."""
+        self._registry.register(_DaemonGauges(daemon))
+
+    def watch_store(self, store: ModuleStore, limits: Limits) -> None:
+        """Tell what is in the store, too."""
+        self._registry.register(StoreMetrics(store, limits))
+
+    def http(self) -> HttpMetrics:
+        """Those of the HTTP side, told from now on; to be called once."""
+        return HttpMetrics(self._registry, SECONDS)
+
+    def page(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        self._count_noted()
+        return generate_latest(self._registry)
+
+
+class _DaemonGauges(Collector):
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def collect(self) -> Iterator[Metric]:
+        daemon = self._daemon
+        held = GaugeMetricFamily("symd_bytes_in_flight", "Bytes of large messages that are held.")
+        held.add_metric((), daemon.flight.total)
+        silent = GaugeMetricFamily("symd_waiting_calls", "Calls that wait for their first message.")
+        silent.add_metric((), daemon.waiting.count)
+        memory = GaugeMetricFamily("symd_own_memory_bytes", "Memory of the daemon's own, mapped files not counted.")
+        memory.add_metric((), own_bytes())
+        running = GaugeMetricFamily("symd_lane_running", "Threads at work, by kind of work.", labels=("work",))
+        waiting = GaugeMetricFamily("symd_lane_waiting", "Calls that wait for a thread.", labels=("work",))
+        for work, lane in daemon.lanes.items():
+            running.add_metric((work.name.lower(),), lane.running)
+            waiting.add_metric((work.name.lower(),), lane.waiting)
+        yield from (held, silent, memory, running, waiting)
+        end = None if daemon.doors.certificates is None else daemon.doors.certificates.not_after
+        if end is not None:
+            until = GaugeMetricFamily(
+                "symd_certificate_not_after_seconds", "Unix time until which the TLS certificate is valid."
+            )
+            until.add_metric((), end.timestamp())
+            yield until

@@ -1,0 +1,93 @@
+"""Modules that a daemon lacks, from the debuginfod servers that its operator named."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from symd.api import Host
+from symd.errors import LimitExceeded, ServerUnavailable, SymdError
+from symd.formats.debug_ids import checked_name, other_build_ids
+from symd.model.summaries import ModuleSummary
+from symd.server.uploaded_debug_data import alias_build_id
+
+log = logging.getLogger("symd.server")
+
+MISSING_SECONDS: Final = 600.0
+"""How long a build ID that no server had is not asked for again."""
+MAX_MISSING: Final = 4096
+"""Build IDs of which that is remembered."""
+MIN_DIGITS: Final = 16
+"""Hexadecimal digits that a build ID has at least, here: servers know nothing by the beginning of one."""
+
+
+Result = TypeVar("Result")
+
+
+class Servers(Protocol):
+    """Debuginfod's servers, as ``symd.engine.debuginfod_client.Upstream`` asks them."""
+
+    def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None: ...
+
+
+class ModuleFetcher:
+    """Fetches modules by build ID into the store. Safe to use from several threads."""
+
+    def __init__(self, engine: Host, servers: Servers) -> None:
+        self._engine, self._servers = engine, servers
+        self._missing: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, build_id: str) -> bool:
+        """Fetch a module; whether the store has it now. Raises BadQuery for what is no build ID, ServerUnavailable where no server answers, and
+        LimitExceeded for a file that is too large."""
+        name = checked_name(build_id)
+        if len(name) < MIN_DIGITS or self._is_missing(name):
+            return False
+        try:
+            module = self._servers.executable_kept(name, partial(self._kept, name))
+        except ServerUnavailable:
+            raise
+        except LimitExceeded:
+            self._note_missing(name)
+            raise
+        except SymdError as error:  # what has no device code is nothing that symd keeps
+            log.info("debuginfod's file of build ID %s is not kept: %s", name, error)
+            module = None
+        if module is None or self._is_another(name, module):
+            self._note_missing(name)
+            return False
+        alias_build_id(self._engine, name, module.sha256)
+        return True
+
+    def _kept(self, name: str, pieces: Iterator[bytes]) -> ModuleSummary:
+        """Into the store, piece by piece: in memory there is never more than one."""
+        digest = hashlib.sha256()
+        with self._engine.receive(f"build-id {name}") as arriving:
+            for piece in pieces:
+                digest.update(piece)
+                arriving.write(piece)
+            return arriving.commit(digest.hexdigest())
+
+    def _is_another(self, name: str, module: ModuleSummary) -> bool:
+        """Whether the file carries other build IDs: it is kept under its digest, as any module is, and this build ID names nothing."""
+        others = other_build_ids(module, name)
+        if others:
+            log.warning("debuginfod's file of build ID %s is of another, %s: it is not believed", name, others[0][:80])
+        return bool(others)
+
+    def _is_missing(self, name: str) -> bool:
+        with self._lock:
+            noted = self._missing.get(name)
+        return noted is not None and time.monotonic() - noted < MISSING_SECONDS
+
+    def _note_missing(self, name: str) -> None:
+        with self._lock:
+            if len(self._missing) >= MAX_MISSING:
+                self._missing.clear()
+            self._missing[name] = time.monotonic()

@@ -1,0 +1,38 @@
+"""SymbolService.GetLineTable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
+from symd.rpc.wire.line_tables import from_request, to_chunks
+from symd.server.call import Call
+from symd.server.lanes import Work
+from symd.server.service_context import ServiceContext
+from symd.v1.symbol_service_pb2 import GetLineTableRequest, GetLineTableResponse
+
+_ROW_BYTES = 40
+"""Of a table's columns together."""
+
+
+def handle(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
+    digest, path, level = from_request(request)
+    if level is LineLevel.PTX:
+        chunks = _chunks(_ptx(service, digest, path, call))
+    else:
+        work = Work.BATCH if service.engine.is_open(digest) else Work.COLD
+        chunks = _chunks(service.lanes[work].run_for(call, partial(service.engine.stored_lines, digest, path)))
+    yield from service.lanes[Work.BATCH].each_for(call, chunks)
+
+
+def _chunks(tables: Iterable[RowsInParts]) -> Iterator[GetLineTableResponse]:
+    for table in tables:
+        yield from to_chunks(table)
+
+
+def _ptx(service: ServiceContext, digest: str, path: str | None, call: Call) -> list[LineTable]:
+    """They are made of the module's bytes, and kept until the client has taken them."""
+    tables = service.lanes[Work.LARGE].run_for(call, lambda: [*service.engine.lines(digest, path, LineLevel.PTX)])
+    service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
+    return tables

@@ -1,0 +1,43 @@
+"""ServerService.GetServerInfo."""
+
+from __future__ import annotations
+
+from symd import __version__
+from symd.capture.drivers.simulate import SIMULATED_PRODUCTS
+from symd.formats.containers import FORMATS
+from symd.index import VERSION
+from symd.model.texts import in_utf8
+from symd.rpc.wire.grabs import APIS
+from symd.rpc.wire.server_info import to_limits
+from symd.server.call import Call
+from symd.server.messages import MAX_REQUEST
+from symd.server.paging import MAX_SIZE
+from symd.server.service_context import ServiceContext
+from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
+
+
+def handle(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
+    config, limits = service.config, service.config.limits
+    info = ServerInfo(
+        version=__version__,
+        index_version=VERSION,
+        services=service.services,
+        formats=[reader.NAME for reader in FORMATS],
+        apis=APIS.values(),
+        drivers=sorted(config.drivers),
+        simulated_products=SIMULATED_PRODUCTS,
+        disassemblers=[
+            DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.by_name().items()
+        ],
+        reads_source_files=bool(config.source_roots),
+        max_module_bytes=limits.module_size,
+        max_chunk_bytes=limits.upload_chunk,
+        max_request_bytes=MAX_REQUEST,
+        max_batch=limits.batch,
+        max_streams=config.streams,
+        max_watches=config.watches,
+        max_page_size=MAX_SIZE,
+        limits=to_limits(limits, {"streams": config.streams, "watches": config.watches}),
+        store=in_utf8(config.objects or str(config.store.absolute())) if call.is_owner else "",
+    )
+    return GetServerInfoResponse(info=info)

@@ -1,0 +1,166 @@
+"""The composition: lanes, the routing table, health and reflection."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from concurrent.futures import TimeoutError as TooSlow
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
+
+from symd.api import Host
+from symd.config import Limits
+from symd.server.bytes_in_flight import BytesInFlight
+from symd.server.config import Config
+from symd.server.doors import Doorkeeper, doorkeeper
+from symd.server.event_loop import Options, Server
+from symd.server.health import NOT_SERVING, SERVING, Health
+from symd.server.lanes import Lanes, lanes_of
+from symd.server.messages import MAX_REQUEST
+from symd.server.metrics import Metrics
+from symd.server.reflection import REFLECTION, Reflection
+from symd.server.service_context import ServiceContext
+from symd.server.table import Router, services
+from symd.server.waiting import WaitingCalls
+from symd.server.watches import Watches
+from symd.server.weighted_semaphore import WeightedSemaphore
+from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
+
+if TYPE_CHECKING:
+    from symd.server.spans import Spans
+
+LAST_WAIT = 5.0
+"""Seconds beyond the grace after which a server that does not end is left behind."""
+MILLISECONDS = 1000
+COUNTED_ADDRESSES = 1 << 14
+"""A batch of fewer addresses is not counted among those at work, and waits for none."""
+NOT_COMPRESSED = 1
+"""The bit of "identity" (grpc/impl/compression_types.h). gRPC would expand a message before anything of ours counts it."""
+WRITING = tuple(
+    service.full_name
+    for file in (alias_service_pb2, context_service_pb2, module_service_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+)
+"""The services that write to the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A server that is not listening yet, and what is needed to stop it."""
+
+    server: Server
+    engine: Host
+    doors: Doorkeeper
+    health: Health
+    stopping: threading.Event
+    watches: Watches
+    lanes: Lanes
+    flight: BytesInFlight
+    waiting: WaitingCalls
+
+    def set_health(
+        self, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None
+    ) -> None:
+        """Say the status of the services with these full names, or of all."""
+        self.server.wait_for(_said(self.health, status, names))
+
+    def set_writable(self, writable: bool) -> None:
+        """Say whether the services that write can do so; questions are answered all the same. From any thread, at any
+        time."""
+        if self.stopping.is_set():
+            return
+        with suppress(TooSlow, RuntimeError):  # the loop ends before this thread
+            self.server.wait_for(_said(self.health, SERVING if writable else NOT_SERVING, WRITING), LAST_WAIT)
+
+    def stop(self, grace: float) -> None:
+        """Say NOT_SERVING, take no more calls, give those that run ``grace`` seconds, then end them."""
+        if self.stopping.is_set():
+            return
+        self.stopping.set()
+        self.watches.close()
+        with suppress(TooSlow):
+            self.server.wait_for(_said(self.health, NOT_SERVING, None), LAST_WAIT)
+            self.server.stop(grace, grace + LAST_WAIT)
+
+
+def build_server(engine: Host, config: Config) -> Server:
+    """The server with every service, without an address. ``engine`` is called from several threads at once."""
+    return build_daemon(engine, config).server
+
+
+def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, spans: Spans | None = None) -> Daemon:
+    """The same with its health and its end in hand. ``metrics`` counts its calls, ``spans`` tells of each."""
+    names = (*(service.full_name for service in services()), HEALTH, *REFLECTION)
+    waiting = WaitingCalls(config.limits)
+    context = ServiceContext(
+        engine,
+        config,
+        lanes_of(config),
+        waiting,
+        BytesInFlight(config.limits),
+        Watches(config.limits),
+        WeightedSemaphore(config.limits.addresses_at_work, COUNTED_ADDRESSES),
+        names,
+    )
+    health = Health(names, waiting, Watches(config.limits))
+    doors = doorkeeper(config.doors, config.limits)
+    router = Router(context, health, Reflection(names, waiting), doors, metrics, spans)
+    server = Server(router, options(config.limits))
+    daemon = Daemon(
+        server,
+        engine,
+        doors,
+        health,
+        context.stopping,
+        context.watches,
+        context.lanes,
+        context.flight,
+        waiting,
+    )
+    if metrics is not None:
+        metrics.watch(daemon)
+        doors.connections.refusing = metrics.refused
+    return daemon
+
+
+_LEAST_BETWEEN_PINGS: Final = 10_000
+"""Milliseconds. Who asks more often whether the daemon is there loses the connection."""
+
+
+def options(limits: Limits) -> Options:
+    """What gRPC's core is told (grpc/impl/channel_arg_names.h): the bounds on what comes before a call has a handler."""
+    return (
+        ("grpc.max_receive_message_length", MAX_REQUEST),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.compression_enabled_algorithms_bitset", NOT_COMPRESSED),
+        ("grpc.so_reuseport", 0),
+        ("grpc.http2.bdp_probe", 0),  # else the window of each upload grows to what comes while the disk writes
+        ("grpc.max_concurrent_streams", limits.calls_per_connection),
+        # Between the two numbers gRPC would end calls by chance, from 1,000 on if it were not told.
+        ("grpc.server.max_pending_requests", limits.pending_calls),
+        ("grpc.server.max_pending_requests_hard_limit", limits.pending_calls),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.max_connection_idle_ms", _milliseconds(limits.connection_idle_seconds)),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.handshake_seconds)),
+        ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive_seconds)),
+        ("grpc.keepalive_timeout_ms", _milliseconds(limits.keepalive_seconds)),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # Clients ask each minute whether the daemon is there; gRPC would close their connections, unless it is told, for less than five.
+        ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_BETWEEN_PINGS),
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * MILLISECONDS))
+
+
+async def _said(
+    health: Health, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None
+) -> None:
+    health.set(status, names)
+    await asyncio.sleep(0)

@@ -1,0 +1,218 @@
+"""Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait for a
+client is bounded in time, and what costs nothing to send, calls without a message, is bounded in number; a stream that has nothing
+to tell stays open as long as its client is let in.
+
+Who waits for a message costs a coroutine, no thread. When there are too many, the call that has waited longest is ended, of the
+client that has the most: whoever sends headers and message together is never the one, so silent clients do not keep others out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from grpc.aio import BaseError
+from grpc_status import rpc_status
+
+from symd.config import Limits
+from symd.errors import Busy, DeadlineExceeded, SymdError
+from symd.rpc.wire.failures import to_status
+from symd.server.bridge import Requests, Responses
+from symd.server.call import Call
+from symd.server.memory import own_bytes
+from symd.server.messages import MAX_REQUEST
+
+if TYPE_CHECKING:
+    Context = Any
+    """What grpc.aio gives a handler."""
+
+SWEEP_FRACTION = 0.25
+"""Calls whose time is over are looked for at intervals of this fraction of the shortest time allowed."""
+LONGEST_SWEEP_PERIOD = 0.05
+"""Seconds between two sweeps, at most."""
+RIGHTS_PERIOD = 1.0
+"""Seconds between two checks whether the clients of open streams still have the right to them: a watch may be silent for days."""
+MESSAGE_GROWTH = MAX_REQUEST
+"""Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else keeps for
+good does not shut out every message that takes long."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stream:
+    context: Context
+    requests: Requests | None
+    responses: Responses | None
+
+
+class WaitingCalls:
+    """To be used on one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._first: dict[str, dict[Call, tuple[Context, float]]] = {}
+        """By client, those that wait for their first message, in the order in which they came."""
+        self._count = 0
+        self._streams: dict[Call, _Stream] = {}
+        self._sweeping = False
+        self._next_rights_check = 0.0
+        self._before = own_bytes()
+        """The daemon's memory when no call had waited for long, or the least since, bytes."""
+        self._period = min(
+            LONGEST_SWEEP_PERIOD,
+            SWEEP_FRACTION * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds),
+        )
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @property
+    def count(self) -> int:
+        """Calls that wait for their first message."""
+        return self._count
+
+    async def first_message(self, context: Context, call: Call) -> Any:
+        """The first message of a call, bytes or grpc.aio's ``EOF``. The call is aborted when it does not come in time."""
+        loop = asyncio.get_running_loop()
+        waiting = self._first.get(call.client)
+        if waiting is None:
+            waiting = self._first[call.client] = {}
+        waiting[call] = context, loop.time()
+        self._count += 1
+        if self._count > self._limits.waiting_calls:
+            self._end_oldest()
+        if not self._sweeping:
+            self._sweep_later(loop)
+        try:
+            return await context.read()
+        finally:
+            self._forget(call)
+
+    def open(
+        self, call: Call, context: Context, requests: Requests | None = None, responses: Responses | None = None
+    ) -> None:
+        """Bound the waits of a stream until ``close``, and end it when who made it may not have it any more."""
+        self._streams[call] = _Stream(context, requests, responses)
+        if not self._sweeping:
+            self._sweep_later(asyncio.get_running_loop())
+
+    def close(self, call: Call) -> None:
+        self._streams.pop(call, None)
+
+    def _forget(self, call: Call) -> None:
+        waiting = self._first.get(call.client)
+        if waiting is not None and waiting.pop(call, None) is not None:
+            self._count -= 1
+            if not waiting:
+                del self._first[call.client]
+
+    def _end_oldest(self) -> None:
+        most = max(self._first.values(), key=len)
+        call, (context, _) = next(iter(most.items()))
+        limit = self._limits.waiting_calls
+        self._abort(
+            call,
+            context,
+            Busy(
+                f"more than {limit} calls wait for their message, and this one has waited longest",
+                hint="send the message together with the call; waiting_calls may be raised where the daemon is started",
+                metadata={"limit": "waiting_calls", "value": str(limit)},
+            ),
+        )
+
+    def _bound_unfinished(self, before: float) -> None:
+        """Where memory is short, end the calls that began to wait before a moment: what has come of their messages takes some,
+        and nobody says how much."""
+        own = own_bytes()
+        if all(since > before for waiting in self._first.values() for _, since in waiting.values()):
+            self._before = own
+            return
+        self._before = min(self._before, own)  # what was given back since is room for no further messages
+        if own > max(self._limits.daemon_memory, self._before + MESSAGE_GROWTH):
+            self._end_unfinished(before)
+
+    def _end_unfinished(self, before: float) -> None:
+        limit = self._limits.daemon_memory
+        for waiting in tuple(self._first.values()):
+            for call, (context, since) in tuple(waiting.items()):
+                if since > before:
+                    break
+                error = Busy(
+                    "the daemon is short of memory, and this call's message has not come whole",
+                    hint="send it again later; daemon_memory may be raised where the daemon is started",
+                    metadata={"limit": "daemon_memory", "value": str(limit)},
+                )
+                self._abort(call, context, error)
+
+    def _sweep_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeping = True
+        loop.call_later(self._period, self._sweep, loop, loop.time())
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
+        """End what had waited too long already when this sweep was ``planned``, a period ago. What got too old since is left: where the daemon stood
+        still it has not looked yet at what clients sent meanwhile."""
+        now = loop.time()
+        self._end_silent(planned)
+        self._bound_unfinished(planned)
+        self._end_stalled(planned)
+        if now >= self._next_rights_check:
+            self._next_rights_check = now + RIGHTS_PERIOD
+            self._end_unauthorized()
+        self._sweeping = False
+        if self._first or self._streams:
+            self._sweep_later(loop)
+
+    def _end_silent(self, now: float) -> None:
+        """End the calls whose first message has not come in time."""
+        seconds = self._limits.message_seconds
+        for waiting in tuple(self._first.values()):
+            for call, (context, since) in tuple(waiting.items()):
+                if now - since <= seconds:
+                    break
+                self._abort(call, context, _late("no message came", "message_seconds", seconds))
+
+    def _end_stalled(self, now: float) -> None:
+        """End the streams whose client takes no response, or sends no further request."""
+        limits = self._limits
+        for call, stream in tuple(self._streams.items()):
+            requests, responses = stream.requests, stream.responses
+            if responses is not None and _passed(responses.stalled_since, now, limits.write_seconds):
+                error = _late("the client did not take a response", "write_seconds", limits.write_seconds)
+                self._abort(call, stream.context, error)
+            elif requests is not None and _passed(requests.awaited_since, now, limits.idle_seconds):
+                error = _late("the stream was idle", "idle_seconds", limits.idle_seconds)
+                self._abort(call, stream.context, error)
+
+    def _end_unauthorized(self) -> None:
+        """End the streams of those whose token was revoked or has expired, or who lost the right."""
+        for call, stream in tuple(self._streams.items()):
+            try:
+                call.check_let_in()
+            except SymdError as error:
+                self._abort(call, stream.context, error)
+
+    def _abort(self, call: Call, context: Context, error: SymdError) -> None:
+        """End a call whose coroutine waits for its client."""
+        self._forget(call)
+        self.close(call)
+        call.ending = error.reason, error.metadata
+        task = asyncio.get_running_loop().create_task(_aborted(context, error))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        call.end()
+
+
+async def _aborted(context: Context, error: SymdError) -> None:
+    with suppress(BaseError):  # the abort itself, or the call has ended meanwhile
+        await context.abort_with_status(rpc_status.to_status(to_status(error)))
+
+
+def _passed(since: float | None, now: float, seconds: float) -> bool:
+    return since is not None and now - since > seconds
+
+
+def _late(what: str, limit: str, seconds: float) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        f"{what} for {seconds:g} s",
+        hint=f"begin again; {limit} may be raised where the daemon is started",
+        metadata={"limit": limit, "value": f"{seconds:g}"},
+    )

@@ -1,0 +1,225 @@
+"""The daemon's HTTP side: its door is the same as gRPC's, its work is done in the same lanes, and it is told of in the same logs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from symd.engine.debuginfod_client import Upstream
+from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
+from symd.model.rights import Right
+from symd.model.sources import SourceText
+from symd.server.call import Call, next_number
+from symd.server.certificates import certified_name
+from symd.server.config import Config
+from symd.server.disk_sources import DiskSources
+from symd.server.doors import ANONYMOUS, Doorkeeper, Shown
+from symd.server.http.app import build_app
+from symd.server.http.bound_socket import bound, parsed
+from symd.server.http.coloured_apart import ColouredApart
+from symd.server.http.connections import Connections
+from symd.server.http.exchange import Exchange
+from symd.server.http.hosts import KnownHosts
+from symd.server.http.routes import ROUTES
+from symd.server.http.server import serving
+from symd.server.http.site import Effort, Site
+from symd.server.http.visitors import Door, Entered, SecretDoor, Visitor
+from symd.server.http_metrics import HttpMetrics
+from symd.server.lanes import Work
+from symd.server.metrics import Metrics
+from symd.server.module_fetcher import ModuleFetcher
+from symd.server.request_log import log_request
+from symd.system.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from symd.server.server import Daemon
+
+Result = TypeVar("Result")
+
+_WORK: Final[Mapping[Effort, Work]] = {
+    Effort.QUESTION: Work.COLD,
+    Effort.LARGE: Work.LARGE,
+    Effort.UPLOAD: Work.UPLOAD,
+    Effort.FETCH: Work.FETCH,
+}
+
+
+class Page(NamedTuple):
+    """Where the page is: ``address`` for logs, ``url`` for who starts the daemon, with the secret part where there is one. ``is_open``:
+    whoever reaches it is let in."""
+
+    address: str
+    url: str
+    is_open: bool
+
+
+@contextmanager
+def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[Page]:
+    """Serve HTTP at ``config.http`` while it lasts; ``metrics`` counts its requests.
+
+    Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system refuses.
+    """
+    doors = daemon.doors
+    secret = _secret_door(config)
+    listener, host, port = bound(config.http, "--http")
+    with ExitStack() as stack:
+        stack.callback(listener.close)
+        door: Door = secret or _DaemonDoor(doors)
+        fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
+        counted = metrics.http() if metrics is not None else None
+        connections = Connections(partial(_closed, doors, counted))
+        refused = doors.connections.refused if secret is None else None
+        if counted is not None:
+            counted.watch(connections.__len__)
+        sources = partial(_sources, daemon, config)
+        colour = stack.enter_context(closing(ColouredApart()))
+        site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
+        names = KnownHosts((host, socket.gethostname(), *config.http_names))
+        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted, refused))
+        tls = doors.certificates.context if doors.certificates is not None else None
+        stack.enter_context(serving(app, listener, tls, connections))
+        if secret is None:
+            stack.enter_context(doors.connections.watching(port, counts_bytes=False))
+        address = f"{'https' if tls else 'http'}://{host}:{port}"
+        yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
+
+
+def _secret_door(config: Config) -> SecretDoor | None:
+    """The door of a server that nothing is said of; None where tokens, TLS or ``--insecure`` say who comes in. Raises InvalidInput and
+    FailedPrecondition."""
+    doors, address = config.doors, config.http
+    if doors.insecure or doors.tls_certificate is not None:
+        return None
+    parsed(address)
+    if is_loopback(address):
+        return None if doors.access is not None else SecretDoor()
+    raise FailedPrecondition(
+        "no plain HTTP for other machines: what is asked and answered could be read on its way",
+        where=address,
+        hint="give --tls-cert and --tls-key, or listen at 127.0.0.1; --insecure for who wants it all the same",
+    )
+
+
+class _DaemonDoor:
+    """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of clients."""
+
+    def __init__(self, keeper: Doorkeeper) -> None:
+        self._keeper = keeper
+
+    def enter(self, connection: HTTPConnection) -> Entered:
+        """Raises Unauthenticated, and Busy for too many connections of one client."""
+        peer = _peer(connection)
+        token = _token(connection.headers.get("authorization", "")) if self._keeper.doors.access is not None else None
+        certificate = _certified(connection.scope.get("state", {}).get("peercert")) if token is None else None
+        principal = self._keeper.principal(Shown(peer, token, certificate))
+        self._keeper.connections.let_in(peer, "" if principal.name == ANONYMOUS else principal.name)
+        named = principal.name != ANONYMOUS
+        share, budget = (principal.name, principal.name) if named else (peer, _address(connection))
+        return Entered(Visitor(principal.name, principal.rights, share, budget), connection.scope["path"])
+
+
+def _token(header: str) -> bytes | None:
+    """The token of a Bearer header (RFC 6750), or the password of a Basic one (RFC 7617). Raises Unauthenticated."""
+    scheme, _, content = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return content.strip().encode()
+    if scheme.lower() != "basic":
+        return None
+    try:
+        _, _, password = b64decode(content.strip(), validate=True).partition(b":")
+    except ValueError:
+        raise Unauthenticated("the header authorization is not as RFC 7617 has it") from None
+    return password
+
+
+def _certified(certificate: Mapping[str, Any] | None) -> str | None:
+    """``certificate`` is as ``ssl.SSLSocket.getpeercert`` has it."""
+    if not certificate:
+        return None
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return certified_name(names + [value for _, value in certificate.get("subjectAltName", ())])
+
+
+def _address(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client is not None else ""
+
+
+def _peer(connection: HTTPConnection) -> str:
+    """Where a request comes from, as gRPC names it."""
+    client = connection.client
+    if client is None:
+        return "unknown"
+    return f"ipv6:[{client.host}]:{client.port}" if ":" in client.host else f"ipv4:{client.host}:{client.port}"
+
+
+class _DaemonLane:
+    """The lanes of gRPC's calls, which live on another event loop."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    async def run(
+        self, visitor: Visitor, effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+    ) -> Result:
+        """Raises Busy, and Unavailable when the daemon ends."""
+        asked = partial(self._without_waiting, work) if repeatable else work
+        lane = self._daemon.lanes[_WORK[effort]]
+        try:
+            waited = self._daemon.server.begin(lane.run(visitor.share, asked))
+        except RuntimeError:
+            raise Unavailable("the daemon is stopping", hint="ask again when it is back") from None
+        return await asyncio.wrap_future(waited)
+
+    def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:
+        """As gRPC's large messages are counted. Raises Busy."""
+        flight = self._daemon.flight
+        return partial(flight.release, visitor.budget, flight.hold(visitor.budget, size))
+
+    def _without_waiting(self, work: Callable[[], Result]) -> Result:
+        with self._daemon.engine.without_waiting():
+            return work()
+
+
+def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...], path: str | None) -> list[SourceText]:
+    """What the module carries, and the files that this daemon was allowed to read."""
+    on_disk = DiskSources(config)
+    return [on_disk.completed(source) for source in daemon.engine.sources(digest, files, path)]
+
+
+def _closed(doors: Doorkeeper, counted: HttpMetrics | None, bound: str, address: str) -> None:
+    doors.connections.closed(address, bound)
+    if counted is not None:
+        counted.closed(bound)
+
+
+def _ended(
+    daemon: Daemon, counted: HttpMetrics | None, refused: Callable[[str], None] | None, exchange: Exchange
+) -> None:
+    """``refused`` is told where strangers' requests come from."""
+    route, visitor = exchange.route, exchange.visitor
+    if refused is not None and visitor is None and exchange.outcome != Busy.reason:
+        with suppress(Busy):  # this one has its answer already
+            refused(_peer(exchange.connection))
+    what = f"{route.method} {route.path}" if route is not None else "HTTP"
+    call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
+    call.begun, call.received, call.sent = exchange.begun, exchange.received, exchange.sent
+    call.caller = visitor.name if visitor is not None else ""
+    # what strangers ask for may be the secret part with a slip in it
+    call.subject = exchange.connection.scope["path"] if visitor is not None else ""
+    call.end()
+    if route is not None and route.right is not Right.READ:
+        daemon.doors.audit.tell(call, exchange.outcome)
+    log_request(call, exchange.outcome)
+    if counted is not None:
+        seconds = time.monotonic() - exchange.begun
+        counted.ended(what if route is not None else "", exchange.status, seconds, (exchange.received, exchange.sent))
+        if exchange.outcome != "OK":
+            counted.refused(exchange.outcome, exchange.limit)

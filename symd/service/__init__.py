@@ -1,6 +1,0 @@
-"""The daemon: the engine's verbs as gRPC services, with health and reflection beside them."""
-
-from symd.service.lifecycle import serve
-from symd.service.server import build_server
-
-__all__ = ("build_server", "serve")

@@ -1,0 +1,378 @@
+"""Whole files of an object storage in a folder of this machine.
+
+The folder may be shared by threads, processes and daemons. What keeps them from harm are locks on files (``flock``):
+
+* a file being fetched is locked by its fetcher, so that two who ask fetch once;
+* whoever uses a file holds a shared lock on it, and what goes is locked for that alone: what is open stays.
+
+When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should, and is fetched
+anew."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import logging
+import mmap
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from symd.config import MIB, Limits
+from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
+from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, remove, size_of, sweep, turn
+from symd.store.ownership import check_private, keep_from_others
+from symd.store.shared.cache_eviction import CacheEviction
+from symd.store.shared.cache_folder import check_no_others
+from symd.store.shared.object_names import checked_name, keeps_promise, promised_digest
+from symd.store.shared.object_storage import ObjectStorage, sizes
+from symd.system.os_errors import system_reason
+
+log = logging.getLogger("symd.store")
+
+_LOOKS: Final = 8
+"""How often a file is looked for that others remove as soon as it is here."""
+_FULL: Final = frozenset({errno.errorcode[errno.ENOSPC], errno.errorcode[errno.EDQUOT]})
+_SEEN: Final = 100_000
+"""Files of which this process remembers that it has compared their bytes, or when the storage had them."""
+
+
+class _Identity(NamedTuple):
+    """A file is another where its number or its size is."""
+
+    inode: int
+    size: int
+
+
+class _Seen(NamedTuple):
+    """An object that the storage had: its bytes, and when, on the monotonic clock."""
+
+    size: int
+    time: float
+
+
+class _Fetched(NamedTuple):
+    """Whether the storage has such a file; ``handle`` holds its lock where this thread fetched it."""
+
+    found: bool
+    handle: int | None = None
+
+
+class _Used(NamedTuple):
+    """A file that somebody uses by its path; ``handle`` holds its lock."""
+
+    path: Path
+    handle: int
+
+
+class CachedFiles:
+    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there, and refused where it has files of others. ``Limits.cache_size`` bounds it: a single process
+    keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheEviction``).
+
+    Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this process uses them first.
+    """
+
+    def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
+        self._storage = storage
+        self._seconds = limits.storage_seconds
+        self._sizes = {"index_size": limits.index_size, "module_size": limits.module_size}
+        self._files = folder / "files"
+        self._incoming = folder / "incoming"
+        with disk(folder):
+            check_private(folder)
+            with disk(folder, NOT_MADE):
+                check_no_others(folder)
+                self._make_folders()
+            for each in (self._files, self._incoming):
+                keep_from_others(each)
+            sweep(self._incoming)
+        self._eviction = CacheEviction(self._files, limits)
+        self._lock = Lock()
+        self._fetches: dict[str, Future[bool]] = {}
+        self._compared: dict[str, _Identity] = {}
+        self._seen: dict[str, _Seen] = {}
+
+    def _make_folders(self) -> None:
+        """Those that are not there: who empties a cache is not asked whether a daemon uses it. Raises OSError."""
+        for each in (self._files, self._incoming):
+            make_folder(each, durable=False)
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[Path | None]:
+        """``FileCache.file``. The path is a name of its own for the same file, which stays though another process drops the file."""
+        used = self._linked(name)
+        if used is None:
+            yield None
+            return
+        try:
+            yield used.path
+        finally:
+            _let_go(used)
+
+    def mapped(self, name: str) -> memoryview | None:
+        """``FileCache.mapped``. The mapping holds the file's lock for as long as it lives."""
+        handle = self._opened(name)
+        if handle is None:
+            return None
+        try:
+            size = os.fstat(handle).st_size
+            with disk(self._path(name)):
+                return memoryview(mmap.mmap(handle, size, prot=mmap.PROT_READ) if size else b"")
+        finally:
+            os.close(handle)
+
+    def add(self, name: str, path: Path) -> None:
+        """``FileCache.add``. It is copied: a lock on a link would be one on the file itself, which whoever wrote it may still hold. Where
+        the disk has no room for the copy it is left to the storage."""
+        self._storage.put(name, path)
+        try:
+            with disk(self._incoming):
+                self._make_folders()
+                file = IncomingFile(self._incoming, durable=False)
+                try:
+                    with os.fdopen(open_file(path), "rb") as source:
+                        shutil.copyfileobj(source, file, MIB)
+                    self._eviction.make_room(file.size)
+                    self._publish(file, name)
+                finally:
+                    file.discard()
+        except StoreUnavailable as error:
+            log.warning("%s is in the object storage and not kept here: %s", name, error)
+
+    def sizes(self, names: Sequence[str], seconds: float = 0.0) -> Mapping[str, int]:
+        """``FileCache.sizes``."""
+        now = time.monotonic()
+        with self._lock:
+            seen = {name: each for name in names if (each := self._seen.get(name)) and now - each.time < seconds}
+        found = sizes(self._storage, [name for name in names if name not in seen])
+        with self._lock:
+            if len(self._seen) + len(found) > _SEEN:
+                self._seen.clear()
+            self._seen |= {name: _Seen(size, now) for name, size in found.items()}
+        return found | {name: each.size for name, each in seen.items()}
+
+    def drop(self, name: str) -> None:
+        """``FileCache.drop``."""
+        self._compared.pop(name, None)
+        self._seen.pop(name, None)
+        path = self._path(name)
+        with disk(path):
+            remove(path)
+
+    def remove(self, name: str) -> None:
+        """``FileCache.remove``. Other machines keep their copies until these are the least recently used."""
+        self._storage.remove(name)
+        self.drop(name)
+
+    def _path(self, name: str) -> Path:
+        return self._files / checked_name(name)
+
+    def _opened(self, name: str) -> int | None:
+        """A descriptor that holds the file's lock; None where nothing has the name."""
+        path = self._path(name)
+        for _ in range(_LOOKS):
+            with disk(path):
+                handle = _held(path)
+            if handle is None:
+                fetched = self._fetched_once(name)
+                if fetched.handle is not None or not fetched.found:
+                    return fetched.handle
+            elif self._is_right(name, path, handle):
+                return handle
+            else:
+                os.close(handle)
+                log.warning("%s was damaged: it is fetched anew", path)
+                self.drop(name)
+        raise StoreUnavailable(
+            "it was removed again and again before it could be read",
+            where=str(path),
+            hint="raise the limit cache_size, or free some space",
+            metadata={"file": str(path), "limit": "cache_size"},
+        )
+
+    def _linked(self, name: str) -> _Used | None:
+        """A file with its lock, under a name of its own beside those that are being written: ``sweep`` leaves it while the lock is held."""
+        while (handle := self._opened(name)) is not None:
+            path = self._incoming / f"incoming-used-{secrets.token_hex(8)}"
+            try:
+                with disk(path):
+                    self._make_folders()
+                with disk(path), suppress(FileNotFoundError):  # it was dropped at this moment
+                    os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which makes it follow the link there
+                    return _Used(path, handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+        return None
+
+    def _is_right(self, name: str, path: Path, handle: int) -> bool:
+        """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use is noted."""
+        with disk(path):
+            status = os.fstat(handle)
+            identity = _Identity(status.st_ino, status.st_size)
+            if self._compared.get(name) != identity:
+                with os.fdopen(os.dup(handle), "rb") as file:
+                    if not keeps_promise(name, file):
+                        return False
+                self._note_compared(name, identity)
+            _note_use(handle)
+        return True
+
+    def _note_compared(self, name: str, identity: _Identity) -> None:
+        with self._lock:
+            if len(self._compared) >= _SEEN:
+                self._compared.clear()
+            self._compared[name] = identity
+
+    def _fetched_once(self, name: str) -> _Fetched:
+        """Fetch a file, or wait for the thread of this process that does."""
+        with self._lock:
+            under_way = self._fetches.get(name)
+            if under_way is None:
+                mine = self._fetches[name] = Future[bool]()
+        if under_way is not None:
+            return _Fetched(_outcome(under_way))
+        try:
+            fetched = self._fetched_alone(name)
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        else:
+            mine.set_result(fetched.found)
+            return fetched
+        finally:
+            with self._lock:
+                del self._fetches[name]
+
+    def _fetched_alone(self, name: str) -> _Fetched:
+        """Fetch a file, unless another process has done so meanwhile."""
+        path = self._path(name)
+        turn_name = f"turn-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        with disk(self._incoming):
+            self._make_folders()
+        with disk(self._incoming), turn(self._incoming, turn_name, self._seconds):
+            if size_of(path) is not None:
+                return _Fetched(found=True)
+            try:
+                return self._fetch(name)
+            except StoreUnavailable as error:
+                if error.metadata.get("errno") not in _FULL or not self._eviction.evict_half():
+                    raise
+            return self._fetch(name)
+
+    def _fetch(self, name: str) -> _Fetched:
+        file = IncomingFile(self._incoming, durable=False)
+        try:
+            if not self._downloaded(name, file.path):
+                return _Fetched(found=False)
+            if not _is_whole(name, file.path) and not self._downloaded_again(name, file.path):
+                return _damaged(name)
+            self._eviction.make_room(file.size)
+            handle = file.shared()
+            try:
+                self._publish(file, name)
+            except BaseException:
+                os.close(handle)
+                raise
+        finally:
+            file.discard()
+        status = os.fstat(handle)
+        self._note_compared(name, _Identity(status.st_ino, status.st_size))
+        return _Fetched(found=True, handle=handle)
+
+    def _publish(self, file: IncomingFile, name: str) -> None:
+        """Give a file its name, also where a folder has it: what stands in a cache is in the object storage too. Raises OSError."""
+        path = self._path(name)
+        if path.is_dir() and not path.is_symlink():
+            log.warning("%s is a folder: a file takes its place", path)
+            remove(path)
+        file.publish(path)
+
+    def _downloaded_again(self, name: str, path: Path) -> bool:
+        """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
+        return self._downloaded(name, path) and _is_whole(name, path)
+
+    def _downloaded(self, name: str, path: Path) -> bool:
+        """``ObjectStorage.fetch`` of what a module or an index may be: an index that is larger is made again, as one that is not there."""
+        limit = "index_size" if promised_digest(name) is None else "module_size"
+        try:
+            return self._storage.fetch(name, path, self._sizes[limit])
+        except LimitExceeded as error:
+            error.metadata |= {"limit": limit, "value": str(self._sizes[limit])}
+            error.hint = (
+                f"raise the limit {limit}; where nothing so large was added, `symd store check` says what is damaged"
+            )
+            if limit == "module_size":
+                raise
+            log.warning("an index of the object storage is left alone: %s", error)
+            return False
+
+
+def _let_go(used: _Used) -> None:
+    """Remove the name that it was used by. Where the disk refuses, ``sweep`` removes it at the next start."""
+    try:
+        used.path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s stays there: %s", used.path, system_reason(error))
+    finally:
+        os.close(used.handle)
+
+
+def _note_use(handle: int) -> None:
+    """Now it was used; on a disk that is only read from by now it is read all the same. Raises OSError."""
+    try:
+        os.utime(handle)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+
+
+def _is_whole(name: str, path: Path) -> bool:
+    """Whether a file keeps the promise of its name."""
+    with os.fdopen(open_file(path), "rb") as file:
+        return keeps_promise(name, file)
+
+
+def _damaged(name: str) -> _Fetched:
+    """What becomes of a file that has other bytes in the storage: an index is made again, as one that is not there; a module cannot be, and
+    ``DataLoss`` is raised."""
+    digest = promised_digest(name)
+    if digest is None:
+        log.warning("the object storage has an index that is damaged: %s", name)
+        return _Fetched(found=False)
+    raise DataLoss(
+        "the object storage has other bytes than the name says",
+        where=name,
+        hint="add the module again",
+        metadata={"module": f"modules/{digest}", "object": name},
+    )
+
+
+def _held(path: Path) -> int | None:
+    """A descriptor with a shared lock on the file that stands at ``path``; None where there is none. Raises OSError."""
+    while True:
+        try:
+            handle = open_file(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)
+
+
+def _outcome(fetch: Future[bool]) -> bool:
+    """What another thread's fetch ended with; an error is raised as one of this thread's own."""
+    error = fetch.exception()
+    if isinstance(error, SymdError):
+        raise from_description(described(error)) or error from error
+    return fetch.result()

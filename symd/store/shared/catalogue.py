@@ -1,0 +1,237 @@
+"""The catalogue in PostgreSQL, for daemons on several machines: the tables and statements of ``symd.store``, and what only this server has.
+
+Writers exclude one another, as SQLite's do: each transaction begins with one lock for the whole catalogue, so that budgets are counted right and
+the log of modules has the order in which things were committed. Readers never wait for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from time import monotonic
+from typing import Any, Final
+
+from symd.errors import FailedPrecondition, SymdError
+from symd.model.identities import Digest
+from symd.store.catalogue_queries import COLUMNS, CatalogueQueries, size_of_row
+from symd.store.connection import DIGEST, NUMBER, TEXT, digest_of_row, typed
+from symd.store.connection import Connection as AnyConnection
+from symd.store.rows import index_size
+from symd.store.shared.postgresql import Connection, Server
+from symd.store.shared.schema import MIGRATIONS
+
+WRITING: Final = 0x73796D64_00000001
+"""The advisory lock of whoever writes ("symd", 1)."""
+_ROWS_GIVEN: Final = 2000
+"""Rows of one statement: it is bounded in time."""
+_OLDEST_SERVER: Final = 130000
+"""PostgreSQL 13: gen_random_uuid."""
+_LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
+_LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
+"""Milliseconds; 0 are for ever."""
+_SIZES: Final = f"SELECT {COLUMNS} FROM modules WHERE sha256 = ANY(?)"  # noqa: S608 - constants
+_UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
+_IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
+_IS_NAMED: Final = """
+    SELECT EXISTS (SELECT 1 FROM modules WHERE sha256 = :sha256 AND module_name(sha256) = :name)
+        OR EXISTS (SELECT 1 FROM indexes WHERE sha256 = :sha256 AND index_name(sha256, version) = :name)
+"""
+_COMING: Final = "INSERT INTO unwanted_objects (name, sha256) SELECT :name, :sha256"
+_MODULE_ROW: Final = "SELECT 1 FROM modules WHERE sha256 = :sha256"
+_INDEX_ROW: Final = "SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version"
+_DAMAGED: Final = "SELECT sha256 FROM modules WHERE damaged"
+_HOW_MANY_DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
+
+
+class PostgresCatalogue(CatalogueQueries):
+    """The catalogue in the database of a server. Safe to use from several threads. Raises ``StoreUnavailable`` where the server cannot be
+    reached or refuses, ``DataLoss`` for tables that symd did not make."""
+
+    FOR_EACH = "given CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {condition} OFFSET 0) AS {table}"
+    LAST_ENTRY = "SELECT last FROM module_log"
+
+    def __init__(self, server: Server, *, make: bool = True) -> None:
+        """With ``make`` the tables are made, or brought to this symd's schema; else nothing is written. Raises ``FailedPrecondition`` for a
+        server that this symd does not take, and a catalogue of another schema, or none, that it may not or cannot change."""
+        self._server = server
+        try:
+            self._check_server()
+            if make:
+                self._migrate()
+            else:
+                self._check_schema()
+        except BaseException:
+            server.close()
+            raise
+
+    def close(self) -> None:
+        self._server.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._server.connection() as connection:
+            yield connection
+
+    @contextmanager
+    def reading_at_once(self) -> Iterator[Connection]:
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self._server.connection() as connection, self._transaction(connection, begin):
+            yield connection
+
+    @contextmanager
+    def writing(self, *, survives_power_cut: bool = True, seconds: float | None = None) -> Iterator[Connection]:
+        relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
+        until = monotonic() + self._server.bounded(seconds)
+        with self._server.connection(seconds) as connection:
+            left = round((until - monotonic()) * 1000)
+            lock = _LOCK if seconds is None else _LOCK_WITHIN.format(max(1, left))
+            with self._transaction(connection, f"BEGIN; {lock}{relaxed}"):
+                yield connection
+
+    def given(self, columns: Mapping[str, str], found: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
+        arrays = ", ".join(f"?::{each}[]" for each in columns.values())
+        query, rows = f"SELECT * FROM unnest({arrays})", iter(found)  # noqa: S608 - constants
+        while some := list(islice(rows, _ROWS_GIVEN)):
+            yield query, [list(column) for column in zip(*some, strict=True)]
+
+    def expect_lookups(self, connection: AnyConnection) -> None:
+        """Of a table that has grown since the server looked at it last, it would rather read the whole for each few hundred rows."""
+        connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
+
+    def section(self, named: str | int | None) -> str | int | None:
+        """The column is JSON."""
+        return None if named is None else json.dumps(named)
+
+    def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
+        with self.reading() as connection:
+            return dict(self.readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
+
+    def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
+        """The same of those whose bytes are not known to be damaged."""
+        with self.reading() as connection:
+            found = connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),))
+            return dict(self.readable(found, size_of_row))
+
+    def has_index(self, digest: Digest, version: int) -> bool:
+        """Whether there is an index of that format version."""
+        with self.reading() as connection:
+            return index_size(connection, digest, version) > 0
+
+    def damaged(self) -> int:
+        """How many modules have bytes that are known to be damaged."""
+        with self.reading() as connection:
+            return int(connection.execute(_HOW_MANY_DAMAGED).fetchone()[0])
+
+    def noted_damaged(self) -> list[Digest]:
+        """Which they are."""
+        with self.reading() as connection:
+            return list(self.readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
+
+    def is_noted_damaged(self, digest: Digest) -> bool:
+        """Whether a module is one of them."""
+        with self.reading() as connection:
+            return connection.execute(f"{_DAMAGED} AND sha256 = ?", (digest,)).fetchone() is not None
+
+    def unwanted_objects(self, limit: int, after: str = "") -> list[tuple[str, Digest]]:
+        """Names of objects that no row has any more, each with its module: those after a name, in their order."""
+        with self.reading() as connection:
+            return self.page(
+                lambda after, limit: connection.execute(_UNWANTED, (after, limit)).fetchall(),
+                after,
+                lambda row: row[0],
+                _unwanted,
+                limit,
+            )
+
+    def note_coming(self, name: str, digest: Digest, version: int | None = None) -> None:
+        """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted until its row comes,
+        so that it goes should its writer be killed before; not where it has a row already."""
+        row = _MODULE_ROW if version is None else _INDEX_ROW
+        with self.writing(survives_power_cut=False) as connection:
+            coming = {"name": name, "sha256": digest, "version": version}
+            connection.execute(f"{_COMING} WHERE NOT EXISTS ({row}) ON CONFLICT DO NOTHING", coming)
+
+    def is_unwanted(self, name: str) -> bool:
+        """Whether an object still is one of them."""
+        with self.reading() as connection:
+            return connection.execute(_IS_UNWANTED, (name,)).fetchone() is not None
+
+    def is_named(self, name: str, digest: Digest) -> bool:
+        """Whether a row has that object of a module."""
+        with self.reading() as connection:
+            return bool(connection.execute(_IS_NAMED, {"name": name, "sha256": digest}).fetchone()[0])
+
+    def forget_unwanted(self, name: str) -> None:
+        """The object is gone, or wanted."""
+        with self.writing(survives_power_cut=False) as connection:
+            connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
+
+    @contextmanager
+    def _transaction(self, connection: Connection, begin: str) -> Iterator[None]:
+        try:
+            connection.execute(begin)
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back(connection)
+            raise
+
+    def _roll_back(self, connection: Connection) -> None:
+        """Where that fails the connection is not used again, and the server does it when it is closed."""
+        with suppress(SymdError), self._server.translated():
+            connection.execute("ROLLBACK")
+
+    def _check_server(self) -> None:
+        with self._server.connection() as connection:
+            version, encoding = (
+                connection.execute(f"SHOW {name}").fetchone()[0] for name in ("server_version_num", "server_encoding")
+            )
+        if int(version) < _OLDEST_SERVER or encoding != "UTF8":
+            raise FailedPrecondition(
+                f"the server is PostgreSQL {int(version) // 10000}, and the database's encoding is {encoding}",
+                where=self._server.where,
+                hint="symd takes PostgreSQL 13 or newer and a database whose encoding is UTF8",
+            )
+
+    def _check_schema(self) -> None:
+        with self._server.connection() as connection:
+            is_made = connection.execute("SELECT to_regclass('symd_schema') IS NOT NULL").fetchone()[0]
+            schema = self._schema(connection) if is_made else 0
+        if schema < len(MIGRATIONS):
+            what = (
+                f"the catalogue has schema {schema}, this symd {len(MIGRATIONS)}" if schema else "there is no catalogue"
+            )
+            hint = (
+                "a daemon of this symd brings it up to date"
+                if schema
+                else "name the database that the daemons name; `symd serve` or `symd store copy` makes a new one"
+            )
+            raise FailedPrecondition(what, where=self._server.where, hint=hint)
+
+    def _migrate(self) -> None:
+        with self.writing() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS symd_schema (version BIGINT NOT NULL)")
+            schema = self._schema(connection)
+            if not schema and connection.execute("SELECT 1 FROM symd_schema").fetchone() is None:
+                connection.execute("INSERT INTO symd_schema VALUES (0)")
+            for step in MIGRATIONS[schema:]:
+                connection.execute(step)
+            connection.execute("UPDATE symd_schema SET version = ?", (len(MIGRATIONS),))
+
+    def _schema(self, connection: Connection) -> int:
+        """The number of the catalogue's schema, 0 where it has none yet."""
+        row = connection.execute("SELECT max(version) FROM symd_schema").fetchone()
+        (schema,) = typed([row[0] or 0], NUMBER)
+        if schema > len(MIGRATIONS):
+            raise FailedPrecondition(
+                f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
+                where=self._server.where,
+                hint="use a newer symd or another database",
+            )
+        return int(schema)
+
+
+def _unwanted(row: Sequence[Any]) -> tuple[str, Digest]:
+    name, digest = typed(row, TEXT, DIGEST)
+    return name, digest

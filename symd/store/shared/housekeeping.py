@@ -1,0 +1,137 @@
+"""What is done for an open shared store now and then, by two threads. One tells those who listen what other daemons do and whether the
+catalogue can be reached, and writes into it when modules were used; the other removes unwanted objects.
+
+The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from symd.errors import SymdError
+from symd.store.complaints import Complaints
+from symd.store.module_log import REMOVED, ModuleLog, digests_of_rows
+from symd.store.removals import Removals
+from symd.store.shared.catalogue import PostgresCatalogue
+from symd.store.shared.postgresql import Connection, Server
+from symd.store.shared.schema import CHANNEL
+from symd.store.shared.shared_writability import SharedWritability
+from symd.store.usage import Usage
+
+PERIOD: Final = 0.5
+"""Seconds after which the first thread looks whether there is something to do, when nobody wakes it."""
+USES_PERIOD: Final = 30.0
+"""Seconds between two writes of when modules were used."""
+UNWANTED_PERIOD: Final = 60.0
+"""Seconds between two looks for unwanted objects that others may have left."""
+RETRY_SECONDS: Final = 1.0
+"""Seconds between two attempts to reach a server that is gone."""
+_USES: Final = "noting when modules were used"
+_ENDS: Final = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), (SELECT last FROM module_log)"
+_REMOVED: Final = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
+
+
+class Housekeeping:
+    """The two threads, from ``begin`` to ``end``."""
+
+    def __init__(
+        self,
+        server: Server,
+        catalogue: PostgresCatalogue,
+        usage: Usage,
+        module_log: ModuleLog,
+        removals: Removals,
+        writability: SharedWritability,
+        clean: Callable[[Callable[[], bool]], object],
+    ) -> None:
+        """``clean`` removes unwanted objects until there are none or what it is given says so."""
+        self._server = server
+        self._catalogue = catalogue
+        self._usage = usage
+        self._module_log = module_log
+        self._removals = removals
+        self._writability = writability
+        self._remove_unwanted = clean
+        self._ended = threading.Event()
+        self._hurried = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
+        self._cleaner = threading.Thread(target=self._clean, name="symd-store-objects", daemon=True)
+        self._listening: Connection | None = None
+        self._last: int | None = None
+        """The last entry of the log that was looked at; None before the first."""
+        self._complaints = Complaints()
+
+    def begin(self) -> None:
+        self._thread.start()
+        self._cleaner.start()
+
+    def hurry(self) -> None:
+        """Something is unwanted now."""
+        self._hurried.set()
+
+    def end(self) -> None:
+        """No more after this; uses are written once more. Harmless when repeated."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._hurried.set()
+        for thread in (self._thread, self._cleaner):
+            if thread is not threading.current_thread():
+                thread.join()
+        if self._listening is not None:
+            self._listening.close()
+        self._complaints.attempt(_USES, self._write_uses)
+
+    def _run(self) -> None:
+        written = time.monotonic()
+        while not self._ended.is_set():
+            trouble = self._complaints.attempt("looking after the store", self._listen)
+            if not trouble and time.monotonic() - written >= USES_PERIOD:
+                trouble = self._complaints.attempt(_USES, self._write_uses)
+                written = time.monotonic()
+            self._complaints.attempt("asking the disk", partial(self._writability.check, trouble))
+            if trouble:
+                self._ended.wait(RETRY_SECONDS)
+
+    def _clean(self) -> None:
+        while not self._ended.is_set():
+            self._complaints.attempt("removing unwanted objects", lambda: self._remove_unwanted(self._ended.is_set))
+            self._hurried.wait(UNWANTED_PERIOD)
+            self._hurried.clear()
+
+    def _listen(self) -> None:
+        """Wait a while for the server's word, and tell what has happened."""
+        anew = self._listening is None
+        try:
+            if self._listening is None:
+                self._listening = self._server.own_connection()
+                with self._server.translated():
+                    self._listening.execute(f"LISTEN {CHANNEL}")
+            with self._server.translated():
+                told = anew or self._listening.notified(PERIOD)
+            if told:
+                self._tell(lost=anew and self._last is not None)
+        except SymdError:
+            self._hang_up()
+            raise
+
+    def _hang_up(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def _tell(self, *, lost: bool) -> None:
+        with self._catalogue.reading_at_once() as connection:
+            first, last = connection.execute(_ENDS).fetchone()
+            since = last if self._last is None else self._last
+            removed = digests_of_rows(connection.execute(_REMOVED, (since,)).fetchall())
+        forgotten = first > since + 1
+        self._last = last
+        self._removals.notify_logged(self._catalogue, removed, lost=lost or forgotten)
+        self._module_log.notify()
+
+    def _write_uses(self) -> None:
+        self._usage.write(self._catalogue, survives_power_cut=False)

@@ -1,0 +1,162 @@
+"""Files, folders and sockets of symd's own, which nobody else can open: the modes 0600 and 0700 hold whatever the umask says. What a user
+names to be written is made by ``output_file``."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from symd.errors import StoreUnavailable
+from symd.system.symlinks import changeable
+
+if TYPE_CHECKING:
+    import socket
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+"""What nobody else has: also the umask of symd's children."""
+OPENING: Final = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""A file is made where it is not there, no link is followed, and no pipe waited for."""
+
+
+def temporary_place() -> Path:
+    """The folder for temporary files: the one that $TMPDIR names, or one that the system has; /tmp where another user may change what is in it, and
+    so put links or other bytes in the place of what is made there. Raises StoreUnavailable where none can be written, as in a container whose file
+    system is read-only."""
+    try:
+        place = Path(tempfile.gettempdir())
+        return place if changeable(place) is None else Path("/tmp")  # noqa: S108 - not chosen by us otherwise
+    except OSError as error:
+        raise StoreUnavailable(
+            "no folder for temporary files can be written",
+            hint="set TMPDIR to a folder that you may write in, such as /dev/shm",
+        ) from error
+
+
+def new_folder(prefix: str, place: Path | None = None) -> Path:
+    """A new folder in ``place``, or in the one for temporary files. Raises OSError, and StoreUnavailable as ``temporary_place``."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place or temporary_place()))
+    _keep_owners_rights(folder)
+    return folder
+
+
+@contextmanager
+def temporary_folder(prefix: str = "symd-", place: Path | None = None) -> Iterator[Path]:
+    """As ``new_folder``, and it goes at the end."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place or temporary_place()) as name:
+        Path(name).chmod(FOLDER_MODE)
+        yield Path(name)
+
+
+def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+    """Make a folder, with ``parents`` those above it that are not there, private ones too. One that is there stays as it is, with
+    ``exist_ok``. Raises OSError."""
+    if parents and not folder.parent.exists():
+        make_folder(folder.parent, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=FOLDER_MODE)
+    except FileExistsError:
+        if not exist_ok or not folder.is_dir():
+            raise
+    else:
+        _keep_owners_rights(folder)
+
+
+def _keep_owners_rights(folder: Path) -> None:
+    """Give the owner of a new folder what the umask took. Another process may have removed it as one that nobody holds (``leftovers``): whoever
+    locks it finds that out."""
+    with suppress(FileNotFoundError):
+        if stat.S_IMODE(folder.stat().st_mode) & FOLDER_MODE != FOLDER_MODE:
+            folder.chmod(FOLDER_MODE)
+
+
+def open_private(path: Path | str, flags: int) -> int:
+    """A descriptor of the file at ``path``, which is made where it is not there (or, with O_EXCL, must not be there). A file of this user's
+    that others could open is private from now on. No link is followed, and no pipe waited for. Raises OSError."""
+    handle = os.open(path, flags | OPENING, FILE_MODE)
+    try:
+        status = os.fstat(handle)
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != FILE_MODE and stat.S_ISREG(status.st_mode):
+            os.fchmod(handle, FILE_MODE)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def new_file(path: Path | str) -> int:
+    """A descriptor for reading and writing of a file that is made. Raises OSError, FileExistsError where something has the name."""
+    return open_private(path, os.O_RDWR | os.O_EXCL)
+
+
+def written(path: Path, buffering: int = -1) -> BinaryIO:
+    """A stream into the file at ``path``, which is made or made empty. Raises OSError."""
+    return open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb", buffering)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Make a file of ``data``, or put it in the place of what a file had. Raises OSError."""
+    with written(path) as stream:
+        stream.write(data)
+
+
+def bind_socket(listener: socket.socket, path: Path | str) -> None:
+    """Bind a Unix socket, which has its mode from the beginning: on Linux the name takes that of the descriptor, less the umask. Raises OSError."""
+    os.fchmod(listener.fileno(), FILE_MODE)
+    listener.bind(str(path))
+    Path(path).chmod(FILE_MODE)
+
+
+@contextmanager
+def private_umask() -> Iterator[None]:
+    """For what a library makes by itself. The umask is all threads': nothing else may make files meanwhile that others shall read."""
+    before = os.umask(OTHERS | stat.S_IXUSR)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def private_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of the file at ``path``, which is made where it is not there, and goes at the end. Raises OSError, also where it is another
+    user's or others may open it: whoever may open a file or a folder, if only to read it, may hold its lock (flock(2)) for ever, and so keep
+    everybody waiting who asks for it."""
+    handle = _locked(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # an empty file that stays is the next one's
+            path.unlink()
+        os.close(handle)
+
+
+def _locked(path: Path) -> int:
+    while True:
+        handle = os.open(
+            path, os.O_RDWR | OPENING, FILE_MODE
+        )  # one that others have open already stays as it is, and is refused
+        try:
+            _check(os.fstat(handle), path)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):  # else the one who held it has removed it
+                if os.path.samestat(os.fstat(handle), path.lstat()):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _check(status: os.stat_result, path: Path) -> None:
+    own = status.st_uid in (0, os.geteuid()) and not status.st_mode & OTHERS
+    if not (own and stat.S_ISREG(status.st_mode)):
+        raise OSError(errno.EPERM, "its lock is a file that others may open", str(path))
