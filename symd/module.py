@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.api import Symbolizer
-from symd.cli.output import printable
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.engine.files.input import check_no_module_name, read_input
 from symd.engine.files.opened_file import opened_file
@@ -45,6 +44,7 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Located
 from symd.model.cores import CoreDump
+from symd.model.frame_text import printable
 from symd.model.html import table
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
@@ -115,7 +115,7 @@ class Module:
         return self._engine
 
     def _started(self) -> tuple[Symbolizer, str]:
-        from symd.cli.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
+        from symd.engine.files.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
         from symd.engine.files.module import open_symbolizer  # noqa: PLC0415 - likewise
         from symd.query.source_text import Allowed  # noqa: PLC0415 - likewise
 

@@ -7,9 +7,9 @@ with a store that is empty; the same was done once before with another store, so
 
 What is measured is the ``symd`` that Python imports, with the sample that lies in the same checkout.
 
-A room is the first name below ``symd``: ``symd.formats.containers.elf`` lies in ``containers``, ``symd.engine.engine`` is ``engine``,
+A room is the first name below ``symd``: ``symd.formats.elf`` lies in ``formats``,
 the generated ``symd.v1`` is ``v1``. The words that every room shares are none, and a walk passes through them unseen:
-``model``, ``errors``, ``config``, ``budget``, ``private_files`` and ``api``, and what stands in ``symd/__init__.py`` and
+``model``, ``errors``, ``config``, ``system`` and ``api``, and what stands in ``symd/__init__.py`` and
 ``symd/__main__.py``.
 
 A call is what ``sys.setprofile`` reports as one, where the function is written in a file of the package: functions that
@@ -59,7 +59,7 @@ PACKAGE = Path(symd.__file__).resolve().parent
 SAMPLE = PACKAGE.parent / "samples/kernels/bin/vadd/dg2-opt.zebin"
 ADDRESS = 0x40
 """Lies in the sample's only kernel."""
-SHARED = frozenset({"model", "errors", "config", "budget", "private_files", "api"})
+SHARED = frozenset({"model", "errors", "config", "system", "api"})
 """The words of all rooms."""
 _NAMELESS = re.compile(r"(\.<locals>\.<\w+>)+$")
 """How the name of a comprehension or lambda ends."""

@@ -16,7 +16,7 @@ import click
 from symd.api import Symbolizer
 from symd.cli.answer_text import answer_text
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
-from symd.cli.output import complain, printable
+from symd.cli.output import printable
 from symd.config import Limits
 from symd.cores.fault_text.annotating import Annotator, Found, GivenModule
 from symd.engine.files.asked_file import AskedFile
@@ -28,6 +28,7 @@ from symd.formats.containers.uri import parse as parse_uri
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.query.demangler import Demangler
+from symd.system.notices import complain
 from symd.system.os_errors import system_reason
 
 READ_BYTES = 1 << 16

@@ -7,8 +7,9 @@ import time
 import click
 
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import complain, write_json, write_line
+from symd.cli.output import write_json, write_line
 from symd.errors import SymdError
+from symd.system.notices import complain
 
 SERVING, NOT_SERVING = 0, 1
 """Exit codes. Those who probe know no third: to Docker 2 means nothing."""

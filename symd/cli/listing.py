@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from symd.cli.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.cli.listing_text import Lines, Printer, text_lines
 from symd.cli.options import (
     debug_option,
@@ -22,6 +21,7 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, printable, write_line
 from symd.config import Limits
+from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import OpenModule, open_module
 from symd.errors import NoDebugData, SymdError
 from symd.model.identities import ObjectPath

@@ -19,7 +19,7 @@ from symd.cli.options import (
     object_option,
     rules_option,
 )
-from symd.cli.output import NO, complain, write_json, write_line
+from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import OpenModule, open_module
 from symd.errors import BadQuery
@@ -29,6 +29,7 @@ from symd.model.compile_advice import compile_advice
 from symd.model.json.breakpoints import located_json
 from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
+from symd.system.notices import complain
 
 _LINE: Final = re.compile(r".*[^:]:[0-9]+", re.ASCII)
 _NUMBER_FIRST: Final = re.compile(r"([0-9]+):(.*[^0-9:].*)", re.ASCII)

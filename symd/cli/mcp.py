@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from symd.cli.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.cli.mcp_lines import whole_lines
 from symd.cli.options import complete_files, example, limit_option, rules_option, server_option
 from symd.config import Limits
 from symd.engine.files.input import module_beginning, module_digest, read_input
 from symd.engine.files.left_out import AllowedFiles
+from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import add_module, open_symbolizer
 from symd.errors import InvalidInput, ToolMissing, extra_hint
 from symd.formats.containers import uri

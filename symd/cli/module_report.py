@@ -15,10 +15,11 @@ from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import FolderSink
 from symd.capture.sink import Sink
 from symd.cli.options import server_option_that
-from symd.cli.output import complain, write_json, write_line
+from symd.cli.output import write_json, write_line
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described
 from symd.formats import containers
 from symd.model.captures import CaptureEvent, ModuleFound, ModuleLoaded
+from symd.system.notices import complain
 
 if TYPE_CHECKING:
     from symd.client import Client

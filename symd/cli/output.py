@@ -42,12 +42,6 @@ def write_raw(text: str) -> None:
     sys.stdout.write(text)
 
 
-def complain(text: str) -> None:
-    """One line on stderr, whatever is in the text."""
-    line = " ".join(text.split())
-    sys.stderr.write(printable(f"symd: {line}") + "\n")
-
-
 def write_build_log(log: str) -> None:
     """A compiler's words on stderr, line by line; control characters do not reach the terminal."""
     for line in log.rstrip("\n").split("\n"):

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import click
 
 from symd.api import Symbolizer
-from symd.cli.listing_sources import allowed_folders, with_python_names
 from symd.cli.options import complete_files, source_root_option
 from symd.cli.output import printable
 from symd.cli.profile_names import naming_profile
 from symd.config import Limits
 from symd.engine.files.input import read_input
+from symd.engine.files.listing_sources import allowed_folders, with_python_names
 from symd.engine.files.module import OpenModule, open_module
 from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText

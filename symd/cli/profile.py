@@ -12,7 +12,6 @@ import click
 
 from symd import profiles
 from symd.cli.apart import check_apart
-from symd.cli.listing_sources import allowed_folders, with_python_names
 from symd.cli.options import (
     complete_files,
     example,
@@ -28,6 +27,7 @@ from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
 from symd.engine.files.input import read_input
+from symd.engine.files.listing_sources import allowed_folders, with_python_names
 from symd.engine.files.module import open_symbolizer
 from symd.errors import BadQuery, InvalidInput
 from symd.formats.containers import compressed_file, identify

@@ -207,7 +207,7 @@ def _answering(
             asked = AskedFile(file, limits, store, sources)
             yield asked.symbolize, asked
         return
-    from symd.cli.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
+    from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise
     from symd.engine.files.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
     with open_module(file, server, limits, debug) as module:

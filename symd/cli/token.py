@@ -12,8 +12,9 @@ import click
 
 from symd.cli.door_options import rights_value
 from symd.cli.options import example, json_option
-from symd.cli.output import complain, write_json, write_line
+from symd.cli.output import write_json, write_line
 from symd.model.rights import Rights, rights_text
+from symd.system.notices import complain
 
 _LIFE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
 _MINUTES = {"min": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}

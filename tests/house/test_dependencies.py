@@ -17,15 +17,15 @@ from tests.house.test_layers import ROOT
 
 PROJECT = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
 EXTRAS = {
-    "otel": {"service/spans.py"},
-    "mcp": {"mcp/server.py", "mcp/conversation.py"},
+    "otel": {"server/spans.py"},
+    "mcp": {"server/mcp/server.py", "server/mcp/conversation.py"},
     "data": {
         "model/data_frames.py",
         "batch.py",
         *(f"sample_tables/{name}.py" for name in ("arrow_places", "arrow_answers", "tables", "parquet_files")),
     },
-    "postgresql": {"shared_store/postgresql.py"},
-    "s3": {"shared_store/s3_storage.py"},
+    "postgresql": {"store/shared/postgresql.py"},
+    "s3": {"store/shared/s3_storage.py"},
 }
 """The extra's name, and the modules that import what it brings."""
 NAMESPACES = {

@@ -10,30 +10,30 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "symd"
-HELPER = ROOT / "private_files.py"
+HELPER = ROOT / "system/private_files.py"
 
 NAMED = "an output that the user named: the umask is that user's word"
 ALONE = "it runs in another program's Python, which has no symd, and makes the file 0600 itself"
 NONE = "it opens what is there, and makes no file"
 NOT_A_PATH = "the socket has no name in the file system"
 ALLOWED = {
-    ("output_file.py", "os.O_CREAT"): NAMED,
-    ("output_file.py", "OPENING"): NAMED,
-    ("output_file.py", "folder.mkdir"): NAMED,
-    ("output_file.py", "temporary.chmod"): f"the mode of the file that is replaced; {NAMED}",
+    ("system/atomic_output.py", "os.O_CREAT"): NAMED,
+    ("system/atomic_output.py", "OPENING"): NAMED,
+    ("system/atomic_output.py", "folder.mkdir"): NAMED,
+    ("system/atomic_output.py", "temporary.chmod"): f"the mode of the file that is replaced; {NAMED}",
     ("cli/samples.py", "shutil.copytree"): NAMED,
     ("cli/samples.py", "shutil.copy2"): NAMED,
     ("cli/install_shim.py", "os.fchmod"): f"a program for PATH; {NAMED}",
     ("cli/folded_examples.py", "super().write_text"): "text of click's help",
     ("cli/command_line.py", "open"): "the null device",
-    ("disasm/iga_child.py", "open"): NONE,
-    ("reading/questions.py", "open"): NONE,
-    ("service/certificates.py", "open"): NONE,
-    ("service/access_editing.py", "os.fchmod"): f"the mode of the access file that is replaced; {NAMED}",
-    ("service/addresses.py", "given.chmod"): "the relay's socket, for --allow-uid: it asks the kernel who connects",
-    ("service/relay.py", "server.bind"): NOT_A_PATH,
-    ("web/bound_socket.py", "listener.bind"): NOT_A_PATH,
-    ("shared_store/cached_files.py", "os.link"): "another name of a private file",
+    ("query/disasm/iga_child.py", "open"): NONE,
+    ("engine/reading/questions.py", "open"): NONE,
+    ("server/certificates.py", "open"): NONE,
+    ("server/access_editing.py", "os.fchmod"): f"the mode of the access file that is replaced; {NAMED}",
+    ("server/addresses.py", "given.chmod"): "the relay's socket, for --allow-uid: it asks the kernel who connects",
+    ("server/relay.py", "server.bind"): NOT_A_PATH,
+    ("server/http/bound_socket.py", "listener.bind"): NOT_A_PATH,
+    ("store/shared/cached_files.py", "os.link"): "another name of a private file",
     ("store/catalogue.py", "sqlite3.connect"): NONE,
     ("store/soundness.py", "sqlite3.connect"): "in memory",
     ("store/lost_schema.py", "VACUUM INTO"): "into an empty file, which private_files has made",
@@ -43,13 +43,13 @@ ALLOWED = {
     ("store/recovery.py", "path.chmod"): "its owner's rights, which a copy lost",
     ("store/files.py", "path.chmod"): "FOLDER_MODE",
     ("store/files.py", "below.chmod"): "FOLDER_MODE",
-    ("child/folders.py", "Path(entry.path).chmod"): "0700, to remove what is in it",
+    ("system/process/folders.py", "Path(entry.path).chmod"): "0700, to remove what is in it",
     ("capture/run_folder.py", "path.chmod"): "root's program may become any user, who has to get in (let_in)",
     ("capture/native_build.py", "partial.chmod"): "FILE_MODE, of what a compiler made",
     ("capture/injected/symd_capture.py", "os.O_CREAT"): ALONE,
     ("capture/injected/symd_capture.py", "os.fchmod"): ALONE,
     ("capture/injected/symd_capture.py", "open"): f"of a descriptor; {NONE}",
-    ("debuggers/symd_gdb.py", "tempfile.NamedTemporaryFile"): ALONE,
+    ("cli/debuggers/symd_gdb.py", "tempfile.NamedTemporaryFile"): ALONE,
 }
 """What stands elsewhere, each with why it may."""
 

@@ -81,7 +81,7 @@ def confine(root: str | None) -> None:
 
 def _allowed(root: str | None) -> Iterator[tuple[str, Access]]:
     yield ".", WRITE
-    python, package = Path(os.__file__).parent, Path(__file__).resolve().parent.parent
+    python, package = Path(os.__file__).parent, Path(__file__).resolve().parents[2]
     roots = (str(Path(root).resolve()),) if root is not None else ()
     for path in (str(python), str(package), *roots, *LIBRARIES, *_DRIVERS, *_SETTINGS, *_SYSTEM, *_operators()):
         yield path, READ

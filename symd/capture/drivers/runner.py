@@ -171,7 +171,7 @@ def _advice_on_build(build_log: str, confinement: Confinement) -> str:
 
 def child_command(request: DriverRequest) -> list[str]:
     """The words that start the child; the descriptor's number is appended to them."""
-    package = str(Path(__file__).resolve().parent.parent)
+    package = str(Path(__file__).resolve().parents[2])
     return [*simulate.launcher(request.api, request.root), sys.executable, "-I", "-S", "-c", _START, package]
 
 

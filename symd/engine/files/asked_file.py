@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from symd.cli.output import printable
 from symd.config import Limits
 from symd.engine.files.garbage import gc_frozen
 from symd.engine.files.opened_file import opened_file
@@ -14,6 +13,7 @@ from symd.engine.files.progress import working
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
+from symd.model.frame_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ class AskedFile:
         """The texts of sources: the file itself may carry some."""
         from pathlib import Path  # noqa: PLC0415 - slow to load
 
-        from symd.cli.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
+        from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
         from symd.engine.files.module import open_module  # noqa: PLC0415 - likewise
 
         allowed = allowed_folders(*self._sources or ((Path(),), ()))

@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from symd.cli.output import complain
 from symd.config import Limits
 from symd.engine.files.input import comes_to_an_end, read_input
 from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.amd import amdgpu
+from symd.system.notices import complain
 
 if TYPE_CHECKING:
     from symd.engine.files.left_out import AllowedFiles

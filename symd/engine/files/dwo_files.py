@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from symd.cli.output import complain
 from symd.config import Limits
 from symd.engine.files.input import comes_to_an_end, read_input
 from symd.engine.files.left_out import AllowedFiles, is_below, say_left_out
@@ -19,6 +18,7 @@ from symd.errors import HashMismatch, NoDebugData, SymdError
 from symd.formats.budget import Budget
 from symd.formats.containers.amd import amdgpu
 from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
+from symd.system.notices import complain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from symd.cli.output import printable
 from symd.errors import PermissionDenied
+from symd.model.frame_text import printable
+from symd.system.notices import complain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,8 +82,6 @@ def say_left_out(file: str, paths: Sequence[str], hint: str) -> None:
     """Tell the user, once for all of them, which files of this machine stayed here."""
     if not paths:
         return
-    import click  # noqa: PLC0415 - slow to import
-
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     names = ", ".join(printable(path) for path in paths[:_SHOWN])
-    click.echo(f"symd: {printable(file)} names files that are not sent to the daemon: {names}{more}; {hint}", err=True)
+    complain(f"{printable(file)} names files that are not sent to the daemon: {names}{more}; {hint}")

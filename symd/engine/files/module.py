@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.api import Symbolizer
-from symd.cli.output import printable
 from symd.config import Limits
 from symd.debuginfo.split import dwo
 from symd.debuginfo.split.join import joined
@@ -33,6 +32,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import with_dwo
 from symd.formats.containers.file_part import sha256_of
 from symd.formats.containers.khronos import spirv
+from symd.model.frame_text import printable
 from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary
 from symd.query.disasm import disassemble

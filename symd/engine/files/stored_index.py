@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symd.cli.output import printable
 from symd.config import default_store
 from symd.errors import DataLoss, InvalidInput
 from symd.formats.containers.file_part import sha256_of
 from symd.index.file_header import VERSION
 from symd.index.lookup import Index
+from symd.model.frame_text import printable
+from symd.system.notices import complain
 
 if TYPE_CHECKING:
     from symd.store.paths import StorePaths
@@ -43,6 +44,4 @@ def _say_no_store(paths: StorePaths) -> None:
     try:
         paths.check_store()
     except InvalidInput as error:
-        import click  # noqa: PLC0415 - slow to import
-
-        click.echo(f"symd: {printable(str(paths.root))}: {error.message}, so the file itself is read", err=True)
+        complain(f"{printable(str(paths.root))}: {error.message}, so the file itself is read")

@@ -36,7 +36,7 @@ def interpreter() -> Iterator[tuple[str, Access]]:
     """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it has."""
     from pathlib import Path  # noqa: PLC0415 - a process that only confines others starts sooner without it
 
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).resolve().parents[2]
     modules = [path for path in sys.path if Path(path).name in _OF_PYTHON]
     library = Path(os.__file__).parent.parent  # with the libraries that came with it, beside its modules
     for path in (str(library), str(package), *modules, *_linked(modules), *LIBRARIES, "/proc/self"):
