@@ -45,7 +45,7 @@ _INT32: Final = (1 << 31) - 1
 _WORKER: Final = 128 * MIB
 """Less address space, and Python with its libraries does not start."""
 _MESSAGE: Final = 64 * MIB
-"""The largest message on the wire (``service.messages.MAX_REQUEST``)."""
+"""The largest message on the wire (``server.messages.MAX_REQUEST``)."""
 _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
     {
         "build_memory": (_WORKER, SIZE.highest),

@@ -188,7 +188,7 @@ class _AddressReading:
 
 
 class _Scopes:
-    """The functions and inlined calls of some units, by number; columns are as ``dwarf.columns.ScopeColumns`` has them."""
+    """The functions and inlined calls of some units, by number; columns are as ``debuginfo.dwarf.columns.ScopeColumns`` has them."""
 
     def __init__(self, sections: DebugSections, units: Units, lines: LineTables) -> None:
         self._sections, self._units, self._files = sections, units, lines.files

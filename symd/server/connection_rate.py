@@ -1,5 +1,5 @@
 """Networks whose strangers connect without end, so that gRPC does little but take connections and close them: of their attempts to connect only a
-share is taken (``service/packet_filter.py``), as small as it has to be. A client tries again after a second (tcp(7), tcp_syn_retries), so whoever comes new from there gets in
+share is taken (``server/packet_filter.py``), as small as it has to be. A client tries again after a second (tcp(7), tcp_syn_retries), so whoever comes new from there gets in
 later, and a storm is as thin as the share is. What counts are connections that a look has met, which are more the further gRPC is behind."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Connections over TCP: whoever reaches the port may open one, so those on which nobody has been let in yet are few and live
 briefly, and one client has no more than its share. Strangers cannot keep users out by connecting, nor by calls without end: an
-address of which too many calls were refused, or too many bytes came, is shut out for a while (``service/shut_out.py``), and of one that connects without
-end few attempts are taken (``service/connection_rate.py``).
+address of which too many calls were refused, or too many bytes came, is shut out for a while (``server/shut_out.py``), and of one that connects without
+end few attempts are taken (``server/connection_rate.py``).
 
 gRPC closes no single connection and names none before a call comes. So the process's own sockets are looked through (proc(5),
 /proc/self/fd): one whose other end has made no call that was let in is shut down, and gRPC sees that it has ended. Where there

@@ -1,7 +1,7 @@
 """Who calls, and whether they may: asked once for each call, before its message is read.
 
 Over the daemon's own Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. A
-further user comes by the relay (``service/relay.py``), which says the uid. Over TCP a client shows a token or a certificate;
+further user comes by the relay (``server/relay.py``), which says the uid. Over TCP a client shows a token or a certificate;
 who shows neither may do what ``Doors.anonymous`` says: nothing, unless the operator decided otherwise.
 """
 

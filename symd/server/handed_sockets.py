@@ -1,7 +1,7 @@
 """Unix sockets that a service manager made and hands over at the start (sd_listen_fds(3), systemd.socket(5)): it listens before the daemon
 runs, starts it at the first connection, and keeps who connects waiting while it is restarted.
 
-gRPC takes no socket that somebody else made, so the relay (``service/relay.py``) stands between, as it does for several users.
+gRPC takes no socket that somebody else made, so the relay (``server/relay.py``) stands between, as it does for several users.
 """
 
 from __future__ import annotations

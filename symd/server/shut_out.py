@@ -1,8 +1,8 @@
 """Addresses that are shut out for a while, because more calls of theirs were refused in a second than anybody makes by mistake, or
-they brought more bytes without being let in (``service/unknown_bytes.py``).
+they brought more bytes without being let in (``server/unknown_bytes.py``).
 
 To refuse a call costs its sender less than the daemon: gRPC has read it before any code of ours is asked. So whoever goes on
-and on is not refused call by call; ``service/connections.py`` closes the address's connections and takes no new ones."""
+and on is not refused call by call; ``server/connections.py`` closes the address's connections and takes no new ones."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The routing table: every RPC and its module, by its name. A new RPC is one module; a new service is one line here.
 
 A module of ``service/rpc`` has ``handle``. Where it is neither a question nor a stream like others, ``WORK`` says what kind of
-work it is (``service/lanes.py``); where some requests can be answered at once, ``at_once`` does, and some about a module that is not open
-``unopened``; ``failed`` says that a stream's requests are answered one by one (``service/answering.py``).
+work it is (``server/lanes.py``); where some requests can be answered at once, ``at_once`` does, and some about a module that is not open
+``unopened``; ``failed`` says that a stream's requests are answered one by one (``server/answering.py``).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ not large (``LARGE_MODULE``), goes to the *quick* pool, which has ``QUICK_SECOND
 
 Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a processor,
 and to ``Limits.answer_size`` bytes of answer; an index or a code object does not come as an answer but as a file of at most
-``Limits.index_size`` bytes. What comes back can run no code here (``reading.values``)."""
+``Limits.index_size`` bytes. What comes back can run no code here (``engine.reading.values``)."""
 
 from __future__ import annotations
 

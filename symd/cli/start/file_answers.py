@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_QUERIES = 3
 """Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything once."""
 _MOST_BYTES = 64 << 20
-"""Larger files are opened otherwise (``containers.file_part.LARGE``)."""
+"""Larger files are opened otherwise (``formats.containers.file_part.LARGE``)."""
 _MAPPED = 1 << 20
 """Bytes of a file that is mapped."""
 _WITH_OTHERS = frozenset({"host-elf"})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from symd.engine.files.left_out import AllowedFiles
 
 COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
-"""Of the names of files that ``containers.compressed_file`` reads."""
+"""Of the names of files that ``formats.containers.compressed_file`` reads."""
 _HEAD = 64
 """Bytes from which a format may be known."""
 _SHORTEST_DIGITS = 8

@@ -85,7 +85,7 @@ def uncoloured(_file: str, text: str) -> Rows:
 
 
 def answer(data: bytes, _limits: Limits, _descriptors: Sequence[int]) -> bytes:
-    """``coloured`` in another process (``child.pool``): [file, text] as JSON, rows as JSON."""
+    """``coloured`` in another process (``system.process.pool``): [file, text] as JSON, rows as JSON."""
     file, text = json.loads(data)
     return json.dumps(coloured(file, text)).encode()
 

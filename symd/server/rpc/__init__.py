@@ -10,5 +10,5 @@ nothing that another one needs:
 ``service`` is what the daemon consists of, ``call`` says who asks and whether they still wait (named ``_call`` where nobody needs
 it). It runs in a thread of the method's lane. A method that streams takes or returns an iterator of messages, in a thread of its own that waits; what
 it works at is done in a lane (``Lane.run_for``, ``Lane.each_for``). One that has ``failed`` too is asked once for each request of the stream. Whatever
-is raised becomes a status in ``service/guard.py``.
+is raised becomes a status in ``server/guard.py``.
 """
