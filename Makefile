@@ -70,7 +70,7 @@ bench-batch: venv  ## a hundred million samples in Parquet: symd batch, Ray and 
 	$(BIN)/python -m benchmarks.batch
 
 screenshots: venv tools  ## the pictures of the page in docs/images, made anew
-	$(BIN)/python -m tests.web.screenshots
+	$(BIN)/python -m tests.server.http.screenshots
 
 SECONDS_LONG ?= 300
 fuzz: venv  ## mutated files and requests for SECONDS_LONG seconds; what is found goes to build/fuzz
@@ -87,7 +87,7 @@ kill: venv  ## a store whose user is killed KILLS times in the midst of work: wh
 	$(BIN)/python -m tests.kill --kills $(KILLS)
 
 replicas: venv  ## three daemons over PostgreSQL and S3, one after the other killed under load for SECONDS_LONG seconds
-	$(BIN)/python -m tests.shared_store.replicas $(SECONDS_LONG)
+	$(BIN)/python -m tests.store.shared.replicas $(SECONDS_LONG)
 
 ONLY ?=
 survey: tools venv  ## symd on real packages beside other tools, into docs/formats.md; ONLY="NAME..." for some (tests/survey/artefacts.py)

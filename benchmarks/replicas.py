@@ -19,8 +19,8 @@ from symd import Client
 from symd.config import Limits
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.postgresql import Server
-from tests.shared_store.postgresql_server import running
-from tests.shared_store.replicas import OBJECT, Replicas, replicas
+from tests.store.shared.postgresql_server import running
+from tests.store.shared.replicas import OBJECT, Replicas, replicas
 
 CLIENTS = 4
 COLUMN = 1 << 16

@@ -20,7 +20,7 @@ from symd.config import Limits
 from symd.model.contexts import Context, Load
 from symd.store.shared.opening import open_shared
 from symd.store.shared.store import SharedStore
-from tests.shared_store.postgresql_server import running
+from tests.store.shared.postgresql_server import running
 
 PROCESSES = (1, 2, 4)
 MODULE_BYTES = 11_000

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.shared_store.fixtures", "tests.cli.forked")
+pytest_plugins = ("tests.store.shared.fixtures", "tests.cli.forked")
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("symd", deadline=None, suppress_health_check=[HealthCheck.too_slow])

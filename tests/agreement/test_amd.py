@@ -20,7 +20,7 @@ from symd.query.symbolize import symbolize_column, symbolize_one
 from symd.rpc.wire.answers import from_answer, to_answer
 from tests import tools
 from tests.agreement import ours
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 
 STEP = 4
 """AMDGPU instructions start at multiples of 4 bytes."""

@@ -17,7 +17,7 @@ from tests.agreement import die_tree, gdb, llvm, oracle_elf, ours
 from tests.agreement.comparison import IGC_LINE
 from tests.agreement.die_tree import Oracle
 from tests.agreement.samples import Sample, samples
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 from tests.golden.cuda import positions
 from tests.golden.cuda import samples as cuda
 

@@ -16,7 +16,7 @@ from tests.agreement.comparison import IGC_LINE
 from tests.agreement.dwarfdump_dies import Die, Shown, Tree
 from tests.agreement.samples import Sample, samples
 from tests.agreement.test_intel import dumps_of
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 from tests.golden.cuda import samples as cuda
 
 

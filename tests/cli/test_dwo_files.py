@@ -9,8 +9,8 @@ from symd.debuginfo.split import dwo
 from symd.engine.files.dwo_files import with_dwo_files
 from tests import tools
 from tests.builders.elf import Section, build_elf
-from tests.containers.amd import objects
-from tests.containers.test_with_dwo import bundle_of
+from tests.formats.containers.amd import objects
+from tests.formats.containers.test_with_dwo import bundle_of
 
 NAME = "split-19-dwarf5"
 

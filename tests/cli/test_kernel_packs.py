@@ -9,7 +9,7 @@ from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.errors import InvalidInput
 from symd.formats.containers.amd import kpack
 from tests.builders.kpack import host, kernel_pack
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 
 GFX900, GFX1100 = objects.sample("v4-gfx900.co"), objects.sample("v5-gfx1100.co")
 PROGRAM = "lib/librand.so"

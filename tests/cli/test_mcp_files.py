@@ -19,7 +19,7 @@ from symd.errors import InvalidInput, PermissionDenied
 from tests.builders.kpack import host, kernel_pack
 from tests.cli.conftest import ROOT, Run
 from tests.cli.test_mcp import SHADE, asked
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 from tests.tools import require
 
 TEXT = "HUNTER2"

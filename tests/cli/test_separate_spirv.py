@@ -13,7 +13,7 @@ from symd.formats.debug_ids import ModuleNames
 from symd.model.answers import Reason
 from tests import tools
 from tests.debuginfo.spirv.spirv_listing import by_spirv_dis
-from tests.spirv_check.assembly import assemble
+from tests.formats.spirv_rules.assembly import assemble
 
 WAVES = Path(__file__).parents[2] / "samples" / "spirv" / "bin" / "waves.gVS.spv"
 BUILD_ID = "5d5d2b03f64e161d005b87566c1ddf9d24830b3d"

@@ -12,7 +12,7 @@ import pytest
 from symd.cli.serve import GROUPS, command
 from tests.cli.conftest import SYMD, Run
 from tests.daemon.processes import serving
-from tests.service.authority import Authority
+from tests.server.authority import Authority
 
 
 @pytest.mark.parametrize("form", [["--json"], []], ids=["json", "text"])

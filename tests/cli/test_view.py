@@ -17,7 +17,7 @@ import pytest
 from symd import cli
 from symd.server.http.site import Site
 from symd.server.http.viewing import Presence, viewed
-from tests.web.sites import RAYCAST, LargeModule, raycast, sources
+from tests.server.http.sites import RAYCAST, LargeModule, raycast, sources
 
 LONG = 120
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symd import Client
-from tests.service.conftest import running as running  # noqa: PLC0414 - a fixture, shared
+from tests.server.conftest import running as running  # noqa: PLC0414 - a fixture, shared
 
 
 @pytest.fixture

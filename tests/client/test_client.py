@@ -18,7 +18,7 @@ from symd.api import Symbolizer
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Answers, Locations, TextSection
 from symd.model.grabs import GrabRequest
-from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, line_table, summary
+from tests.server.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, line_table, summary
 
 ABSENT = "0" * 64
 

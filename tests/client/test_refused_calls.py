@@ -16,7 +16,7 @@ import pytest
 from symd import AsyncClient, Client
 from symd.errors import NotFound, ServerUnavailable, Unavailable
 from symd.model.grabs import GrabRequest
-from tests.service.http2 import (
+from tests.server.http2 import (
     ACK,
     END_HEADERS,
     END_STREAM,

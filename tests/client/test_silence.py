@@ -22,7 +22,7 @@ from symd.rpc.stall_timer import Silence
 from symd.server.addresses import listening
 from symd.server.config import Config, Doors
 from symd.server.server import build_daemon
-from tests.service.fakes import DIGEST, GOOD, FakeEngine
+from tests.server.fakes import DIGEST, GOOD, FakeEngine
 
 
 class Hung(grpc.GenericRpcHandler):

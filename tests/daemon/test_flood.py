@@ -12,10 +12,10 @@ import pytest
 from symd.model.rights import parse_rights
 from symd.server.access_file import new_token, token_line
 from tests.daemon.processes import serving
-from tests.service.http2 import PING, PREFACE, SETTINGS, frame
-from tests.service.test_budgets import SYMBOLIZE, eventually
-from tests.service.test_connection_rate import storm
-from tests.service.test_shut_out import calls, connects
+from tests.server.http2 import PING, PREFACE, SETTINGS, frame
+from tests.server.test_budgets import SYMBOLIZE, eventually
+from tests.server.test_connection_rate import storm
+from tests.server.test_shut_out import calls, connects
 
 ANSWERS = 30
 CALLS = range(5000)

@@ -10,7 +10,7 @@ from pathlib import Path
 from symd.model.contexts import Context
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
-from tests.service.http2 import GOAWAY, Connection, message
+from tests.server.http2 import GOAWAY, Connection, message
 from tests.soak.daemon import serving
 
 MODULE = (Path(__file__).parents[2] / "samples/kernels/bin/raycast/dg2-opt.dbg").read_bytes()

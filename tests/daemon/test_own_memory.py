@@ -22,7 +22,7 @@ from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.daemon.conftest import Daemon
 from tests.daemon.processes import most_memory, serving
-from tests.service.http2 import Connection, message
+from tests.server.http2 import Connection, message
 
 MIB = 1 << 20
 MOST = 512 * MIB

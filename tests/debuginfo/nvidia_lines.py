@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from symd.model.debug_info import RowFlag
-from tests.dwarf import plain_lines
+from tests.debuginfo.dwarf import plain_lines
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.relocation import cuda
 from symd.model.debug_info import NO_PARENT, RowFlag
 from tests.debuginfo import nvidia_lines
-from tests.dwarf.decode import read_lines, read_scopes
+from tests.debuginfo.dwarf.decode import read_lines, read_scopes
 from tests.golden.cuda import positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]

@@ -11,7 +11,7 @@ import pytest
 
 import symd
 from symd.model.answers import Reason
-from tests.spirv_check.assembly import assemble, offset_of
+from tests.formats.spirv_rules.assembly import assemble, offset_of
 from tests.tools import require
 
 MODULE = """\

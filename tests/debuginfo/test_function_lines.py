@@ -14,7 +14,7 @@ from symd.debuginfo.dwarf.columns import FunctionColumns, ScopeColumns
 from symd.debuginfo.function_lines import function_lines
 from symd.model.debug_info import NO_PARENT
 from tests import tools
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 
 NAMES = ("", "outer", "next", "operator()", "made", "__omp_outlined__", "_ZZ5outeriENK5Local4callEv", "method")
 NO_END = 0xFFFFFFFF

@@ -32,10 +32,10 @@ ELSEWHERE = {
     "docs/live-modules.md": "tests/daemon/test_live_modules.py",
     "docs/fault-text.md": "tests/cli/test_annotate.py",
     "docs/listing.md": "tests/cli/test_listing.py",
-    "docs/page.md": "tests/web",
-    "docs/integrations.md": "tests/debuggers",
+    "docs/page.md": "tests/server/http",
+    "docs/integrations.md": "tests/cli/debuggers",
     "docs/reliability.md": "tests/fuzz",
-    "docs/scaling.md": "tests/shared_store",
+    "docs/scaling.md": "tests/store/shared",
 }
 """Page to what runs its commands."""
 

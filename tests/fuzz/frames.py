@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tests.fuzz.messages import Words
-from tests.service.http2 import DATA, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, Connection, message
+from tests.server.http2 import DATA, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, Connection, message
 
 _KINDS = (DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, 9, 250)
 _PATIENCE = 0.05

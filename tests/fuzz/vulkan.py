@@ -11,7 +11,7 @@ from functools import cache
 from symd.formats import elf
 from symd.formats.containers import host_elf
 from tests.builders.elf import ALLOC, AX, WRITE, Section, build_elf
-from tests.containers.khronos.test_modules_in_data import (
+from tests.formats.containers.khronos.test_modules_in_data import (
     CAPABILITY,
     FUNCTION,
     FUNCTION_END,

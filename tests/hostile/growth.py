@@ -13,8 +13,8 @@ import msgpack
 
 from tests.builders.elf import ALLOC, AX, NOTE, OBJECT, Section, Symbol, build_elf
 from tests.builders.igc import DebugRecord, debug_container
-from tests.containers.llvm.test_offload_binary import binary
-from tests.containers.nvidia.test_fatbin import container, entry
+from tests.formats.containers.llvm.test_offload_binary import binary
+from tests.formats.containers.nvidia.test_fatbin import container, entry
 from tests.hostile.wrappers import in_archive, in_bundle
 
 INTEL, AMD, NVIDIA, HOST = 205, 224, 190, 62

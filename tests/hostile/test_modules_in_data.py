@@ -8,7 +8,7 @@ from symd.config import Limits
 from symd.formats.budget import Budget
 from symd.formats.containers.file_part import part_of
 from symd.formats.containers.khronos.modules_in_data import modules_in
-from tests.containers.khronos.test_modules_in_data import (
+from tests.formats.containers.khronos.test_modules_in_data import (
     CAPABILITY,
     FUNCTION,
     FUNCTION_END,

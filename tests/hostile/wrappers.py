@@ -12,10 +12,10 @@ import zstandard
 from tests.builders.elf import AX, COMPRESSED, Section, build_elf
 from tests.builders.igc import DEVICE_DEBUG, DebugRecord, debug_container, neo_elf
 from tests.builders.kpack import kernel_pack
-from tests.containers.llvm.test_offload_binary import binary, compressed
-from tests.containers.llvm.test_offload_bundle import DEVICE, bundle, packed
-from tests.containers.nvidia.test_fatbin import LZ4, ZSTD, container, entry
-from tests.containers.test_archive import member
+from tests.formats.containers.llvm.test_offload_binary import binary, compressed
+from tests.formats.containers.llvm.test_offload_bundle import DEVICE, bundle, packed
+from tests.formats.containers.nvidia.test_fatbin import LZ4, ZSTD, container, entry
+from tests.formats.containers.test_archive import member
 
 SPIRV_SECTION = 0xFF000009
 

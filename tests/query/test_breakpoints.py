@@ -11,7 +11,7 @@ from symd.index.module import build_index
 from symd.model.breakpoints import Located, Refusal, SourceLine
 from symd.model.sources import PathRule
 from symd.query.breakpoints import locate, parse_source_line
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 from tests.query.small import E, Object, P, S, Scope, index
 
 TWICE_ON_ONE_LINE = Object(

@@ -12,7 +12,7 @@ import pytest
 import symd
 from symd.model.answers import Reason
 from tests.builders.elf import AX, Section, Symbol, build_elf
-from tests.spirv_check.assembly import assemble, module, offset_of
+from tests.formats.spirv_rules.assembly import assemble, module, offset_of
 
 SPIRV_SECTION = 0xFF000009
 MODULE = module(entry='Kernel %kernel "go"', decorations='OpName %kernel "k.go"')

@@ -16,7 +16,7 @@ from symd.model.code import CodeObject
 from symd.model.listings import WHOLE_MODULE, Instructions, ListingPart
 from symd.query.listing import chosen
 from symd.store import Store
-from tests.disasm.objects import SAMPLES, made
+from tests.query.disasm.objects import SAMPLES, made
 
 KERNELS = SAMPLES / "kernels" / "bin"
 PARTICLES = KERNELS / "particles" / "skl-opt.bin"

@@ -15,7 +15,7 @@ from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 from tests.query.small import E, Object, S, Scope, index
 from tests.tools import output, require
 

@@ -18,7 +18,7 @@ from symd.formats import containers
 from symd.model.code import CodeObject
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.query.source_text import Allowed, completed, from_module, places
-from tests.disasm.objects import SAMPLES
+from tests.query.disasm.objects import SAMPLES
 from tests.tools import output, require
 
 SPIRV = SAMPLES / "spirv"

@@ -23,7 +23,7 @@ from pathlib import Path
 from symd.config import MIB
 from symd.model.rights import Right
 from symd.server.access_file import new_token, token_line
-from tests.service.authority import Authority
+from tests.server.authority import Authority
 from tests.small_disk import small_disk
 from tests.soak.daemon import ROOT, Daemon, serving
 

@@ -21,7 +21,7 @@ from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.store import ModuleStore, Store, context_log
 from symd.store import catalogue as schema
 from symd.store.context_log import ContextChanges
-from tests.shared_store.fixtures import shared_store
+from tests.store.shared.fixtures import shared_store
 
 MODULE = "ab" * 32
 PLACES = (ByAddress(1 << 63), ByKernel("k", 8), BySection(".text", 0), BySection(3, (1 << 64) - 1))

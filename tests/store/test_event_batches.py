@@ -24,8 +24,8 @@ from symd.store import catalogue as sqlite_catalogue
 from symd.store.context_log import ContextChanges
 from symd.store.event_rows import EventRows
 from symd.store.module_log import Position
-from tests.shared_store.fixtures import shared_store
 from tests.store.conftest import Opened
+from tests.store.shared.fixtures import shared_store
 
 MODULES = (Digest("ab" * 32), Digest("cd" * 32))
 PLACES = (

@@ -17,7 +17,7 @@ from symd.debuginfo.verify import second_opinion
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from tests import tools
-from tests.containers.amd import objects
+from tests.formats.containers.amd import objects
 
 OBJECTS = ["v4-gfx900.o", "v4-gfx900-sections.o", "v4-gfx900-sections-dwarf4-zlib.o", "v2-scale.o", "v4-scale.o"]
 NAMES = [

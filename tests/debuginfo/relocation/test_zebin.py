@@ -18,7 +18,7 @@ from symd.debuginfo.verify import second_opinion
 from symd.errors import SymdError, Unsupported
 from symd.formats import containers
 from tests.builders.hostile import flips
-from tests.dwarf.decode import by_name
+from tests.debuginfo.dwarf.decode import by_name
 
 KERNELS = Path(__file__).parents[3] / "samples" / "kernels" / "bin"
 SAMPLE = (KERNELS / "vadd" / "dg2-opt.zebin").read_bytes()

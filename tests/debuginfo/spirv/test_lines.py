@@ -31,7 +31,7 @@ from tests.debuginfo.spirv.spirv_listing import (
     by_llvm_spirv,
     by_spirv_dis,
 )
-from tests.spirv_check.assembly import assemble
+from tests.formats.spirv_rules.assembly import assemble
 
 FOLDER = Path(__file__).parents[3] / "samples" / "spirv"
 BIN = FOLDER / "bin"

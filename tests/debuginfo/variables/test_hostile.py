@@ -18,7 +18,6 @@ from symd.model.code import CodeObject, Vendor
 from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref
 from tests.builders.leb128 import uleb
-from tests.containers.amd import objects
 from tests.debuginfo.variables.build import (
     BASE,
     SIZE,
@@ -31,6 +30,7 @@ from tests.debuginfo.variables.build import (
     visible,
     with_sections,
 )
+from tests.formats.containers.amd import objects
 from tests.golden.cuda import samples as cuda
 
 SECONDS = 20.0

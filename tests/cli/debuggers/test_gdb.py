@@ -1,0 +1,132 @@
+"""symd's commands in Debian's gdb, beside a program that is stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.debuggers.programs import BASE, PATIENCE, ROOT, SAMPLES, compiled, symd_script, untraceable
+from tests.tools import require
+
+SHADE = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
+OFFSET = 0x1940
+"""An object address in its kernel shade."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compiled(tmp_path_factory.mktemp("host"))
+
+
+@pytest.fixture
+def gdb(tmp_path: Path, program: Path):
+    """Run commands in gdb, with the program stopped; what they print after a mark."""
+    path = require("gdb")
+    done = subprocess.run(
+        [path, "-batch", "-nx", "-ex", "python print(6 * 7)"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    if "42" not in done.stdout:
+        pytest.fail("this gdb has no Python")
+    script = subprocess.run(
+        [sys.executable, "-m", "symd", "gdb-script"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=PATIENCE,
+        check=True,
+    ).stdout.strip()
+
+    def run(*commands: str) -> tuple[str, str]:
+        words = [
+            "set confirm off",
+            f"source {script}",
+            f"set symd-program {symd_script(tmp_path)}",
+            "break stopped",
+            f"run {SHADE} {OFFSET:#x}",
+            "up",
+            r"echo ---\n",
+            *commands,
+        ]
+        command = [path, "-batch", "-nx", *(word for each in words for word in ("-ex", each)), str(program)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path)
+        if "ptrace" in ended.stderr or "Could not trace" in ended.stderr:
+            untraceable(ended.stderr)
+        return ended.stdout.partition("---\n")[2], ended.stderr
+
+    return run
+
+
+def answers(*queries: str) -> list[dict]:
+    """What the command line answers."""
+    command = [sys.executable, "-m", "symd", "symbolize", "--json", str(SHADE), *queries]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_an_expression_of_the_program_is_an_address_of_its_gpu_code(gdb) -> None:
+    """The address stands in a variable; the module in a file, and in the program's memory; the load base in a variable too."""
+    by_file, _ = gdb(f"symd frames -m {SHADE} -b loaded_at fault fault+4")
+    by_memory, _ = gdb("symd frames -s module module_size -b loaded_at fault fault+4")
+    expected = [frame for answer in answers(f"{OFFSET:#x}", f"{OFFSET + 4:#x}") for frame in answer["frames"]]
+    shown = re.findall(r"#\d+  (\S+) at (\S+):(\d+)", by_file)
+    assert shown == [(frame["function"], frame["file"], str(frame["line"])) for frame in expected]
+    assert by_file.splitlines()[0].startswith(f"{OFFSET:#x}: #0  shade at ")
+    assert by_memory == by_file
+
+
+def test_inlined_calls_and_reasons_are_shown(gdb) -> None:
+    said, _ = gdb(f"set symd-module {SHADE}", "symd frames 0x1998 far_from_all shade+0x98")
+    [inlined, far, _] = answers("0x1998", "0x10", "shade+0x98")
+    assert len(inlined["frames"]) > 1
+    lines = said.splitlines()
+    assert lines[0].endswith(" (inlined)")
+    assert lines[1].strip().startswith("#1  shade at ")
+    assert f"0x10: {far['reason']}" in lines
+    assert any(line.startswith("shade+0x98: #0") for line in lines)
+
+
+def test_variables_and_breakpoint_addresses(gdb) -> None:
+    said, _ = gdb(f"symd variables -m {SHADE} -b loaded_at fault", f"symd locate -m {SHADE} -b loaded_at shade.cl:18")
+    assert "shade: float[64] tile = " in said
+    found = subprocess.run(
+        [sys.executable, "-m", "symd", "locate", "--json", str(SHADE), "shade.cl:18"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=PATIENCE,
+        check=True,
+    ).stdout.splitlines()
+    for line in found:
+        assert f"{BASE + json.loads(line)['address']:#x} in shade at " in said
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("symd frames fault", "whose code is it? set symd-module FILE"),
+        ("symd frames", "name a place"),
+        (f"symd frames -m {SHADE} no_such_name", 'No symbol "no_such_name" in current context'),
+        ("symd frames -m /nowhere 0x10", "/nowhere: cannot read the file"),
+        ("symd frames -s 16 64 0x10", "Cannot access memory"),
+        ("symd frames -s module 0 0x10", "a module has between 1 and"),
+        ("symd frames -m", "-m takes a value"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line_without_a_traceback(gdb, command: str, sentence: str) -> None:
+    _, complaint = gdb(command)
+    assert sentence in complaint
+    assert "Traceback" not in complaint
+
+
+def test_a_symd_that_is_not_there_is_named(gdb) -> None:
+    _, complaint = gdb("set symd-program /no/symd", f"symd frames -m {SHADE} 0x10")
+    assert "/no/symd cannot be run: no such file or directory" in complaint

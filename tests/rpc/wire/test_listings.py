@@ -1,0 +1,95 @@
+"""Listings and source texts come back over the wire as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symd.errors import Malformed
+from symd.model.answers import Answers
+from symd.model.listings import Listing, ListingPart
+from symd.model.sources import Origin, SourceText
+from symd.rpc.wire import listings, sources
+from symd.v1 import listing_service_pb2 as pb
+from tests.server.fakes import LOCATIONS, PLACES
+
+
+def listing(count: int, **fields: str) -> Listing:
+    """Instructions that go round the locations, of ever other sizes."""
+    at = np.arange(count)
+    answers = Answers(
+        (1 + at % 4).astype(np.uint32), np.full(count, 2, np.uint32), (at * 8).astype(np.uint64), LOCATIONS, PLACES
+    )
+    texts = [f"op r{number}, “é”" for number in range(count)]
+    given = {"path": "inner/1", "target": "dg2", "disassembler": "IGA", "problem": ""} | fields
+    return Listing(**given, answers=answers, size=(1 + at % 16).astype(np.uint32), text=texts)
+
+
+def same(one: Listing, other: Listing) -> None:
+    names = ("path", "target", "disassembler", "problem")
+    assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+    assert list(one.text) == list(other.text)
+    assert one.size.tolist() == other.size.tolist()
+    assert list(one.answers) == list(other.answers)
+
+
+def sent(chunks):
+    return [type(chunk).FromString(chunk.SerializeToString()) for chunk in chunks]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, listings.ROWS, 2 * listings.ROWS + 5])
+def test_a_listing_comes_back(count):
+    given = listing(count)
+    (back,) = listings.from_chunks(sent(listings.to_chunks(given)))
+    same(back, given)
+
+
+def test_several_come_back_in_order_with_what_has_no_instructions():
+    given = [listing(3), listing(0, path="x", problem="not installed", disassembler=""), listing(20, path="")]
+    chunks = [chunk for each in given for chunk in listings.to_chunks(each)]
+    for one, other in zip(listings.from_chunks(sent(chunks)), given, strict=True):
+        same(one, other)
+
+
+def test_long_texts_make_small_chunks():
+    given = listing(100)
+    long = Listing("", None, "IGA", given.answers, given.size, ["x" * 300_000] * 100)
+    chunks = sent(listings.to_chunks(long))
+    assert max(chunk.ByteSize() for chunk in chunks) < 2_000_000
+    (back,) = listings.from_chunks(chunks)
+    assert back.target is None
+    same(back, long)
+
+
+def test_a_part_comes_back():
+    for part in (ListingPart(), ListingPart("", "k", "dg2"), ListingPart("a/b")):
+        assert listings.from_request(listings.to_request("a" * 64, part)) == ("a" * 64, part)
+
+
+def test_fewer_instructions_than_announced_are_refused():
+    chunks = sent(listings.to_chunks(listing(2 * listings.ROWS)))
+    with pytest.raises(Malformed):
+        [*listings.from_chunks(chunks[:-1])]
+    with pytest.raises(Malformed):
+        [*listings.from_chunks(chunks[1:])]
+    chunks[1].rows.texts.pop()
+    with pytest.raises(Malformed):
+        [*listings.from_chunks(chunks)]
+
+
+def test_source_texts_come_back():
+    given = [
+        SourceText("a.cl", "é" * 800_000, Origin.DISK, "/src/a.cl", b"0" * 16),
+        SourceText("empty.cl", "", Origin.MODULE),
+        SourceText("none.cl", md5=b"1" * 16, problem="nobody has it"),
+    ]
+    chunks = [chunk for each in given for chunk in sources.to_chunks(each)]
+    assert max(chunk.ByteSize() for chunk in chunks) < 2_000_000
+    assert list(sources.from_chunks(sent(chunks))) == given
+    assert not [*sources.from_chunks([])]
+
+
+def test_origins_have_the_numbers_of_the_wire():
+    assert {f"SOURCE_ORIGIN_{each.name}".replace("NONE", "UNSPECIFIED"): int(each) for each in Origin} == dict(
+        pb.SourceOrigin.items()
+    )

@@ -1,0 +1,189 @@
+"""What certificates say: until when the daemon's is valid, which it tells, and names of clients, which write no log."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import ssl
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from symd.client import Client
+from symd.errors import FailedPrecondition, PermissionDenied
+from symd.model.rights import NO_RIGHTS
+from symd.rpc.channel import Credentials
+from symd.server import certificates
+from symd.server.addresses import listening
+from symd.server.certificate_dates import not_after
+from symd.server.certificates import Certificates
+from symd.server.config import Config, Doors
+from symd.server.doors import doorkeeper
+from symd.server.metrics import Metrics
+from symd.server.server import build_daemon
+from tests.server.authority import Authority
+from tests.server.fakes import FakeEngine
+from tests.tools import require
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def said_by_openssl(certificate: Path) -> datetime:
+    command = [require("openssl"), "x509", "-in", str(certificate), "-noout", "-enddate"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return datetime.strptime(said.removeprefix("notAfter="), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("days", [-1, 2, 20_000])
+def test_the_end_of_a_certificate_is_openssls(authority, days):
+    certificate, _ = authority.issue("some", days=days, file=f"some{days}")
+    assert not_after(certificate.read_bytes()) == said_by_openssl(certificate)
+
+
+def test_a_chain_is_valid_until_its_first_end(authority):
+    long, _ = authority.issue("long", days=900)
+    short, _ = authority.issue("short", days=1)
+    assert not_after(long.read_bytes() + short.read_bytes()) == said_by_openssl(short)
+    assert not_after(b"no certificate") is None
+    assert not_after(b"-----BEGIN CERTIFICATE-----MIIB-----END CERTIFICATE-----") is None
+
+
+def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(authority, caplog):
+    certificate, key = authority.issue("expired", days=-1)
+    with caplog.at_level(logging.WARNING, "symd.server"):
+        keeper = doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
+        assert caplog.text.count("clients refuse it") == 1
+        keeper.read_again()
+        assert caplog.text.count("clients refuse it") == 2
+    assert str(certificate) in caplog.text
+
+
+def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(authority, caplog):
+    for days, told in ((2, 1), (900, 1)):
+        certificate, key = authority.issue("soon", days=days)
+        with caplog.at_level(logging.WARNING, "symd.server"):
+            doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
+        assert caplog.text.count("expires at") == told
+
+
+def test_files_that_go_bad_leave_https_what_was_read_before(authority):
+    """As they do gRPC, also where nobody has come over HTTPS yet."""
+    certificate, key = authority.issue("spoilt")
+    doors = Doors(tls_certificate=certificate, tls_key=key, tls_client_ca=authority.certificate)
+    certificates = doorkeeper(doors).certificates
+    certificate.write_text("no certificate")
+    kept = certificates.context()
+    assert kept.verify_mode == ssl.CERT_REQUIRED
+    authority.issue("spoilt")
+    assert certificates.context() is not kept
+
+
+def test_the_end_is_a_metric(authority, tmp_path):
+    certificate, key = authority.issue("daemon", days=30)
+    metrics = Metrics()
+    config = Config(store=tmp_path, doors=Doors(tls_certificate=certificate, tls_key=key))
+    daemon = build_daemon(FakeEngine(), config, metrics)
+    line = next(each for each in metrics.page().decode().splitlines() if each.startswith("symd_certificate_not_after"))
+    assert float(line.split()[1]) == said_by_openssl(certificate).timestamp()
+    daemon.stop(0)
+
+
+def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path, caplog):
+    certificate, key = authority.issue("daemon")
+    other, other_key = authority.issue('evil\nsymd: INFO: who="owner"\u202e\x1b[2J', file="evil")
+    doors = Doors(
+        tls_certificate=certificate,
+        tls_key=key,
+        tls_client_ca=authority.certificate,
+        certificate_rights=NO_RIGHTS,
+    )
+    daemon = build_daemon(FakeEngine(), Config(store=tmp_path, doors=doors))
+    shown = Credentials(ca=str(authority.certificate), certificate=str(other), key=str(other_key))
+    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address:
+        daemon.server.start()
+        with Client(address, timeout=20, credentials=shown) as client, pytest.raises(PermissionDenied) as caught:
+            client.server_info()
+        daemon.stop(0.2)
+    for text in (caught.value.message, caught.value.hint, caught.value.metadata["client"], caplog.text):
+        assert "evil\\n" in text
+        assert "evil\n" not in text
+        assert "\x1b" not in text
+
+
+def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_later(authority, monkeypatch, caplog):
+    certificate, key = authority.issue("renewed")
+    keeper = Certificates(Doors(tls_certificate=certificate, tls_key=key))
+    before = keeper.files.value().chain
+    authority.issue("renewed", days=900)
+
+    def refuse(_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.server"):
+        patched.setattr(os, "memfd_create", refuse)
+        assert keeper.files.value().chain == before
+    assert "too many open files" in caplog.text
+    assert "not a certificate" not in caplog.text
+    assert keeper.files.value().chain == certificate.read_bytes() != before
+
+
+def test_what_is_no_certificate_is_said_to_be_none(authority):
+    certificate, key = authority.issue("whole")
+    for file, text, said in (
+        (certificate, b"no certificate", "--tls-cert: no certificate in PEM stands there \\("),
+        (certificate, b"", "--tls-cert: no certificate in PEM stands there: it is empty"),
+        (certificate, b"\x30\x82", "--tls-cert: no certificate in PEM stands there: it may be DER"),
+        (key, b"no key", "--tls-key: no private key in PEM stands there \\("),
+    ):
+        kept = file.read_bytes()
+        file.write_bytes(text)
+        with pytest.raises(FailedPrecondition, match=said):
+            Certificates(Doors(tls_certificate=certificate, tls_key=key))
+        file.write_bytes(kept)
+
+
+def test_what_is_no_authority_is_said_in_symds_words(authority, tmp_path):
+    certificate, key = authority.issue("authorities")
+    ca = tmp_path / "ca"
+    for text, said in (
+        (b"junk", r"no certificate in PEM stands there \("),
+        (b"-----BEGIN CERTIFICATE-----\njunk", "a certificate there is damaged: "),
+    ):
+        ca.write_bytes(text)
+        with pytest.raises(FailedPrecondition, match=f"--tls-client-ca: {said}"):
+            Certificates(Doors(tls_certificate=certificate, tls_key=key, tls_client_ca=ca))
+
+
+def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(authority, monkeypatch):
+    certificate, key = authority.issue("first")
+    read_private = certificates.read_private
+
+    def read_and_replace(*arguments, **named):
+        data = read_private(*arguments, **named)
+        authority.issue("first", days=900)
+        return data
+
+    monkeypatch.setattr(certificates, "read_private", read_and_replace)
+    read = Certificates(Doors(tls_certificate=certificate, tls_key=key))._served
+    assert certificate.read_bytes() != read.chain
+    assert served_by(read.context, authority) == ssl.PEM_cert_to_DER_cert(read.chain.decode())
+
+
+def served_by(context: ssl.SSLContext, authority: Authority) -> bytes | None:
+    """The certificate that a server with this context shows."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    trusting.check_hostname = False
+    client = trusting.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return client.getpeercert(binary_form=True)
