@@ -9,7 +9,7 @@ What is measured is the ``symd`` that Python imports, with the sample that lies 
 
 A room is the first name below ``symd``: ``symd.formats.elf`` lies in ``formats``,
 the generated ``symd.v1`` is ``v1``. The words that every room shares are none, and a walk passes through them unseen:
-``model``, ``errors``, ``config``, ``system`` and ``api``, and what stands in ``symd/__init__.py`` and
+``model``, ``errors``, ``config``, ``system``, ``api`` and the budgets (``formats.budget``), and what stands in ``symd/__init__.py`` and
 ``symd/__main__.py``.
 
 A call is what ``sys.setprofile`` reports as one, where the function is written in a file of the package: functions that
@@ -59,7 +59,7 @@ PACKAGE = Path(symd.__file__).resolve().parent
 SAMPLE = PACKAGE.parent / "samples/kernels/bin/vadd/dg2-opt.zebin"
 ADDRESS = 0x40
 """Lies in the sample's only kernel."""
-SHARED = frozenset({"model", "errors", "config", "system", "api"})
+SHARED = frozenset({"model", "errors", "config", "system", "api", "formats.budget"})
 """The words of all rooms."""
 _NAMELESS = re.compile(r"(\.<locals>\.<\w+>)+$")
 """How the name of a comprehension or lambda ends."""
@@ -141,7 +141,7 @@ def module_in_room(filename: str) -> str | None:
     if not path.is_relative_to(PACKAGE):
         return None
     names = path.relative_to(PACKAGE).with_suffix("").parts
-    if names[0] in SHARED or names[0].startswith("__"):
+    if SHARED & {names[0], ".".join(names)} or names[0].startswith("__"):
         return None
     return ".".join(("symd", *names)).removesuffix(".__init__")
 

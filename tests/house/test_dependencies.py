@@ -22,7 +22,7 @@ EXTRAS = {
     "data": {
         "model/data_frames.py",
         "batch.py",
-        *(f"sample_tables/{name}.py" for name in ("arrow_places", "arrow_answers", "tables", "parquet_files")),
+        *(f"profiles/sample_tables/{name}.py" for name in ("arrow_places", "arrow_answers", "tables", "parquet_files")),
     },
     "postgresql": {"store/shared/postgresql.py"},
     "s3": {"store/shared/s3_storage.py"},
@@ -40,7 +40,7 @@ NAMESPACES = {
 _DISTRIBUTIONS = packages_distributions()
 INJECTED = ROOT / "capture" / "injected"
 """Files that are put into other people's programs, where they stand for themselves."""
-IN_DEBUGGERS = ROOT / "debuggers"
+IN_DEBUGGERS = ROOT / "cli" / "debuggers"
 """Scripts for debuggers, likewise; these have packages of their own."""
 OF_DEBUGGERS = {"gdb", "lldb", "symd_child"}
 OF_TYPE_CHECKERS = {"_typeshed"}

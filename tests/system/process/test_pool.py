@@ -420,7 +420,7 @@ def test_a_processes_own_past_is_not_the_next_calls_lack_of_memory(pool: Pool) -
 def test_a_process_whose_user_was_killed_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(__file__).parents[3]
     monkeypatch.setenv("PYTHONPATH", str(root))
-    program = str(root / "symd" / "child" / "worker.py")
+    program = str(root / "symd" / "system" / "process" / "worker.py")
     command = [sys.executable, "-P", program, "tests.system.process.functions:work", str(os.getpid()), ""]
     (ours, its), answers = socket.socketpair(), os.pipe()
     with subprocess.Popen(command, stdin=its.fileno(), stdout=answers[1], stderr=subprocess.PIPE) as process, ours:
