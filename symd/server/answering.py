@@ -19,8 +19,8 @@ from grpc.aio import EOF
 from symd.api import NotYet
 from symd.config import Limits
 from symd.errors import InvalidInput, SymdError
-from symd.rpc.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
-from symd.rpc.wire.field_count import check_fields
+from symd.rpc.wire.columns import COUNTED_BYTES as COUNTED_FIELDS_BYTES
+from symd.rpc.wire.columns import check_fields
 from symd.rpc.wire.resource_names import leading_digest, leading_digest_of_batch
 from symd.server.bridge import Requests, Responses
 from symd.server.bytes_in_flight import COUNTED_BYTES, BytesInFlight

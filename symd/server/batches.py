@@ -13,7 +13,7 @@ from symd.model.columns import U32
 from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.model.locations import used_strings
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_sections, write_columns
-from symd.rpc.wire.batches import Batch, from_request
+from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
 from symd.server.messages import parsed

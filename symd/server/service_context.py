@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from symd.api import Host
 from symd.errors import Unavailable
-from symd.rpc.wire.kept_tables import NamedTables
+from symd.rpc.wire.location_tables import NamedTables
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.config import Config
 from symd.server.installed_disassemblers import InstalledDisassemblers

@@ -17,7 +17,7 @@ from symd.errors import ModuleNotFound
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.contexts import Alias, Context, Load
-from symd.rpc.wire import kept_tables
+from symd.rpc.wire import location_tables
 from symd.server.addresses import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
@@ -118,7 +118,7 @@ def test_a_module_that_is_removed_while_it_is_indexed_does_not_come_back(tmp_pat
 
 def test_a_table_of_locations_has_one_name_with_every_daemon(tmp_path, monkeypatch):
     """So that a client may keep it and ask another replica."""
-    monkeypatch.setattr(kept_tables, "MIN_NAMED_ENTRIES", 1)
+    monkeypatch.setattr(location_tables, "MIN_NAMED_ENTRIES", 1)
     values = np.arange(0, 100_000, 8, dtype=np.uint64) % np.uint64(0x2000)
     names = []
     for number in range(2):

@@ -13,22 +13,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.profiles import FORMATS, NamedModule, Options, ProfileFormat, Resolver, gzipped, symbolize
-from symd.rpc.wire import (
-    aliases,
-    batches,
-    breakpoints,
-    contexts,
-    device,
-    grabs,
-    line_tables,
-    listings,
-    module_events,
-    modules,
-    names,
-    resource_names,
-    sources,
-    variables,
-)
+from symd.rpc.wire import contexts, queries, breakpoints, grabs, line_tables, listings, modules, names, resource_names, sources, variables
 from symd.server.paging import slice_page
 from symd.store import Store
 from symd.v1 import (
@@ -57,8 +42,8 @@ def _page(request: module_service_pb2.ListKernelsRequest) -> None:
 
 
 DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
-    (symbol_service_pb2.SymbolizeRequest, lambda request: batches.from_request(request, LIMITS.batch)),
-    (context_service_pb2.SymbolizeAddressesRequest, lambda request: device.from_request(request, LIMITS.batch)),
+    (symbol_service_pb2.SymbolizeRequest, lambda request: queries.from_request(request, LIMITS.batch)),
+    (context_service_pb2.SymbolizeAddressesRequest, lambda request: contexts.from_request(request, LIMITS.batch)),
     (symbol_service_pb2.GetLineTableRequest, line_tables.from_request),
     (name_service_pb2.FindNamesRequest, names.from_request),
     (variable_service_pb2.GetVariablesRequest, variables.from_request),
@@ -67,9 +52,9 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (breakpoint_service_pb2.WatchBreakpointsRequest, breakpoints.from_watch_request),
     (context_service_pb2.CreateContextRequest, lambda request: contexts.from_context(request.context)),
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
-    (alias_service_pb2.CreateAliasesRequest, aliases.from_create_request),
-    (alias_service_pb2.GetAliasRequest, aliases.from_key),
-    (module_service_pb2.WatchModulesRequest, module_events.from_watch_request),
+    (alias_service_pb2.CreateAliasesRequest, contexts.from_create_request),
+    (alias_service_pb2.GetAliasRequest, contexts.from_key),
+    (module_service_pb2.WatchModulesRequest, modules.from_watch_request),
     (module_service_pb2.UpdateModuleRequest, modules.from_update_request),
     (listing_service_pb2.ReadSourcesRequest, sources.from_request),
     (module_service_pb2.GrabModuleRequest, lambda request: grabs.from_grab_request(request, 10.0)),

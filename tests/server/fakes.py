@@ -28,7 +28,7 @@ from symd.model.answers import Answers, Candidate, Locations, Reason, TextSectio
 from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.rpc.wire.chunks import chunks_of
+from symd.rpc.wire.fields import chunks_of
 from symd.system.process.cancellation import Cancelled
 from tests.builders.index_file import compress
 

@@ -25,7 +25,7 @@ from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
 from symd.model.summaries import ModuleRecord
 from symd.rpc.wire.answers import from_columns
-from symd.rpc.wire.facts import from_facts
+from symd.rpc.wire.modules import from_facts
 from symd.rpc.wire.failures import from_status
 from symd.server.lanes import Work
 from symd.server.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page

@@ -1,30 +1,61 @@
-"""Contexts and what happened in them."""
+"""Contexts and what happened in them.
+
+Other names of modules and code objects.
+
+Device addresses asked, and answers to them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
-
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
-from symd.model.contexts import (
-    CONTEXT_HINT,
-    EVENT_HINT,
-    Context,
-    ContextRecord,
-    Load,
-    LoadInContext,
-    Segment,
-    Unload,
-)
+from symd.model.contexts import CONTEXT_HINT
+from symd.model.contexts import EVENT_HINT
+from symd.model.contexts import Context
+from symd.model.contexts import ContextRecord
+from symd.model.contexts import Load
+from symd.model.contexts import LoadInContext
+from symd.model.contexts import Segment
+from symd.model.contexts import Unload
 from symd.model.kinds import of_kind
 from symd.rpc.wire.fields import bad_field
-from symd.rpc.wire.queries import from_query, to_query
-from symd.rpc.wire.resource_names import context_id, context_name, module_digest, module_name, optional_path
-from symd.rpc.wire.text import utf8
-from symd.rpc.wire.times import from_time, to_timestamp
+from symd.rpc.wire.queries import from_query
+from symd.rpc.wire.queries import to_query
+from symd.rpc.wire.resource_names import context_id
+from symd.rpc.wire.resource_names import context_name
+from symd.rpc.wire.resource_names import module_digest
+from symd.rpc.wire.resource_names import module_name
+from symd.rpc.wire.resource_names import optional_path
+from symd.rpc.wire.fields import utf8
+from symd.rpc.wire.fields import from_time
+from symd.rpc.wire.fields import to_timestamp
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest
+from symd.model.alias_arguments import AliasKey
+from symd.model.alias_arguments import checked_alias_key
+from symd.model.contexts import ALIAS_HINT
+from symd.model.contexts import Alias
+from symd.rpc.wire.resource_names import optional_context_id
+from symd.v1 import alias_service_pb2 as pb
+from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
+from symd.model.contexts import AddressForm
+from symd.model.device import DeviceAnswers
+from symd.model.device import DeviceCandidate
+from symd.model.device_arguments import AddressQuestion
+from symd.rpc.wire.answers import from_columns
+from symd.rpc.wire.answers import to_columns
+from symd.rpc.wire.queries import check_count
+from symd.rpc.wire.columns import check_below
+from symd.rpc.wire.columns import pack
+from symd.rpc.wire.columns import unpack
+from symd.rpc.wire.columns import concatenated
+from symd.rpc.wire.queries import from_numbers
+from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
+
 
 Message = TypeVar("Message")
 
@@ -143,3 +174,155 @@ def _fitting(make: Callable[[], Message]) -> Message:
         return make()
     except ValueError as error:
         raise BadQuery(f"a number does not fit: {error}", hint="times, addresses and sizes have 64 bits") from None
+
+
+Request = TypeVar("Request", pb.GetAliasRequest, pb.DeleteAliasRequest)
+
+
+def to_alias(alias: Alias) -> pb.Alias:
+    """Raises ``BadQuery`` for a kind or a key that is no text."""
+    of_kind(alias, Alias, ALIAS_HINT)
+    kind, key, context = checked_alias_key(alias.kind, alias.key, alias.context)
+    return pb.Alias(
+        kind=kind,
+        key=key,
+        module=module_name(alias.module),
+        path=utf8(alias.path),
+        context=optional_context_name(context),
+    )
+
+
+def from_alias(message: pb.Alias) -> Alias:
+    """Raises ``BadQuery``."""
+    return Alias(
+        message.kind,
+        message.key,
+        module_digest(message.module, "aliases.module"),
+        optional_path(message),
+        optional_context_id(message.context, "aliases.context"),
+    )
+
+
+def from_create_request(request: pb.CreateAliasesRequest) -> list[Alias]:
+    """Raises ``BadQuery``."""
+    return [from_alias(alias) for alias in request.aliases]
+
+
+def to_key(kind_of_request: type[Request], key: AliasKey) -> Request:
+    """The request of that type about the alias."""
+    return kind_of_request(kind=key.kind, key=key.key, context=optional_context_name(key.context))
+
+
+def from_key(request: pb.GetAliasRequest | pb.DeleteAliasRequest) -> tuple[str, str, str]:
+    """(kind, key, the context's id or ""). Raises ``BadQuery``."""
+    return request.kind, request.key, optional_context_id(request.context)
+
+
+def optional_context_name(context: str) -> str:
+    """The name of the context with that id; "" for none."""
+    return context_name(context) if context else ""
+
+
+I64 = NDArray[np.int64]
+
+
+def to_request(question: AddressQuestion) -> SymbolizeAddressesRequest:
+    """Raises ``BadQuery`` for an invalid time or form."""
+    context, values, times, form = question
+    known = 0 if form.known_bits == 64 else form.known_bits
+    try:
+        request = SymbolizeAddressesRequest(
+            name=context_name(context), count=len(values), shift=form.shift, known_bits=known
+        )
+        if isinstance(times, int):
+            request.time = times
+    except ValueError:
+        raise BadQuery(
+            "a time, a shift or a number of bits does not fit", hint="times are nanoseconds from 0 on"
+        ) from None
+    request.addresses = values.astype("<u8", copy=False).tobytes()
+    if isinstance(times, np.ndarray):
+        request.times = times.astype("<u8").tobytes()
+    return request
+
+
+def from_request(request: SymbolizeAddressesRequest, most: int) -> AddressQuestion:
+    """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, ``BadQuery`` for invalid
+    columns and times."""
+    context = context_id(request.name)
+    check_count(request.count, most)
+    form = AddressForm(request.shift, request.known_bits or 64)
+    return AddressQuestion(context, from_numbers(request.addresses, request.count, "addresses"), _times(request), form)
+
+
+def to_device_columns(answers: DeviceAnswers) -> context_pb2.DeviceAnswerColumns:
+    return context_pb2.DeviceAnswerColumns(
+        answers=to_columns(answers.answers),
+        modules=["", *map(module_name, answers.modules)],
+        module=pack(answers.module),
+        address=pack(answers.address),
+        candidates=(
+            context_pb2.DeviceCandidates(position=position, candidates=map(_to_candidate, candidates))
+            for position, candidates in answers.candidates.items()
+        ),
+    )
+
+
+def from_device_columns(message: context_pb2.DeviceAnswerColumns) -> DeviceAnswers:
+    """Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
+    count = message.answers.count
+    module = unpack(message.module, count, np.uint32)
+    check_below(module, max(len(message.modules), 1), "module")
+    return DeviceAnswers(
+        from_columns(message.answers),
+        module,
+        unpack(message.address, count, np.uint64),
+        [module_digest(name) for name in message.modules[1:]],
+        {each.position: tuple(map(_from_candidate, each.candidates)) for each in message.candidates},
+    )
+
+
+def concatenated_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
+    """Answers to the pieces of a batch as answers to the whole."""
+    modules = list(dict.fromkeys(digest for piece in pieces for digest in piece.modules))
+    number = {digest: at for at, digest in enumerate(modules, 1)}
+    tables = [np.array([0, *(number[digest] for digest in piece.modules)], np.uint32) for piece in pieces]
+    starts = np.cumsum([0, *(len(piece) for piece in pieces)]).tolist()
+    return DeviceAnswers(
+        concatenated([piece.answers for piece in pieces]),
+        np.concatenate([table[piece.module] for table, piece in zip(tables, pieces, strict=True)]),
+        np.concatenate([piece.address for piece in pieces]),
+        modules,
+        {
+            start + query: candidates
+            for start, piece in zip(starts, pieces, strict=False)
+            for query, candidates in piece.candidates.items()
+        },
+    )
+
+
+def _times(request: SymbolizeAddressesRequest) -> I64 | int | None:
+    match request.WhichOneof("as_of"):
+        case None:
+            return None
+        case "time":
+            return request.time
+    return from_numbers(request.times, request.count, "times").view(np.int64)
+
+
+def _to_candidate(candidate: DeviceCandidate) -> context_pb2.DeviceCandidate:
+    return context_pb2.DeviceCandidate(
+        address=candidate.address,
+        module=module_name(candidate.module),
+        path=utf8(candidate.path),
+        query=to_query(candidate.query),
+    )
+
+
+def _from_candidate(message: context_pb2.DeviceCandidate) -> DeviceCandidate:
+    return DeviceCandidate(
+        DeviceAddress(message.address),
+        module_digest(message.module),
+        optional_path(message),
+        from_query(message.query),
+    )

@@ -1,9 +1,38 @@
 """What a request's decoder says of a field that cannot be: the caller gets it as a violation of a google.rpc.BadRequest.
-A field is named by its path in the request, such as "column.values"."""
+A field is named by its path in the request, such as "column.values".
+
+Integers of debug data in fields of 64 bits: damaged debug data states larger ones.
+
+Names and paths as Protocol Buffers take them: valid UTF-8.
+
+Seconds ↔ google.protobuf.Timestamp and Duration.
+
+Streams of messages: bytes cut into chunks that fit one, and messages gathered by the header that begins them.
+
+Reasons as the numbers that travel. The enum is open: a newer daemon may send one that this symd has no name for.
+"""
 
 from __future__ import annotations
 
-from symd.errors import BadQuery, InvalidInput
+from symd.errors import BadQuery
+from symd.errors import InvalidInput
+import re
+from collections.abc import Iterable
+from typing import overload
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from collections.abc import Iterator
+from typing import Any
+from typing import TypeVar
+from collections.abc import Mapping
+from typing import Final
+import numpy as np
+from symd.errors import Malformed
+from symd.model.columns import U8
+from symd.model.reasons import KNOWN
+from symd.model.reasons import Reason
+from symd.rpc.wire.columns import OTHER_SIDE
+
 
 FIELD = "field"
 """The key of an error's metadata under which the field stands."""
@@ -17,3 +46,111 @@ def bad_field(field: str, message: str, hint: str = "") -> BadQuery:
 def wrong_field(field: str, message: str, hint: str = "") -> InvalidInput:
     """The error that blames a field for what it asks: it is missing, too much, or not among the choices."""
     return InvalidInput(message, hint=hint, metadata={FIELD: field})
+
+
+def u64_or_none(value: int | None) -> int | None:
+    """The value where it fits 64 bits without a sign; None, which stands for "not known", where it does not."""
+    return value if value is not None and 0 <= value < 1 << 64 else None
+
+
+def i64_or_none(value: int | None) -> int | None:
+    """The value where it fits 64 bits with a sign; None, which stands for "not known", where it does not."""
+    return value if value is not None and -(1 << 63) <= value < 1 << 63 else None
+
+
+def wrapped_i64(value: int) -> int:
+    """The number of 64 bits with a sign that has the same low 64 bits in two's complement."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@overload
+def utf8(text: str) -> str: ...
+@overload
+def utf8(text: None) -> None: ...
+def utf8(text: str | None) -> str | None:
+    """``text`` with U+FFFD for every surrogate: a byte that was no UTF-8 in the file it was read from, or half a pair that the file had."""
+    if text is None or text.isascii():
+        return text
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def utf8s(texts: Iterable[str]) -> list[str]:
+    return [text if text.isascii() else utf8(text) for text in texts]
+
+
+_NANO = 1_000_000_000
+
+
+def to_timestamp(seconds: float) -> Timestamp:
+    """A time in seconds since 1970, to the nanosecond."""
+    return Timestamp(**_parts(seconds))
+
+
+def to_duration(seconds: float) -> Duration:
+    """A length of time that is not negative, to the nanosecond."""
+    return Duration(**_parts(seconds))
+
+
+def from_time(message: Timestamp | Duration) -> float:
+    """The seconds of either."""
+    return message.seconds + message.nanos / _NANO
+
+
+def _parts(seconds: float) -> dict[str, int]:
+    """The fraction is rounded by itself: seconds since 1970 and nanoseconds do not fit a float together."""
+    whole = int(seconds // 1)
+    carry, nanos = divmod(round((seconds - whole) * _NANO), _NANO)
+    return {"seconds": whole + carry, "nanos": nanos}
+
+
+Message = TypeVar("Message", bound=Any)
+
+
+def chunks_of(data: bytes, size: int) -> Iterator[bytes]:
+    """``data`` in chunks of ``size`` bytes; none when it is empty."""
+    view = memoryview(data)
+    for start in range(0, len(view), size):
+        yield bytes(view[start : start + size])
+
+
+def by_header(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """The messages of a stream in groups: each group begins with a message that has the field ``header``, but for what comes before the
+    first of them."""
+    group: list[Message] = []
+    for message in messages:
+        if message.HasField("header") and group:
+            yield group
+            group = []
+        group.append(message)
+    if group:
+        yield group
+
+
+_REASONS: Final[Mapping[int, Reason]] = {int(reason): reason for reason in KNOWN}
+_IS_KNOWN: Final = np.isin(np.arange(256), KNOWN)
+
+
+def from_reason(number: int) -> Reason:
+    """Raises ``Malformed`` where there is none."""
+    if not number:
+        raise _none()
+    return _REASONS.get(number, Reason.UNRECOGNIZED)
+
+
+def from_reasons(numbers: U8) -> U8:
+    """The reasons of a table's entries. Entry 0, which stands for none, has none. Raises ``Malformed`` where another has none."""
+    is_known = _IS_KNOWN[numbers]
+    if is_known[1:].all():
+        return numbers
+    if not numbers[1:].all():
+        raise _none()
+    found = np.where(is_known, numbers, np.uint8(Reason.UNRECOGNIZED))
+    found[0] = 0
+    return found
+
+
+def _none() -> Malformed:
+    return Malformed("an answer has no reason", hint=OTHER_SIDE)

@@ -13,8 +13,8 @@ from symd.model.labels import checked_label
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.rpc.wire.fields import wrong_field
 from symd.rpc.wire.modules import to_module
-from symd.rpc.wire.text import utf8, utf8s
-from symd.rpc.wire.times import from_time, to_duration
+from symd.rpc.wire.fields import utf8, utf8s
+from symd.rpc.wire.fields import from_time, to_duration
 from symd.v1 import module_service_pb2 as pb
 
 APIS = {"level-zero": pb.DRIVER_API_LEVEL_ZERO, "opencl": pb.DRIVER_API_OPENCL}

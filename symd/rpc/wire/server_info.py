@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from symd.config import Limits
-from symd.rpc.wire.times import to_duration
+from symd.rpc.wire.fields import to_duration
 from symd.v1 import server_service_pb2 as pb
 
 _SECONDS = "_seconds"

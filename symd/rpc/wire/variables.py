@@ -1,24 +1,262 @@
-"""Variables in scope, there and back."""
+"""Types of variables, as structure. In messages entry 0 of the table of types says nothing, and numbers are by one higher
+than those of ``Visible.types``.
+
+Where variables live, as structure.
+
+Variables in scope, there and back.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from symd.errors import Malformed
-from symd.model.addresses import Query
-from symd.model.variables import InScope, Kind, Variable, Visible
-from symd.rpc.wire.answers import from_answer, to_answer
-from symd.rpc.wire.queries import from_query, to_query
-from symd.rpc.wire.resource_names import digest_and_path, module_name
-from symd.rpc.wire.text import utf8, utf8s
-from symd.rpc.wire.variable_locations import from_location, to_location
-from symd.rpc.wire.variable_types import from_number, from_type, to_number, to_type
+from symd.model.variables import Member
+from symd.model.variables import TypeInfo
+from symd.rpc.wire.fields import i64_or_none
+from symd.rpc.wire.fields import u64_or_none
+from symd.rpc.wire.fields import wrapped_i64
+from symd.rpc.wire.fields import utf8
 from symd.v1 import variable_service_pb2 as pb
+from typing import Any
+from symd.model.variables import LocationPiece
+from symd.model.variables import LocationRegister
+from symd.model.variables import PieceKind
+from symd.model.variables import VariableLocation
+from symd.rpc.wire.fields import utf8s
+from symd.model.addresses import Query
+from symd.model.variables import InScope
+from symd.model.variables import Kind
+from symd.model.variables import Variable
+from symd.model.variables import Visible
+from symd.rpc.wire.answers import from_answer
+from symd.rpc.wire.answers import to_answer
+from symd.rpc.wire.queries import from_query
+from symd.rpc.wire.queries import to_query
+from symd.rpc.wire.resource_names import digest_and_path
+from symd.rpc.wire.resource_names import module_name
 
-_KINDS: dict[Kind, pb.VariableKind] = {
+
+def _words(prefix: str, values: Mapping[str, int], special: Mapping[str, str]) -> dict[str, int]:
+    """The numbers of an enum by the model's words, which are the values' names but for the ``special`` ones."""
+    words = {name.removeprefix(prefix).lower(): number for name, number in values.items() if number}
+    return {special.get(word, word): number for word, number in words.items()}
+
+
+_KINDS = _words("TYPE_KIND_", dict(pb.TypeKind.items()), {"unspecified_type": "unspecified"})
+_ENCODINGS = _words("TYPE_ENCODING_", dict(pb.TypeEncoding.items()), {"utf": "UTF", "ucs": "UCS", "ascii": "ASCII"})
+_KIND_WORDS = {number: word for word, number in _KINDS.items()}
+_ENCODING_WORDS = {number: word for word, number in _ENCODINGS.items()}
+_TAG, _ENCODING = "tag ", "encoding "
+"""What stands before the number of a kind, or an encoding, that has no word."""
+
+
+def to_number(number: int | None) -> int:
+    return 0 if number is None else number + 1
+
+
+def from_number(number: int) -> int | None:
+    return number - 1 if number else None
+
+
+def to_type(info: TypeInfo) -> pb.VariableType:
+    kind, encoding = _KINDS.get(info.kind), _ENCODINGS.get(info.encoding or "")
+    return pb.VariableType(
+        text=utf8(info.text),
+        kind=kind,  # type: ignore[arg-type] # the enum's own number
+        dwarf_tag=_number(info.kind, _TAG) if kind is None else None,
+        size_bytes=u64_or_none(info.size),
+        encoding=encoding,  # type: ignore[arg-type] # likewise
+        dwarf_encoding=_number(info.encoding, _ENCODING) if encoding is None else None,
+        target=to_number(info.target),
+        dimensions=[pb.ArrayDimension(count=u64_or_none(count)) for count in info.counts],
+        members=map(_to_member, info.members),
+        parameters=map(to_number, info.parameters),
+        enumerators=[
+            pb.Enumerator(name=utf8(name), value=wrapped_i64(value))
+            for name, value in info.enumerators
+            if i64_or_none(value) is not None or u64_or_none(value) is not None
+        ],
+        address_space=utf8(info.address_space),
+    )
+
+
+def from_type(message: pb.VariableType) -> TypeInfo:
+    """Raises ``Malformed``."""
+    return TypeInfo(
+        message.text,
+        _from_kind(message),
+        message.size_bytes if message.HasField("size_bytes") else None,
+        _from_encoding(message),
+        from_number(message.target),
+        tuple(each.count if each.HasField("count") else None for each in message.dimensions),
+        tuple(map(_from_member, message.members)),
+        tuple(map(from_number, message.parameters)),
+        tuple((each.name, each.value) for each in message.enumerators),
+        message.address_space if message.HasField("address_space") else None,
+    )
+
+
+def _number(word: str | None, before: str) -> int | None:
+    """The number in a word such as "tag 0x4109"."""
+    return u64_or_none(int(word.removeprefix(before), 16)) if word and word.startswith(before) else None
+
+
+def _from_kind(message: pb.VariableType) -> str:
+    if message.HasField("dwarf_tag"):
+        return f"{_TAG}{message.dwarf_tag:#x}"
+    kind = _KIND_WORDS.get(message.kind)
+    if kind is None:
+        raise Malformed(f"the kind {message.kind} of type {message.text} is not known", where="answer")
+    return kind
+
+
+def _from_encoding(message: pb.VariableType) -> str | None:
+    if message.HasField("dwarf_encoding"):
+        return f"{_ENCODING}{message.dwarf_encoding:#x}"
+    return _ENCODING_WORDS.get(message.encoding)
+
+
+def _to_member(member: Member) -> pb.TypeMember:
+    return pb.TypeMember(
+        name=utf8(member.name),
+        type_number=to_number(member.type),
+        offset=i64_or_none(member.offset),
+        bit_offset=i64_or_none(member.bit_offset),
+        bit_size=u64_or_none(member.bit_size),
+        discriminant=i64_or_none(member.discriminant),
+    )
+
+
+def _from_member(message: pb.TypeMember) -> Member:
+    return Member(
+        message.name,
+        from_number(message.type_number),
+        message.offset if message.HasField("offset") else None,
+        message.bit_offset if message.HasField("bit_offset") else None,
+        message.bit_size if message.HasField("bit_size") else None,
+        message.discriminant if message.HasField("discriminant") else None,
+    )
+
+
+def to_location(location: VariableLocation) -> pb.VariableLocation:
+    lanes = pb.LaneRange(start=location.lanes[0], end=location.lanes[1]) if location.lanes else None
+    return pb.VariableLocation(pieces=map(_to_piece, location.pieces), lanes=lanes)
+
+
+def from_location(message: pb.VariableLocation) -> VariableLocation:
+    lanes = (message.lanes.start, message.lanes.end) if message.HasField("lanes") else None
+    return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes)
+
+
+def _to_piece(piece: LocationPiece) -> pb.LocationPiece:
+    where: dict[str, Any]
+    match piece.kind:
+        case PieceKind.REGISTER:
+            where = {"in_register": _to_register(piece.register)}
+        case PieceKind.MEMORY:
+            where = {"in_memory": _to_memory(piece)}
+        case PieceKind.CONSTANT:
+            where = {"constant": wrapped_i64(piece.value or 0)}
+        case PieceKind.IMPLICIT:
+            where = {"implicit_value": piece.data}
+        case PieceKind.OPTIMIZED_OUT:
+            where = {"optimized_out": pb.OptimizedOut()}
+        case PieceKind.EXPRESSION:
+            where = {"expression": utf8(piece.text or "")}
+    return pb.LocationPiece(
+        bit_offset=u64_or_none(piece.bit_offset),
+        bit_size=u64_or_none(piece.bit_size),
+        skipped_bits=u64_or_none(piece.skipped_bits),
+        per_lane=piece.per_lane,
+        lane_stride=i64_or_none(piece.lane_stride),
+        **where,
+    )
+
+
+def _from_piece(message: pb.LocationPiece) -> LocationPiece:
+    kind, fields = _from_where(message)
+    return LocationPiece(
+        kind,
+        bit_offset=message.bit_offset if message.HasField("bit_offset") else None,
+        bit_size=message.bit_size if message.HasField("bit_size") else None,
+        skipped_bits=message.skipped_bits,
+        per_lane=message.per_lane,
+        lane_stride=message.lane_stride,
+        **fields,
+    )
+
+
+def _from_where(message: pb.LocationPiece) -> tuple[PieceKind, dict[str, Any]]:
+    """The kind, and what of a ``LocationPiece`` it fills. What a newer daemon says otherwise is an expression without
+    words."""
+    match message.WhichOneof("where"):
+        case "in_register":
+            return PieceKind.REGISTER, {"register": _from_register(message.in_register)}
+        case "in_memory":
+            return PieceKind.MEMORY, _from_memory(message.in_memory)
+        case "constant":
+            return PieceKind.CONSTANT, {"value": message.constant}
+        case "implicit_value":
+            return PieceKind.IMPLICIT, {"data": message.implicit_value}
+        case "optimized_out":
+            return PieceKind.OPTIMIZED_OUT, {}
+    return PieceKind.EXPRESSION, {"text": message.expression}
+
+
+def _to_register(register: LocationRegister | None) -> pb.RegisterLocation | None:
+    if register is None:
+        return None
+    machine = register.machine_registers
+    return pb.RegisterLocation(
+        number=u64_or_none(register.number),
+        name=utf8(register.name),
+        first_bit=u64_or_none(register.first_bit),
+        bits=u64_or_none(register.bits),
+        machine_registers=None if machine is None else pb.MachineRegisters(names=utf8s(machine)),
+        lane_bits=u64_or_none(register.lane_bits),
+        lane_registers=u64_or_none(register.lane_registers),
+    )
+
+
+def _from_register(message: pb.RegisterLocation) -> LocationRegister:
+    return LocationRegister(
+        message.number,
+        message.name,
+        message.first_bit,
+        message.bits if message.HasField("bits") else None,
+        tuple(message.machine_registers.names) if message.HasField("machine_registers") else None,
+        message.lane_bits,
+        message.lane_registers,
+    )
+
+
+def _to_memory(piece: LocationPiece) -> pb.MemoryLocation:
+    return pb.MemoryLocation(
+        base_register=_to_register(piece.register),
+        base_text=utf8(piece.text) if piece.register is None else None,
+        offset=wrapped_i64(piece.offset or 0),
+        address_space=u64_or_none(piece.address_space),
+        address_space_name=utf8(piece.address_space_name),
+    )
+
+
+def _from_memory(message: pb.MemoryLocation) -> dict[str, Any]:
+    base = message.WhichOneof("base")
+    return {
+        "register": _from_register(message.base_register) if base == "base_register" else None,
+        "text": message.base_text if base == "base_text" else None,
+        "offset": message.offset if base else message.offset % (1 << 64),
+        "address_space": message.address_space if message.HasField("address_space") else None,
+        "address_space_name": message.address_space_name or None,
+    }
+
+
+_VARIABLE_KINDS: dict[Kind, pb.VariableKind] = {
     "parameter": pb.VARIABLE_KIND_PARAMETER,
     "local": pb.VARIABLE_KIND_LOCAL,
     "global": pb.VARIABLE_KIND_GLOBAL,
 }
-_KIND_WORDS = {number: kind for kind, number in _KINDS.items()}
+_VARIABLE_KIND_WORDS = {number: kind for kind, number in _VARIABLE_KINDS.items()}
 
 
 def to_request(digest: str, query: Query, path: str | None) -> pb.GetVariablesRequest:
@@ -58,7 +296,7 @@ def _to_variable(variable: Variable) -> pb.Variable:
         name=utf8(variable.name),
         type=utf8(variable.type),
         type_number=to_number(variable.type_number),
-        kind=_KINDS[variable.kind],
+        kind=_VARIABLE_KINDS[variable.kind],
         function=utf8(variable.function),
         inlined=variable.inlined,
         optimized_out=variable.optimized_out,
@@ -69,7 +307,7 @@ def _to_variable(variable: Variable) -> pb.Variable:
 
 
 def _from_variable(message: pb.Variable) -> Variable:
-    kind = _KIND_WORDS.get(message.kind)
+    kind = _VARIABLE_KIND_WORDS.get(message.kind)
     if kind is None:
         raise Malformed(f"the kind {message.kind} of variable {message.name} is not known", where="answer")
     return Variable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symd.model.plurals import plural
-from symd.rpc.wire.aliases import from_create_request
+from symd.rpc.wire.contexts import from_create_request
 from symd.server.call import Call
 from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.rpc.wire.aliases import from_key
+from symd.rpc.wire.contexts import from_key
 from symd.server.call import Call
 from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symd.errors import AliasNotFound
-from symd.rpc.wire.aliases import from_key, to_alias
+from symd.rpc.wire.contexts import from_key, to_alias
 from symd.server.call import Call
 from symd.server.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import GetAliasRequest, GetAliasResponse

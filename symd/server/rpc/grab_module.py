@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from symd.errors import BuildFailed, FailedPrecondition
 from symd.model.grabs import Grabbed
-from symd.rpc.wire.chunks import chunks_of
+from symd.rpc.wire.fields import chunks_of
 from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
 from symd.rpc.wire.resource_names import module_name
 from symd.server.call import Call, CallEnded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
-from symd.rpc.wire.aliases import to_alias
+from symd.rpc.wire.contexts import to_alias
 from symd.rpc.wire.resource_names import module_digest
 from symd.server.call import Call
 from symd.server.paging import bad_token, filled, from_token, to_token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.rpc.wire.device import from_request, to_device_columns
+from symd.rpc.wire.contexts import from_request, to_device_columns
 from symd.server.batches import check_device_candidates
 from symd.server.call import Call
 from symd.server.guard import while_waited_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.rpc.wire.module_events import from_watch_request, to_response
+from symd.rpc.wire.modules import from_watch_request, to_response
 from symd.server.call import Call
 from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext

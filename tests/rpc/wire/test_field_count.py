@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import LimitExceeded
-from symd.rpc.wire import field_count
-from symd.rpc.wire.field_count import check_fields
+from symd.rpc.wire import columns
+from symd.rpc.wire.columns import check_fields
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 
 
 @pytest.fixture(autouse=True)
 def _count_all(monkeypatch):
-    monkeypatch.setattr(field_count, "COUNTED_BYTES", 1)
+    monkeypatch.setattr(columns, "COUNTED_BYTES", 1)
 
 
 def queries(count):

@@ -11,8 +11,8 @@ import pytest
 from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, TextSection
 from symd.rpc.wire.answers import from_columns, write_columns
-from symd.rpc.wire.concatenated import concatenated
-from symd.rpc.wire.kept_tables import ENTRIES_PER_ADDRESS, MIN_NAMED_ENTRIES, KeptTables, NamedTables
+from symd.rpc.wire.columns import concatenated
+from symd.rpc.wire.location_tables import ENTRIES_PER_ADDRESS, MIN_NAMED_ENTRIES, KeptTables, NamedTables
 from symd.v1 import answer_pb2, location_pb2
 
 PLACES = (TextSection("", ".text", 1, 0x1000),)

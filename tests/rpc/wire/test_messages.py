@@ -17,7 +17,7 @@ from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
 from symd.model.summaries import KernelSummary, ModuleRecord
-from symd.rpc.wire.facts import facts_text, from_facts, from_facts_text, to_facts, to_value
+from symd.rpc.wire.modules import facts_text, from_facts, from_facts_text, to_facts, to_value
 from symd.rpc.wire.grabs import from_grab_request, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_chunks, to_level
 from symd.rpc.wire.line_tables import from_request as from_line_request

@@ -9,8 +9,8 @@ from hypothesis import given
 
 from symd.errors import Malformed
 from symd.index.summary import pack, unpack
-from symd.rpc.wire import packed_descriptions
-from symd.rpc.wire.packed_descriptions import MOST_PACKED, from_packed, to_packed
+from symd.rpc.wire import modules
+from symd.rpc.wire.modules import MOST_PACKED, from_packed, to_packed
 from symd.v1.module_pb2 import PackedDescription
 from tests.builders.index_file import compress
 from tests.index.test_summary import FACTS, MODULE, OBJECT, with_facts
@@ -52,7 +52,7 @@ def test_one_that_is_large_is_not_sent():
 def test_one_that_unpacks_to_more_than_a_client_reads(monkeypatch):
     """Nobody sends it: the client refused the module with it."""
     message = sent(pack(MODULE))
-    monkeypatch.setattr(packed_descriptions, "MOST_UNPACKED", 50)
+    monkeypatch.setattr(modules, "MOST_UNPACKED", 50)
     with pytest.raises(Malformed, match="no believable size"):
         from_packed(message)
     assert to_packed(message.data) is None

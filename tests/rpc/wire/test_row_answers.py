@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Answer, Answers, Reason
-from symd.rpc.wire.row_answers import RowAnswers, as_columns
+from symd.rpc.wire.queries import RowAnswers, as_columns
 from tests.server.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
 
 ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from symd.rpc.wire.times import from_time, to_duration, to_timestamp
+from symd.rpc.wire.fields import from_time, to_duration, to_timestamp
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 0.999_999_999_9, 1_763_800_000.123_456, -1.5])
