@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from symd.model.addresses import KernelOffset as KernelOffset
     from symd.model.addresses import ObjectAddress as ObjectAddress
     from symd.model.addresses import SectionOffset as SectionOffset
+    from symd.model.addresses import parse_query as parse_query
     from symd.model.answers import Answer as Answer
     from symd.model.answers import Answers as Answers
     from symd.model.answers import Frame as Frame
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from symd.model.line_tables import LineTable as LineTable
     from symd.model.listings import Listing as Listing
     from symd.model.names import NameQuery as NameQuery
-    from symd.model.query_syntax import parse_query as parse_query
     from symd.model.summaries import ModuleSummary as ModuleSummary
     from symd.module import Module as Module
     from symd.module import open_module as open  # noqa: A004 - as symd.open
@@ -54,7 +54,7 @@ else:
         "SourceLine": "symd.model.breakpoints",
         "SymdError": "symd.errors",
         "open": "symd.module:open_module",
-        "parse_query": "symd.model.query_syntax",
+        "parse_query": "symd.model.addresses",
     }
 
     def __getattr__(name: str) -> object:

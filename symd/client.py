@@ -33,7 +33,6 @@ from symd.errors import (
     Unavailable,
 )
 from symd.model.addresses import ByAddress, Query
-from symd.model.alias_arguments import checked_alias_key
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
     AnyColumn,
@@ -70,19 +69,20 @@ from symd.model.device_arguments import (
     AnyTimes,
     ContextName,
     checked_addresses,
+    checked_alias_key,
     checked_context_id,
     checked_load_number,
 )
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
 from symd.model.kinds import of_kind
-from symd.model.labels import checked_label
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.texts import checked_label
 from symd.model.variables import InScope
 from symd.model.waiting import always
 from symd.rpc.channel import (
@@ -99,32 +99,37 @@ from symd.rpc.channel import (
 from symd.rpc.failover import Persistence, are_several
 from symd.rpc.retry import Attempt
 from symd.rpc.stall_timer import Silence
-from symd.rpc.wire.contexts import from_alias, to_alias, to_key
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.rpc.wire.breakpoints import from_answer as from_locations
 from symd.rpc.wire.breakpoints import from_events, to_breakpoint
-from symd.rpc.wire.fields import chunks_of
-from symd.rpc.wire.columns import OTHER_SIDE, check_count
-from symd.rpc.wire.columns import AnswersBuilder, concatenated
-from symd.rpc.wire.contexts import from_context_record, from_load, to_context, to_event
+from symd.rpc.wire.columns import OTHER_SIDE, AnswersBuilder, check_count, concatenated
+from symd.rpc.wire.contexts import (
+    concatenated_device,
+    from_alias,
+    from_context_record,
+    from_device_columns,
+    from_load,
+    to_alias,
+    to_context,
+    to_event,
+    to_key,
+)
+from symd.rpc.wire.contexts import to_request as to_device_request
 from symd.rpc.wire.cores import from_parts as from_core_parts
 from symd.rpc.wire.cores import to_request as to_core_request
-from symd.rpc.wire.contexts import concatenated_device, from_device_columns
-from symd.rpc.wire.contexts import to_request as to_device_request
 from symd.rpc.wire.failures import from_status, rebuilt
+from symd.rpc.wire.fields import chunks_of
 from symd.rpc.wire.grabs import GrabParts, to_grab_request
-from symd.rpc.wire.location_tables import KeptTables, TableReceiver
 from symd.rpc.wire.line_tables import from_chunks, to_level
 from symd.rpc.wire.listings import from_chunks as from_listing_chunks
 from symd.rpc.wire.listings import to_request as to_listing_request
+from symd.rpc.wire.location_tables import KeptTables, TableReceiver
+from symd.rpc.wire.modules import from_module, from_packed, from_record
 from symd.rpc.wire.modules import from_responses as from_module_events
-from symd.rpc.wire.modules import from_module, from_record
 from symd.rpc.wire.names import from_item
 from symd.rpc.wire.names import to_request as to_names_request
-from symd.rpc.wire.modules import from_packed
-from symd.rpc.wire.queries import Column, add_query, write_column
+from symd.rpc.wire.queries import Column, RowAnswers, add_query, write_column
 from symd.rpc.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
-from symd.rpc.wire.queries import RowAnswers
 from symd.rpc.wire.sources import FILES
 from symd.rpc.wire.sources import from_chunks as from_source_chunks
 from symd.rpc.wire.variables import from_response as from_variables_response

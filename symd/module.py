@@ -44,14 +44,13 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Located
 from symd.model.cores import CoreDump
-from symd.model.frame_text import printable
-from symd.model.html import table
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.texts import printable, table
 from symd.model.variables import InScope
 from symd.store.budgets import check_size
 
@@ -254,7 +253,7 @@ class Module:
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)
-        from symd.engine.files.kernel_names import kernel_names  # noqa: PLC0415 - most questions are about other things
+        from symd.engine.files.module import kernel_names  # noqa: PLC0415 - most questions are about other things
 
         names = kernel_names(self._symbolizer, self.sha256, kernel, path)
         return [part for each in tables if len(part := each.of_kernels(names))]

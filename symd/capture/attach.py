@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from symd.capture import rocm_list
-from symd.capture.caches import compiler_caches
-from symd.capture.folder import FolderModule, FolderWatch, LeftOut
+from symd.capture.folder import FolderModule, FolderWatch, LeftOut, compiler_caches
 from symd.capture.mapped_file import device_code
 from symd.capture.memory_search import InMemory, MemorySearch
 from symd.capture.others_files import is_trusted
@@ -22,7 +21,7 @@ from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.code import Vendor
-from symd.model.plurals import counted, plural
+from symd.model.texts import counted, plural
 from symd.system.os_errors import system_reason
 
 AttachEvent = ModuleLoaded | ModuleFound

@@ -38,7 +38,7 @@ from symd.model.captures import (
 )
 from symd.model.contexts import Context, Load, Segment, Unload
 from symd.model.identities import Digest
-from symd.model.labels import file_label
+from symd.model.texts import file_label
 
 CLOCK = "CLOCK_BOOTTIME"
 INTEL_ADDRESS_BITS = 48

@@ -1,6 +1,9 @@
-"""Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is complete.
+"""Where compilers and drivers keep what they built, by what they themselves read in the environment.
 
-Source: inotify(7). A file is complete when it was closed by who wrote it, or moved to its place."""
+Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is complete.
+
+Source: inotify(7). A file is complete when it was closed by who wrote it, or moved to its place.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -22,7 +25,41 @@ from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
 from symd.formats import containers
 from symd.formats.containers import archive, host_elf
+from symd.model.captures import CaptureApi
 from symd.system.os_errors import system_reason
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerCache:
+    """A folder that a compiler or driver fills. ``api`` is None where several share it."""
+
+    name: str
+    folder: Path
+    api: CaptureApi | None
+
+
+def compiler_caches(environment: Mapping[str, str], directory: Path = Path()) -> Iterator[CompilerCache]:
+    """The caches of a process with this environment and working directory, whether they are there or not. Sources: FAQ.md of Intel's compute runtime (NEO_CACHE_DIR,
+    cl_cache_dir and l0_cache_dir of older ones), ``triton.knobs``, the CUDA C++ programming guide (CUDA_CACHE_PATH), the README of amd_comgr
+    (AMD_COMGR_CACHE_DIR), DPC++'s EnvironmentVariables.md (SYCL_CACHE_DIR)."""
+    home = directory / environment.get("HOME", "/")
+    cache = directory / (environment.get("XDG_CACHE_HOME") or home / ".cache")
+
+    def chosen(names: tuple[str, ...], otherwise: Path) -> Path:
+        return next((directory / environment[name] for name in names if environment.get(name)), otherwise)
+
+    neo = cache / "neo_compiler_cache"
+    triton = directory / (environment.get("TRITON_HOME") or home) / ".triton"
+    yield CompilerCache("Intel's OpenCL driver", chosen(("NEO_CACHE_DIR", "cl_cache_dir"), neo), CaptureApi.OPENCL)
+    yield CompilerCache(
+        "Intel's Level Zero driver", chosen(("NEO_CACHE_DIR", "l0_cache_dir"), neo), CaptureApi.LEVEL_ZERO
+    )
+    yield CompilerCache("SYCL", chosen(("SYCL_CACHE_DIR",), cache / "libsycl_cache"), None)
+    yield CompilerCache("Triton", chosen(("TRITON_CACHE_DIR",), triton / "cache"), CaptureApi.TRITON)
+    yield CompilerCache("Triton's dumps", chosen(("TRITON_DUMP_DIR",), triton / "dump"), CaptureApi.TRITON)
+    yield CompilerCache("CUDA", chosen(("CUDA_CACHE_PATH",), home / ".nv" / "ComputeCache"), CaptureApi.CUDA)
+    yield CompilerCache("HIP", chosen(("AMD_COMGR_CACHE_DIR",), cache / "comgr"), CaptureApi.HIP)
+
 
 SETTLE_SECONDS: Final = 1.0
 """How long a file that was there before must not have changed before its bytes are believed to be all."""

@@ -18,7 +18,7 @@ from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
 from symd.cli.output import write_raw
 from symd.cli.repeated_lines import RepeatedLines
-from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
+from symd.cli.style_options import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 import click
 
 from symd.api import Symbolizer
-from symd.cli.answer_text import answer_text
+from symd.cli.answer_lines import answer_text
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from symd.cli.apart import check_apart
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, write_json
+from symd.cli.output import NO, check_apart, write_json
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
-from symd.cli.store_places import named_store
-from symd.cli.store_urls import is_url
+from symd.cli.store_places import is_url, named_store
 from symd.config import Limits
-from symd.model.plurals import counted, plural
 from symd.model.reasons import ANSWERED, Reason
+from symd.model.texts import counted, plural
 from symd.profiles.sample_tables.answered_file import answer_file, check_arrow, written_paths
 from symd.profiles.sample_tables.form import Form
 from symd.profiles.sample_tables.named_module import named_file

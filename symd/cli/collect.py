@@ -13,8 +13,7 @@ from pathlib import Path
 
 import click
 
-from symd.capture.caches import compiler_caches
-from symd.capture.folder import Counts, Finding, FolderModule, FolderWatch, LeftOut
+from symd.capture.folder import Counts, Finding, FolderModule, FolderWatch, LeftOut, compiler_caches
 from symd.capture.folder_sink import EVENTS, events_of
 from symd.capture.sink import Sink
 from symd.cli.module_report import ModuleReport, destination_options, open_destination
@@ -30,7 +29,7 @@ from symd.errors import (
     Unsupported,
 )
 from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
-from symd.model.plurals import counted, plural
+from symd.model.texts import counted, plural
 
 _WAIT_SECONDS = 1.0
 """How long nothing may arrive before folders that were not there are looked for again."""

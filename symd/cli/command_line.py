@@ -18,11 +18,10 @@ from typing import NoReturn, TextIO
 import click
 
 from symd.cli.documents import documented
-from symd.cli.ending import end
 from symd.cli.options import first_example
 from symd.cli.output import MISUSED, write_build_log
 from symd.cli.patient_streams import patient
-from symd.cli.termination import Terminated, cleaned_up
+from symd.cli.termination import Terminated, cleaned_up, end
 from symd.engine.files.garbage import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
 from symd.system.notices import complain

@@ -7,13 +7,12 @@ from dataclasses import asdict
 import click
 
 from symd.api import ContextVerbs
-from symd.cli.context_life import Life, chosen_context, life_of
-from symd.cli.context_text import places_text, process_text, seconds_text
+from symd.cli.context_text import Life, chosen_context, life_of, places_text, process_text, seconds_text
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, write_json, write_line
 from symd.model.contexts import ContextRecord
 from symd.model.json.module_events import context_json, load_json
-from symd.model.plurals import plural
+from symd.model.texts import plural
 
 
 @click.command("contexts", epilog=example("symd contexts\nsymd contexts --process 4242 --json\nsymd contexts 3f2a"))

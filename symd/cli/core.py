@@ -9,13 +9,11 @@ from pathlib import Path
 import click
 
 from symd.api import Symbolizer
-from symd.cli.core_names import readable_frames, readable_names
-from symd.cli.core_text import core_lines
+from symd.cli.core_text import core_lines, readable_frames, readable_names
 from symd.cli.options import complete_files, demangle_option, example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.engine.files.input import is_regular_file
-from symd.engine.files.left_out import say_left_out
+from symd.engine.files.input import is_regular_file, say_left_out
 from symd.engine.files.module import add_module, open_symbolizer
 from symd.errors import SymdError
 from symd.model.cores import CoreDump

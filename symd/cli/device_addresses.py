@@ -11,8 +11,8 @@ import click
 import numpy as np
 
 from symd.api import ContextVerbs
-from symd.cli.answer_text import answer_text, names_nothing
-from symd.cli.context_life import life_of
+from symd.cli.answer_lines import answer_text, names_nothing
+from symd.cli.context_text import life_of
 from symd.cli.output import MISUSED, NO, printable, write_json
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Reason

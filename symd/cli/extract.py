@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from symd.cli.apart import check_apart
 from symd.cli.large_summary import large_file_objects
 from symd.cli.options import example, file_verb
-from symd.cli.output import write_json, write_line
+from symd.cli.output import check_apart, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import is_large

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import click
 
-from symd.cli.apart import check_apart
 from symd.cli.check import violation_text
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
-from symd.cli.output import printable, write_build_log, write_json, write_line
+from symd.cli.output import check_apart, printable, write_build_log, write_json, write_line
 from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat
@@ -23,8 +22,7 @@ from symd.formats.containers.uri import is_uri
 from symd.formats.spirv_rules import Device, check
 from symd.formats.spirv_rules.products import PRODUCTS
 from symd.model.grabs import Grabbed, GrabRequest, name_for_compiler
-from symd.model.labels import file_label
-from symd.model.texts import in_utf8
+from symd.model.texts import file_label, in_utf8
 from symd.system.atomic_output import write_file
 
 KINDS = ("source", "spirv", "native")

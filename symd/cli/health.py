@@ -70,7 +70,7 @@ def command(server: str | None, service: str, timeout: float, wait: float, as_js
 
 
 def _health(server: str | None, name: str, timeout: float) -> dict[str, str | None]:
-    from symd.cli.not_serving import why_not  # noqa: PLC0415 - with what follows
+    from symd.cli.status import why_not  # noqa: PLC0415 - with what follows
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     try:

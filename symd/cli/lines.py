@@ -10,12 +10,11 @@ import click
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_line
 from symd.config import Limits
-from symd.engine.files.kernel_names import kernel_names
-from symd.engine.files.module import OpenModule, open_module
+from symd.engine.files.module import OpenModule, kernel_names, open_module
 from symd.errors import NoDebugData
 from symd.model.compile_advice import compile_advice
 from symd.model.debug_info import RowFlag
-from symd.model.json.line_rows import row_chunks, row_lines
+from symd.model.json.answers import row_chunks, row_lines
 from symd.model.line_tables import LineLevel, LineTable
 
 

@@ -1,15 +1,21 @@
-"""``symd listing FILE``: source beside instructions, function by function."""
+"""A listing as text: functions, in them files, in them source lines with their instructions. Plain, or in colour on a
+terminal.
+
+``symd listing FILE``: source beside instructions, function by function.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TextIO
 
 import click
+from rich.console import Console
+from rich.text import Text
 
-from symd.cli.listing_text import Lines, Printer, text_lines
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -19,17 +25,201 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, printable, write_line
+from symd.cli.output import NO, is_coloured, printable, write_line
 from symd.config import Limits
 from symd.engine.files.listing_sources import allowed_folders, source_texts, with_python_names
 from symd.engine.files.module import OpenModule, open_module
 from symd.errors import NoDebugData, SymdError
+from symd.model.answers import Answers, Frame
 from symd.model.identities import ObjectPath
-from symd.model.json.listings import instruction_lines
+from symd.model.json.answers import instruction_lines
 from symd.model.listings import Listing, ListingPart
-from symd.model.plurals import counted, plural
-from symd.model.sources import PathRule, SourceText
+from symd.model.reasons import LINED
+from symd.model.sources import Origin, PathRule, SourceText
+from symd.model.texts import counted, plural
 from symd.query.demangler import Demangler
+from symd.query.paths import base_name
+
+Lines = Iterator[tuple[str, str]]
+"""(style, line) in order; styles are keys of STYLES."""
+STYLES = {
+    "title": "bold green",
+    "file": "bold",
+    "note": "dim",
+    "source": "bold cyan",
+    "context": "cyan",
+    "inlined": "magenta",
+    "instruction": "",
+    "": "",
+}
+CONTEXT_LINES = 8
+"""Source lines without instructions between two that have some are shown when they are no more than this."""
+_INDENT = " " * 8
+
+
+@dataclass(slots=True)
+class Block:
+    """The instructions of one function in one section: numbers of instructions by file and line, and those without."""
+
+    kernel: str | None
+    function: str | None
+    section: str
+    files: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+    without: list[int] = field(default_factory=list)
+
+
+def blocks(answers: Answers) -> list[Block]:
+    """Kernel by kernel and in them by function, in the order of the code. An instruction whose row says "line 0" has no
+    line."""
+    found: dict[tuple[int, str | None], dict[str | None, Block]] = {}
+    frames_of = _Frames(answers)
+    places = answers.text_section.tolist()
+    for number, (location, place) in enumerate(zip(answers.location.tolist(), places, strict=True)):
+        frames = frames_of[location]
+        kernel = answers.locations.strings[answers.locations.kernel[location]] or None
+        function = frames[-1].function if frames else None
+        functions = found.setdefault((place, kernel), {})
+        block = functions.get(function)
+        if block is None:
+            section = answers.text_sections[place - 1].section or ""
+            block = functions[function] = Block(kernel, function, section)
+        innermost = frames[0] if frames and int(answers.locations.reason[location]) in LINED else None
+        if innermost and innermost.file and innermost.line:
+            block.files.setdefault(innermost.file, {}).setdefault(innermost.line, []).append(number)
+        else:
+            block.without.append(number)
+    return [block for functions in found.values() for block in functions.values()]
+
+
+class _Frames(dict[int, tuple[Frame, ...]]):
+    """Frames by location, each made once."""
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__()
+        self._locations = answers.locations
+
+    def __missing__(self, location: int) -> tuple[Frame, ...]:
+        known = self._locations.function[location] or self._locations.file[location]
+        frames = self[location] = self._locations.frames(location) if known else ()
+        return frames
+
+
+def text_lines(listing: Listing, sources: Mapping[str, SourceText], names: Mapping[str, str]) -> Lines:
+    """All lines of one code object's listing; ``names`` are readable ones for functions that have others."""
+    yield "title", _title(listing)
+    if listing.problem:
+        yield "note", f"no instructions: {listing.problem}"
+        return
+    frames_of = _Frames(listing.answers)
+    last: tuple[str | None, str] | None = None
+    for block in blocks(listing.answers):
+        if (block.kernel, block.section) != last:
+            last = block.kernel, block.section
+            yield "", ""
+            yield "title", _heading(block, names)
+        if block.function != block.kernel:
+            yield "", ""
+            yield "title", f"function {_named(block.function, names)}" if block.function else "no function"
+        for file, lines in block.files.items():
+            yield from _file_lines(listing, file, lines, sources.get(file, SourceText(file)), frames_of, names)
+        if block.without:
+            yield "file", "  without a line"
+            yield from _instructions(listing, block.without, frames_of, names)
+
+
+def _title(listing: Listing) -> str:
+    return "  ".join(part for part in (listing.path, listing.target or "", listing.disassembler) if part) or "module"
+
+
+def _heading(block: Block, names: Mapping[str, str]) -> str:
+    owner = f"kernel {_named(block.kernel, names)}" if block.kernel else "functions outside kernels"
+    return f"{owner}  {block.section}".rstrip()
+
+
+def _named(name: str | None, names: Mapping[str, str]) -> str:
+    return names.get(name, name) if name else "(unnamed)"
+
+
+def _file_lines(
+    listing: Listing,
+    file: str,
+    lines: Mapping[int, Sequence[int]],
+    source: SourceText,
+    frames_of: _Frames,
+    names: Mapping[str, str],
+) -> Lines:
+    """The lines of one file in their order, with those between that own nothing as long as these are few."""
+    yield "file", f"  {file}{_whence(source)}"
+    text = source.text.splitlines() if source.text is not None else []
+    before = 0
+    for line in sorted(lines):
+        between = range(before + 1, line) if before else range(0)
+        if len(between) <= CONTEXT_LINES:
+            yield from (("context", _source_line(number, text)) for number in between if number <= len(text))
+        elif text:
+            yield "note", f"{'...':>6}"
+        yield "source", _source_line(line, text)
+        yield from _instructions(listing, lines[line], frames_of, names)
+        before = line
+
+
+def _whence(source: SourceText) -> str:
+    if source.origin is Origin.DISK:
+        return f"  (read from {source.path}{'' if source.verified else ', which nothing verifies'})"
+    if source.origin is Origin.MODULE:
+        return "  (text in the module)"
+    return f"  ({source.problem}; --source-root and --map name folders)" if source.problem else ""
+
+
+def _source_line(number: int, text: Sequence[str]) -> str:
+    shown = text[number - 1].expandtabs(4) if number <= len(text) else ""
+    return f"{number:>6}  {shown}".rstrip()
+
+
+def _instructions(listing: Listing, numbers: Sequence[int], frames_of: _Frames, names: Mapping[str, str]) -> Lines:
+    """Instructions with a mark wherever they begin to come from another inlined call."""
+    into: tuple[Frame, ...] = ()
+    answers = listing.answers
+    for number in numbers:
+        callers = frames_of[int(answers.location[number])][1:]
+        if callers != into:
+            into = callers
+            yield "inlined", f"{_INDENT}  {_mark(callers, names)}"
+        yield "instruction", f"{_INDENT}{int(answers.offset[number]):#08x}  {listing.text[number]}"
+
+
+def _mark(callers: Sequence[Frame], names: Mapping[str, str]) -> str:
+    if not callers:
+        return "not inlined"
+    calls = (f"{_named(each.function, names)} at {base_name(each.file or '?')}:{each.line}" for each in callers)
+    return "inlined into " + ", into ".join(calls)
+
+
+class Printer:
+    """Writes styled lines: in colour on a terminal, else plain."""
+
+    def __init__(self, out: TextIO) -> None:
+        colour = is_coloured(out)
+        self._out = out
+        self._console = (
+            Console(file=out, force_terminal=True, color_system="standard", highlight=False, markup=False, emoji=False)
+            if colour
+            else None
+        )
+        self._plain: list[str] = []
+
+    def write(self, style: str, line: str) -> None:
+        if self._console is not None:
+            self._console.print(Text(printable(line), STYLES[style]), soft_wrap=True)
+            return
+        self._plain.append(f"{printable(line)}\n")
+        if len(self._plain) >= 1000:
+            self.flush()
+
+    def flush(self) -> None:
+        self._out.writelines(self._plain)
+        self._plain.clear()
+
 
 _JSON_HELP = """\b
 With --json one instruction a line, in the order of the code:

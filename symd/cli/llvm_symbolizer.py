@@ -16,7 +16,7 @@ from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
 from symd.cli.output import printable, write_raw
 from symd.cli.repeated_lines import RepeatedLines
-from symd.cli.symbolizer_styles import (
+from symd.cli.style_options import (
     Asked,
     FunctionNames,
     StyleOptions,
@@ -35,7 +35,7 @@ from symd.errors import InvalidInput, SymdError, ToolMissing
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
 from symd.model.answers import Answer, Reason
 from symd.query.demangler import LLVM_PROGRAMS, Demangler
-from symd.system.process.dialogue import Dialogue, answer_of
+from symd.system.process.foreground import Dialogue, answer_of
 
 NAME = "llvm-symbolizer"
 STYLES: Mapping[str, Written] = {"LLVM": llvm_text, "GNU": gnu_text, "JSON": llvm_json}

@@ -26,7 +26,7 @@ from symd.errors import BadQuery
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine, parse_source_line
 from symd.model.code import DebugScheme
 from symd.model.compile_advice import compile_advice
-from symd.model.json.breakpoints import located_json
+from symd.model.json.answers import located_json
 from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
 from symd.system.notices import complain

@@ -9,7 +9,7 @@ import click
 
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, printable, write_json, write_line
-from symd.engine.files.module_name import SHORT
+from symd.engine.files.module import SHORT
 from symd.model.json.summaries import record_json
 from symd.model.summaries import ModuleRecord
 

@@ -8,13 +8,12 @@ from symd.cli.facts_text import facts_text
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.engine.files.kernel_names import did_you_mean
-from symd.engine.files.module import OpenModule, open_module
+from symd.engine.files.module import OpenModule, did_you_mean, open_module
 from symd.errors import NotFound
 from symd.model.addresses import ByKernel, KernelOffset
-from symd.model.json.names import named_item_json
+from symd.model.json.answers import named_item_json
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.model.plurals import plural
+from symd.model.texts import plural
 from symd.query.demangler import Demangler
 
 KINDS = tuple(kind.name.lower() for kind in NameKind)

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from symd import profiles
-from symd.cli.apart import check_apart
 from symd.cli.options import (
     complete_files,
     example,
@@ -21,7 +20,7 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, write_json
+from symd.cli.output import NO, check_apart, write_json
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes

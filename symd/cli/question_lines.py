@@ -128,7 +128,7 @@ def _too_long() -> LimitExceeded:
 
 
 def addresses_in(lines: Sequence[bytes]) -> U64 | None:
-    """The numbers of lines that all are ``0x`` and up to 16 hexadecimal digits, as ``model.query_syntax`` reads them; None where one is
+    """The numbers of lines that all are ``0x`` and up to 16 hexadecimal digits, as ``model.addresses`` reads them; None where one is
     anything else."""
     every = Lines.of(lines)
     characters, end = np.frombuffer(every.text, np.uint8), every.end

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from symd.cli.apart import check_apart
 from symd.cli.options import (
     complete_files,
     debug_option,
@@ -16,14 +15,13 @@ from symd.cli.options import (
     rules_option,
     server_option,
 )
-from symd.cli.output import printable
+from symd.cli.output import check_apart, printable
 from symd.cli.page_site import Shown, page_options, shown_module
 from symd.cli.report_lines import say
 from symd.config import Limits
-from symd.engine.files.kernel_names import kernel_names
-from symd.model.labels import file_label
-from symd.model.plurals import counted, plural
+from symd.engine.files.module import kernel_names
 from symd.model.sources import PathRule
+from symd.model.texts import counted, file_label, plural
 from symd.system.atomic_output import write_file_or_stdout
 
 VARIABLES = 100

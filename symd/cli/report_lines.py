@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from symd.cli.output import printable
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 PRINTED_NOTES = 20
 """Notes that are printed; --json prints all."""

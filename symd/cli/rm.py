@@ -13,7 +13,7 @@ from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, write_json, write_line
 from symd.config import DEFAULT_LIMITS
 from symd.engine.files.input import read_input
-from symd.engine.files.module_name import chosen_module
+from symd.engine.files.module import chosen_module
 from symd.errors import BadQuery, ModuleNotFound, SymdError
 from symd.system.notices import complain
 

@@ -22,7 +22,7 @@ from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
-from symd.model.plurals import counted
+from symd.model.texts import counted
 from symd.system.atomic_output import make_inside, writing
 from symd.system.os_errors import system_reason
 from symd.system.private_files import make_folder

@@ -1,26 +1,154 @@
-"""``symd serve``: the daemon in the foreground."""
+"""Options of ``symd serve`` about a door that it does not open: who comes over TCP where it listens at Unix sockets alone, and their like.
+
+Help of a verb with many options: under headings, in the order in which somebody new asks.
+
+A log that nobody waits for: whoever reads a daemon's standard error and stops reading holds up lines, never the daemon.
+
+``symd serve``: the daemon in the foreground.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import queue
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Final
 
 import click
 
-from symd.cli.background_log import BackgroundHandler
-from symd.cli.closed_doors import check_doors, is_unix, without_effect
 from symd.cli.door_options import door_options
-from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
-from symd.cli.store_urls import is_url
+from symd.cli.patient_streams import write
+from symd.cli.store_places import is_url
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
 from symd.server.config import Config, Doors
+
+_TCP = "give --address HOST:PORT or --http HOST:PORT too"
+
+
+def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: Doors) -> None:
+    """Raises click.UsageError for an option that promises what no door of this daemon gives: somebody who is let in, TLS, other machines."""
+    if doors.users and not any(map(is_unix, addresses)):
+        raise click.UsageError("--allow-uid is about who comes over a Unix socket: give --address unix:PATH too")
+    if doors.tls_certificate is not None and not _has_tcp(addresses, http):
+        raise click.UsageError(f"--tls-cert and --tls-key are about TCP, and all addresses are Unix sockets: {_TCP}")
+    if doors.open_metrics and not metrics:
+        raise click.UsageError("--open-metrics is about who reads the metrics: give --metrics HOST:PORT too")
+
+
+def without_effect(
+    addresses: Sequence[str], http: str, doors: Doors, *, is_certificate_rights_given: bool
+) -> Iterator[str]:
+    """A sentence for each further option that does nothing here. Files of options that several daemons share may have it all the same."""
+    if not _has_tcp(addresses, http):
+        given = {
+            "--access": doors.access is not None,
+            "--anonymous": doors.anonymous is not None,
+            "--insecure": doors.insecure,
+            "--open-health": doors.open_health and not doors.users,
+        }
+        for option, is_given in given.items():
+            if is_given:
+                yield f"{option} does nothing: it is about TCP, and all addresses are Unix sockets; {_TCP}, or leave it out"
+    if is_certificate_rights_given and doors.tls_client_ca is None:
+        yield "--certificate-rights does nothing: no client shows a certificate; give --tls-client-ca PEM too, or leave it out"
+    elif is_certificate_rights_given and doors.access is not None:
+        yield "--certificate-rights does nothing: the lines of --access say what clients with a certificate may do; leave it out"
+
+
+def _has_tcp(addresses: Sequence[str], http: str) -> bool:
+    return bool(http) or not all(map(is_unix, addresses))
+
+
+def is_unix(address: str) -> bool:
+    """Whether this is the address of a Unix socket."""
+    return address.startswith("unix:")
+
+
+class GroupedCommand(click.Command):
+    """``groups`` are the options by heading, each by its first name; what stands in none comes last, under "Other"."""
+
+    def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]], **values: Any) -> None:
+        super().__init__(*arguments, **values)
+        self.groups = groups
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Called by click when it writes the help."""
+        shown = {
+            parameter.opts[-1 if parameter.opts[0].startswith("-") and len(parameter.opts[0]) == 2 else 0]: record
+            for parameter in self.get_params(ctx)
+            if (record := parameter.get_help_record(ctx)) is not None
+        }
+        grouped = {name for names in self.groups.values() for name in names}
+        groups = {**self.groups, "Other": [name for name in shown if name not in grouped]}
+        for heading, names in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([shown[name] for name in names])
+
+
+LINES: Final = 10_000
+"""Lines kept while nobody takes any. Those that come then are counted, and the count is told later."""
+LAST_SECONDS: Final = 1.0
+"""How long the lines that are left have at the end."""
+
+
+class BackgroundHandler(logging.Handler):
+    """Writes lines to a descriptor from a thread of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lines: queue.Queue[bytes | None] = queue.Queue(LINES)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._write, name="symd-log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called under the handler's lock."""
+        try:
+            line = self._line(record)
+            if self._lost:
+                self._lines.put_nowait(self._line(_lost(self._lost)))
+                self._lost = 0
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self._lost += 1
+        except (ValueError, TypeError):  # a record whose arguments do not fit its text
+            self.handleError(record)
+
+    def close(self) -> None:
+        """Let what is left be written, as long as somebody takes it."""
+        if self._thread.is_alive():
+            try:
+                self._lines.put(None, timeout=LAST_SECONDS)
+                self._thread.join(LAST_SECONDS)
+            except queue.Full:
+                pass
+        super().close()
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                write(self._descriptor, line)
+            except OSError:  # nobody will ever read it: what follows is thrown away
+                self._descriptor = os.open(os.devnull, os.O_WRONLY)
+
+
+def _lost(count: int) -> logging.LogRecord:
+    """A record like others, so that it is written as they are, in JSON too."""
+    text = "%d lines of the log were lost: nobody took them"
+    return logging.LogRecord("symd.log", logging.WARNING, __file__, 0, text, (count,), None)
+
 
 log = logging.getLogger("symd.server")
 
@@ -289,7 +417,7 @@ def command(
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.server.log_format import JsonLines, TextLines  # noqa: PLC0415 - as above
+    from symd.server.logs import JsonLines, TextLines  # noqa: PLC0415 - as above
 
     handler = BackgroundHandler(_STANDARD_ERROR)
     handler.setFormatter(JsonLines() if as_json else TextLines(verbose=verbose))

@@ -6,17 +6,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from symd.cli.answer_lines import AnswerLines
-from symd.cli.answer_text import names_nothing
+from symd.cli.answer_lines import AnswerLines, names_nothing
 from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files.file_hints import WHERE_CUT_OFF
 from symd.engine.files.garbage import gc_paused
 from symd.errors import BadQuery
-from symd.model.addresses import ByKernel, Query
+from symd.model.addresses import ByKernel, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
-from symd.model.query_syntax import as_hexadecimal, has_decimal, parse_query
 from symd.model.summaries import NO_SECTIONS
 from symd.model.written_answers import WrittenAnswers, encoded
 from symd.model.written_locations import unusual

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from symd.cli.apart import check_apart
 from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
 from symd.cli.options import complete_files, example, json_option, limit_option
-from symd.cli.output import write_json, write_line
+from symd.cli.output import check_apart, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.split.slim import Slimmed, slim
 from symd.engine.files.input import read_input

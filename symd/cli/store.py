@@ -15,11 +15,19 @@ from click.core import ParameterSource
 
 from symd.cli.options import example, json_option, limit_option, names_limit
 from symd.cli.output import NO, write_json, write_line
-from symd.cli.store_places import collected, folder_of, inspected, is_shared, named_store, store_places, transferred
-from symd.cli.store_urls import is_url
+from symd.cli.store_places import (
+    collected,
+    folder_of,
+    inspected,
+    is_shared,
+    is_url,
+    named_store,
+    store_places,
+    transferred,
+)
 from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
-from symd.model.plurals import plural
+from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
 from symd.store.copying import Copied, copy
 from symd.store.inspection import Finding, Inspection, Progress, inspect

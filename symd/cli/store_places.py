@@ -1,8 +1,12 @@
-"""Stores by what people call them: a folder, or an object storage with a catalogue."""
+"""How stores in an object storage are named, and told from folders.
+
+Stores by what people call them: a folder, or an object storage with a catalogue.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from symd.cli.store_urls import is_url
 from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
 from symd.store import ModuleStore, Store
@@ -24,6 +27,19 @@ from symd.system.private_files import temporary_folder
 if TYPE_CHECKING:
     from symd.store.shared.store import SharedStore
     from symd.store.shared.transfer import Progress, Transferred
+
+
+_ONE_SLASH: Final = re.compile(r"(s3:/|file:/)([^/].*)", re.DOTALL)
+_WHOLE: Final = {"s3:/": "s3://", "file:/": "file:///"}
+
+
+def is_url(store: str) -> bool:
+    """Whether that is an object storage, and no folder. Raises ``UsageError`` for a URL that lacks a slash, which would name a folder."""
+    lacking = _ONE_SLASH.fullmatch(store)
+    if lacking and not os.path.lexists(store):
+        raise click.UsageError(f"{store} lacks a slash: write {_WHOLE[lacking[1]]}{lacking[2]}")
+    return "://" in store
+
 
 _CACHE_SIZE: Final = 1024 * MIB
 """What a copy keeps on this machine of an object storage, at most: each file is read once."""

@@ -32,9 +32,8 @@ from symd.engine.files.file_hints import hints_name
 from symd.engine.files.garbage import gc_frozen
 from symd.engine.files.input import module_digest
 from symd.errors import BadQuery
-from symd.model.addresses import Query
+from symd.model.addresses import Query, is_number, parse_query
 from symd.model.answers import Answer
-from symd.model.query_syntax import is_number, parse_query
 from symd.model.times import LATEST_TIME
 
 if TYPE_CHECKING:
@@ -177,7 +176,7 @@ def _device_addresses(
     *,
     as_json: bool,
 ) -> int:
-    from symd.cli.context_life import chosen_context  # noqa: PLC0415 - needed for device addresses alone
+    from symd.cli.context_text import chosen_context  # noqa: PLC0415 - needed for device addresses alone
     from symd.cli.device_addresses import DeviceSession  # noqa: PLC0415 - NumPy is slow to import
     from symd.client import Client  # noqa: PLC0415 - as gRPC is
 

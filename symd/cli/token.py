@@ -151,8 +151,7 @@ def _make(
     old_until: datetime | None,
 ) -> None:
     from symd.model.rights import Right  # noqa: PLC0415 - with what follows
-    from symd.server.access_editing import added, edit, ending  # noqa: PLC0415 - it imports gRPC
-    from symd.server.access_file import new_token, newest_rights, token_line  # noqa: PLC0415 - likewise
+    from symd.server.access_file import added, edit, ending, new_token, newest_rights, token_line  # noqa: PLC0415 - it imports gRPC  # noqa: PLC0415 - likewise
 
     token = new_token()
     if access is None:
@@ -184,7 +183,7 @@ def _make(
 
 
 def _revoke(access: Path, name: str, *, only_old: bool) -> None:
-    from symd.server.access_editing import edit, without, without_older  # noqa: PLC0415 - it imports gRPC
+    from symd.server.access_file import edit, without, without_older  # noqa: PLC0415 - it imports gRPC
 
     edit(access, lambda text: without_older(text, name) if only_old else without(text, name))
 

@@ -8,15 +8,14 @@ from itertools import groupby
 
 import click
 
-from symd.cli.answer_text import answer_text
+from symd.cli.answer_lines import answer_text
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import open_module
+from symd.model.addresses import parse_query
 from symd.model.code import DebugScheme
-from symd.model.json.answers import unanswered_json
-from symd.model.json.variables import variable_json, variable_types_json
-from symd.model.query_syntax import parse_query
+from symd.model.json.answers import unanswered_json, variable_json, variable_types_json
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.variables import InScope, Variable, Visible
 

@@ -13,15 +13,13 @@ from symd.cli.options import example, file_argument, json_option, limit_option, 
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.verify import Difference, Report, verify
-from symd.engine.files.debug_file import with_debug_file
-from symd.engine.files.dwo_files import with_dwo_files
+from symd.engine.files.debug_files import with_debug_file, with_dwo_files, with_kernel_packs
 from symd.engine.files.input import read_input
-from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.engine.files.progress import working
 from symd.errors import ObjectNotFound, SymdError
 from symd.formats import containers
 from symd.model.code import CodeObject
-from symd.model.plurals import counted, plural
+from symd.model.texts import counted, plural
 
 
 @click.command("verify", epilog=example("symd verify program.bin\nsymd verify --json kernel.cubin"))

@@ -8,17 +8,15 @@ from typing import TypeVar
 
 import click
 
-from symd.cli.context_life import chosen_context
-from symd.cli.context_text import event_text, process_text
+from symd.cli.context_text import chosen_context, event_text, process_text
 from symd.cli.locate import readable, write_answer
 from symd.cli.options import daemon_option, demangle_option, every_option, example, json_option, rules_option
 from symd.cli.output import write_json, write_line
 from symd.errors import Unavailable
 from symd.model.breakpoints import Breakpoint, Event, Resolved, parse_source_line
 from symd.model.captures import CaptureApi
-from symd.model.event_streams import EventStream
 from symd.model.json.module_events import event_json, loaded_json
-from symd.model.module_events import ModuleEvent
+from symd.model.module_events import EventStream, ModuleEvent
 from symd.model.sources import PathRule
 from symd.query.demangler import Demangler
 

@@ -11,12 +11,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from symd.cores import amd_memory, amd_waves
-from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, call_frame_section
-from symd.cores.amd_calls import instructions_of
+from symd.cores.amd_callers import CallerFinder, Callers, CodeFrames, call_frame_section, instructions_of
 from symd.cores.amd_waves import SavedWave
-from symd.cores.identities import identity_of
-from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
-from symd.cores.stopped import MOST_REGISTER_BYTES, StoppedCore, WaveMemory, WaveRegisters
+from symd.cores.stopped import (
+    MOST_REGISTER_BYTES,
+    LoadedCode,
+    LoadedImage,
+    LoadedText,
+    StoppedCore,
+    WaveMemory,
+    WaveRegisters,
+    functions_of,
+    identity_of,
+)
 from symd.debuginfo.dwarf.call_frames import CallFrames
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import Budget, exceeded

@@ -1,9 +1,14 @@
-"""The callers of AMD's waves, by the call frame information of the code that they were executing.
+"""Instructions of AMD's processors that call and return: what an address to return to stands behind.
+
+Source: AMD's instruction set architecture manuals, "Instruction formats" (SOP1, SOPK).
+
+The callers of AMD's waves, by the call frame information of the code that they were executing.
 
 A return address stands in scalar registers, in lanes of a vector register, or in scratch memory; only call frame information
 says where. Compilers that write none (LLVM's before 23; ROCm's write it) leave the callers unknown.
 
-Sources: LLVM's AMDGPU usage guide, "Call Frame Information" and "Register Identifier"; SIFrameLowering for what it writes."""
+Sources: LLVM's AMDGPU usage guide, "Call Frame Information" and "Register Identifier"; SIFrameLowering for what it writes.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +16,57 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from symd.cores.amd_calls import (
-    INSTRUCTION_BYTES,
-    MOST_BYTES_BEFORE_RETURN,
-    CallInstructions,
-    is_call,
-    returns_soon,
-)
 from symd.cores.amd_memory import SPACES, WaveReader
 from symd.cores.amd_waves import SavedWave
 from symd.cores.frame_expressions import Location, MemoryLocation, NotInDump, contents, evaluate
-from symd.cores.images import LoadedCode
+from symd.cores.stopped import LoadedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
 from symd.formats.containers.amd.core_memory import CoreMemory
 from symd.model.code import CodeObject, Vendor
+
+INSTRUCTION_BYTES = 4
+MOST_BYTES_BEFORE_RETURN = 32
+"""Bytes of a function's end in which it restores registers."""
+_SOP1, _SOP1_MASK = 0xBE80_0000, 0xFF80_0000
+_SOPK = 0xB
+_RETURN_REGISTER = 30
+"""s[30:31]: LLVM's calling convention has the address to return to there."""
+
+
+class CallInstructions(NamedTuple):
+    """The numbers of operations: ``swap`` and ``call`` leave an address to return to, ``go`` goes to one."""
+
+    swap: int
+    call: int
+    go: int
+
+
+def instructions_of(version: tuple[int, int, int]) -> CallInstructions:
+    """s_swappc_b64, s_call_b64 and s_setpc_b64 of a processor."""
+    if version[0] >= 11:
+        return CallInstructions(73, 20, 72)
+    return CallInstructions(33, 22, 32) if version[0] == 10 else CallInstructions(30, 21, 29)
+
+
+def is_call(word: bytes, known: CallInstructions) -> bool:
+    """Whether an instruction is a call."""
+    number = int.from_bytes(word, "little")
+    if number & _SOP1_MASK == _SOP1:
+        return number >> 8 & 0xFF == known.swap
+    return number >> 28 == _SOPK and number >> 23 & 0x1F == known.call
+
+
+def returns_soon(code: bytes, known: CallInstructions) -> bool:
+    """Whether these bytes have an instruction that goes to s[30:31], before any call."""
+    for at in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES):
+        word = code[at : at + INSTRUCTION_BYTES]
+        if int.from_bytes(word, "little") == _SOP1 | known.go << 8 | _RETURN_REGISTER:
+            return True
+        if is_call(word, known):
+            return False
+    return False
+
 
 MOST_CALLERS = 128
 """Callers of one wave."""

@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from symd.cores.identities import counterpart, is_same
-from symd.cores.memory import DumpContents, PendingMemory
-from symd.cores.stopped import CodeIdentity, StoppedCore, WaveRegisters
+from symd.cores.stopped import (
+    CodeIdentity,
+    DumpContents,
+    PendingMemory,
+    StoppedCore,
+    WaveRegisters,
+    counterpart,
+    is_same,
+)
 from symd.cores.values import counts_from_frame, values_of
 from symd.model.addresses import BySection, Query, SectionOffset
 from symd.model.answers import Answer

@@ -14,9 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.cores.faults import TRAPPED, cuda_fault
-from symd.cores.identities import identity_of
-from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
-from symd.cores.stopped import MOST_REGISTER_BYTES, CodeIdentity, MemoryWindow, StoppedCore, WaveRegisters
+from symd.cores.stopped import (
+    MOST_REGISTER_BYTES,
+    CodeIdentity,
+    LoadedCode,
+    LoadedImage,
+    LoadedText,
+    MemoryWindow,
+    StoppedCore,
+    WaveRegisters,
+    functions_of,
+    identity_of,
+)
 from symd.errors import SymdError
 from symd.formats.budget import Budget, exceeded
 from symd.formats.containers.format import Element
@@ -55,7 +64,7 @@ from symd.model.cores import (
     CoreStack,
     CoreWave,
 )
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 MOST_LANES = 32
 """Lanes of a warp."""

@@ -1,10 +1,118 @@
-"""A dump as it was read, before anybody is asked which lines its addresses mean."""
+"""The memory of a dump, asked for in one go: what reads it runs twice, the first time to see what it needs.
+
+Device addresses to places in the code that was loaded.
+
+A dump as it was read, before anybody is asked which lines its addresses mean.
+
+Whether two code objects have the same code: one in a dump, which may lack debug data, and one that somebody kept.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from symd.model.cores import CoreDump
+from symd.config import DEFAULT_LIMITS
+from symd.errors import SymdError
+from symd.formats import elf
+from symd.formats.budget import Budget
+from symd.formats.elf.constants import PF_X, PT_LOAD
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
+from symd.model.cores import CoreDump, CoreImage, CorePlace
+
+Range = tuple[int, int]
+"""An address of global memory and a size in bytes."""
+ReadMemory = Callable[[Sequence[Range]], Sequence[bytes | None]]
+"""The content of some ranges; None for one that the dump does not have all of."""
+MOST_RANGES = 200_000
+
+
+class DumpContents(NamedTuple):
+    """What a dump is asked for: ``memory`` at addresses of global memory, ``positions`` at positions of the file."""
+
+    memory: ReadMemory
+    positions: ReadMemory
+
+
+class PendingMemory:
+    """``read`` asks the dump."""
+
+    def __init__(self, read: ReadMemory) -> None:
+        self._read = read
+        self._known: dict[Range, bytes | None] = {}
+        self._wanted: dict[Range, None] = {}
+
+    def get(self, ranges: Sequence[Range]) -> bytes | None:
+        """What the ranges hold, one after another; None where that is not in the dump, or not fetched yet."""
+        parts = [self._known.get(each) for each in ranges]
+        unknown = [each for each in ranges if each not in self._known]
+        if len(self._wanted) + len(unknown) <= MOST_RANGES:
+            self._wanted.update(dict.fromkeys(unknown))
+        found = [part for part in parts if part is not None]
+        return b"".join(found) if len(found) == len(parts) else None
+
+    def fetch(self) -> bool:
+        """Ask for what was wanted in vain; whether there was something to ask for."""
+        wanted, self._wanted = list(self._wanted), {}
+        if wanted:
+            self._known.update(zip(wanted, self._read(wanted), strict=True))
+        return bool(wanted)
+
+
+_NESTED = 16
+"""Functions that begin before a place and may all hold it."""
+
+
+class LoadedText(NamedTuple):
+    """A text section as loaded: device addresses from ``start`` to ``end``, of section ``section_index`` of image number
+    ``image``; ``functions`` are (offset, size, name), by offset."""
+
+    start: int
+    end: int
+    image: int
+    section_index: int
+    functions: Sequence[tuple[int, int, str]]
+
+
+class LoadedImage(NamedTuple):
+    """A code object that was loaded: how answers name it, where its text is, and what its code is known by (None: the dump
+    has no code of it that could be compared)."""
+
+    image: CoreImage
+    texts: tuple[LoadedText, ...] = ()
+    identity: CodeIdentity | None = None
+
+
+class LoadedCode:
+    """All text of one device's address space."""
+
+    def __init__(self, texts: Iterable[LoadedText]) -> None:
+        self._texts = sorted(texts)
+        self._starts = [text.start for text in self._texts]
+
+    def place(self, address: int) -> CorePlace | None:
+        """Where an address is; None in no code that is known. Of texts that overlap, the one that begins last counts."""
+        at = bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self._texts[at].end:
+            return None
+        text = self._texts[at]
+        return _place(text, address - text.start)
+
+
+def _place(text: LoadedText, offset: int) -> CorePlace:
+    after = bisect_right(text.functions, offset, key=lambda each: each[0])
+    for start, size, name in reversed(text.functions[max(after - _NESTED, 0) : after]):
+        if offset < start + size:
+            return CorePlace(text.image, text.section_index, offset, name, offset - start)
+    return CorePlace(text.image, text.section_index, offset, "", offset)
+
+
+def functions_of(code: CodeObject, section: int) -> list[tuple[int, int, str]]:
+    """(offset, size, name) of a section's functions, by offset."""
+    return sorted((each.offset, each.size, each.name) for each in code.functions if each.section_index == section)
+
 
 MOST_REGISTER_BYTES = 32 << 20
 """Bytes of registers that one answer takes along, all stacks together."""
@@ -78,3 +186,56 @@ class StoppedCore(NamedTuple):
     dump: CoreDump
     registers: tuple[WaveRegisters | None, ...]
     identities: tuple[CodeIdentity | None, ...]
+
+
+def identity_of(code: CodeObject, *, relocated: bool = False) -> CodeIdentity | None:
+    """What the code is known by; None for SPIR-V, which no device executes."""
+    if code.kind is not CodeKind.MACHINE:
+        return None
+    pieces = _segments(code) if code.vendor is Vendor.AMD and code.linked else _sections(code)
+    texts = tuple(
+        TextPlace(each.index, each.name, each.address, each.size) for each in code.sections if each.executable
+    )
+    return CodeIdentity(code.target, tuple(sorted(pieces)), texts, code.debug is not DebugScheme.NONE, relocated)
+
+
+def _sections(code: CodeObject) -> Iterator[tuple[str, int, str]]:
+    for each in code.sections:
+        if each.executable:
+            yield each.name, each.size, sha256(each.data).hexdigest()
+
+
+def _segments(code: CodeObject) -> Iterator[tuple[str, int, str]]:
+    """AMD's loaded images have no sections: segments are what both forms have."""
+    try:
+        image = elf.parse(code.data, Budget(DEFAULT_LIMITS, len(code.data)), section_table=False)
+    except SymdError:
+        return
+    for segment in image.segments:
+        if segment.type == PT_LOAD and segment.flags & PF_X:
+            yield f"{segment.address:#x}", segment.file_size, sha256(image.stored(segment)).hexdigest()
+
+
+def is_same(one: CodeIdentity, other: CodeIdentity) -> bool:
+    """Whether all pieces of the code have the same names, sizes and bytes; where a loader changed the bytes, names and
+    sizes, of those pieces that it loaded."""
+    if one.relocated or other.relocated:
+        mine, theirs = ({(name, size) for name, size, _ in each.known_by} for each in (one, other))
+        return bool(mine and theirs) and ((one.relocated and mine <= theirs) or (other.relocated and theirs <= mine))
+    return bool(one.known_by) and one.known_by == other.known_by
+
+
+def counterpart(one: CodeIdentity, other: CodeIdentity, section: int, offset: int) -> tuple[int, int] | None:
+    """The place in ``other``, which is the same, of a section of ``one`` and an offset in it; None where it has none."""
+    text = next((each for each in one.texts if each.section == section), None)
+    if text is None:
+        return None
+    for each in other.texts:
+        if (each.name, each.size, each.address) == (text.name, text.size, text.address):
+            return each.section, offset
+    for each in other.texts:
+        if (each.name, each.size) == (text.name, text.size):
+            return each.section, offset
+    address = text.address + offset
+    holding = (each for each in other.texts if each.address <= address < each.address + each.size)
+    return next(((each.section, address - each.address) for each in holding), None)

@@ -10,8 +10,7 @@ from symd.debuginfo.dwarf import DebugSections, Units
 from symd.debuginfo.dwarf.constants import At
 from symd.debuginfo.dwarf.dies import parameters, read_rows
 from symd.debuginfo.variables.dies import DieReader
-from symd.debuginfo.variables.list_reader import ListReader
-from symd.debuginfo.variables.location_lists import ListEntryBudget
+from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader
 
 _WITH_LISTS_OF_THEIR_OWN = 5
 """The version of DWARF from which on location lists have kinds of entries."""

@@ -18,9 +18,9 @@ from symd.core.line_header import LineHeaderReader
 from symd.core.strings import StringReader
 from symd.debuginfo import layout
 from symd.debuginfo.dwarf import DebugSections, read_units
-from symd.debuginfo.dwarf.line_header import read_headers
+from symd.debuginfo.dwarf.lines import read_headers
 from symd.debuginfo.dwarf.paths import FilePaths
-from symd.debuginfo.dwarf.warnings import Warnings
+from symd.debuginfo.dwarf.sections import Warnings
 from symd.debuginfo.ptx_lines import PtxText
 from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated
@@ -29,7 +29,7 @@ from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.columns import I64
 from symd.model.debug_info import LineRows, RowFlag, TextSpans
-from symd.model.plurals import counted, plural
+from symd.model.texts import counted, plural
 
 __all__ = ("EmbeddedSource", "embedded_sources", "line_table_texts", "outside_of_texts")
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from symd.core import text_layout
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, unit_ranges
-from symd.debuginfo.dwarf.stretches import spread
+from symd.debuginfo.dwarf.columns import spread
 from symd.debuginfo.function_lines import lines_to_the_next
 from symd.debuginfo.layout import LinearLayout
 from symd.model.columns import I64, U32, U64, distinct

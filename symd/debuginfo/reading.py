@@ -1,5 +1,12 @@
-"""A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
-has. Addresses leave this room as (section, offset)."""
+"""How deep scopes stand inside each other. An address has a frame for each inlined call around it, so that a few bytes of
+debug data could ask for any number of frames a million times.
+
+The kernel of a code object that does not name it: Intel's compiler dumps kernels as ELF images whose only name for
+them is that of the function at the start of their text.
+
+A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
+has. Addresses leave this room as (section, offset).
+"""
 
 from __future__ import annotations
 
@@ -13,26 +20,69 @@ from numpy.typing import NDArray
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
 from symd.debuginfo import dwarf
-from symd.debuginfo.depth import check_depth
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
-from symd.debuginfo.dwarf.line_header import TEXT_COLUMN
-from symd.debuginfo.dwarf.stretches import Positions
+from symd.debuginfo.dwarf.columns import Positions
+from symd.debuginfo.dwarf.lines import TEXT_COLUMN
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
-from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import LimitExceeded, SymdError
-from symd.formats.budget import DebugBudget
+from symd.formats.budget import DebugBudget, exceeded
 from symd.formats.elf import debug_link
-from symd.model.code import CodeKind, CodeObject, DebugScheme, Vendor
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
-from symd.model.debug_info import DebugInfo, LineRows, RowCalls, Scopes, TextSpans
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, Scopes, TextSpans
 
 if TYPE_CHECKING:
     from symd.debuginfo.row_scopes import InlinedScopes
+
+
+def check_depth(scopes: Scopes, limits: Limits) -> None:
+    """Raises LimitExceeded where more than ``limits.inline_depth`` scopes stand inside each other."""
+    most = limits.inline_depth
+    if deeper_than(scopes.parent, most):
+        what = f"passes the limit inline_depth = {most}: so many functions and inlined calls inside each other"
+        raise exceeded("inline_depth", most, what)
+
+
+def deeper_than(parent: U32, depth: int) -> bool:
+    """Whether a scope has at least ``depth`` others around it; ``parent`` is that of each, or NO_PARENT.
+
+    The scope 2 to the power of k steps out is the one 2 to the power of k - 1 steps out, taken twice: the binary digits
+    of ``depth`` say which of these steps lead from a scope to the one ``depth`` steps out. So of 13 = 0b1101 steps the
+    first is 1, then 4, then 8.
+    """
+    if len(parent) <= depth:
+        return False
+    nobody = len(parent)
+    step = np.append(np.where(parent == NO_PARENT, nobody, parent), nobody).astype(np.int64)
+    around = np.arange(nobody)
+    while depth:
+        if depth & 1:
+            around = step[around]
+        depth >>= 1
+        step = step[step]
+    return bool((around != nobody).any())
+
+
+def named(code: CodeObject, debug: DebugInfo) -> CodeObject:
+    """``code`` with one kernel over its text, named after the function there; unchanged where it has kernels, functions
+    or several text sections, or the debug data has no such function."""
+    if not code.kernel_named_by_debug_data:
+        return code
+    texts = [section for section in code.sections if section.executable]
+    if len(texts) != 1:
+        return code
+    scopes = debug.scopes
+    first = np.flatnonzero((scopes.range_offset == 0) & (scopes.parent[scopes.range_scope] == NO_PARENT))
+    if not len(first):
+        return code
+    name = debug.names[int(scopes.name[scopes.range_scope[first[0]]])]
+    return code._replace(kernels=(Kernel(name, texts[0].index, 0, texts[0].size),))
+
 
 _HOPPER = 90
 _SMALL, _TOGETHER = 1 << 16, 32

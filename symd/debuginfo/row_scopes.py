@@ -15,7 +15,7 @@ from symd.model.answers import Reason
 from symd.model.code import PYTHON_SUFFIX, Function, is_symbol_of
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, Doubt, LineRows, RowCalls, Scopes, WrittenScopes
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 MAX_DEPTH = 64
 """Calls inlined into one another; what is deeper is taken as not inlined."""

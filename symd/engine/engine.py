@@ -13,8 +13,8 @@ from typing import Protocol, Self
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
 from symd.cores.answering import Answering, KeptCode
-from symd.cores.memory import DumpContents
 from symd.cores.shared_frames import whole
+from symd.cores.stopped import DumpContents
 from symd.engine.contexts.breakpoint_watch import breakpoint_events
 from symd.engine.contexts.module_watch import ModuleWatcher, checked_apis
 from symd.engine.contexts.verbs import Contexts, StoredAliases
@@ -68,13 +68,13 @@ from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoin
 from symd.model.cores import CoreDump
 from symd.model.grabs import GRAB_HINT, Grabbed, GrabRequest, WhenUnwanted
 from symd.model.kinds import of_kind
-from symd.model.labels import checked_label
 from symd.model.line_tables import LineLevel, LineTable, RowsInParts
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.texts import checked_label
 from symd.model.variables import InScope, Visible
 from symd.model.waiting import always
 from symd.query.breakpoints import locate

@@ -63,7 +63,7 @@ def pieces(starts: Column, ends: Column, points: U64) -> tuple[Column, NDArray[n
 def innermost(scope: Column, starts: Column, ends: Column, parent: Column, points: U64) -> NDArray[np.int32]:
     """For each of ``points`` the innermost scope, or -1. Ranges are given as (scope, start, end) columns.
 
-    Where a compiler wrote ranges that overlap otherwise than their scopes nest they contradict each other, and ``debuginfo.overlaps`` has the rule.
+    Where a compiler wrote ranges that overlap otherwise than their scopes nest they contradict each other, and ``debuginfo.text_ranges`` has the rule.
     """
     live = np.flatnonzero(starts < ends)
     if np.any(scope[live[:-1]] > scope[live[1:]]):
@@ -101,7 +101,7 @@ def _together(
 
 def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Column) -> None:
     """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that contradict each other."""
-    from symd.debuginfo.overlaps import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
+    from symd.debuginfo.text_ranges import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
 
     spans = list(zip(begin.tolist(), stop.tolist(), strict=True))
     for first, last in spans:

@@ -1,9 +1,15 @@
-"""The kinds of address, which are types and never one ``int``, and the ways to ask by each."""
+"""The kinds of address, which are types and never one ``int``, and the ways to ask by each.
+
+How people write a query: ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET; decimal or 0x hexadecimal.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NewType
+
+from symd.errors import BadQuery
 
 ObjectAddress = NewType("ObjectAddress", int)
 """An address inside one code object, as its ELF says it (sh_addr + offset)."""
@@ -45,3 +51,104 @@ class BySection:
 
 
 Query = ByAddress | ByKernel | BySection
+
+
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
+_BARE = r"(?=.*[0-9])[0-9a-fA-F]{1,16}"
+"""What addr2line would take for a number, and symd does not."""
+_NAME = re.compile(r"[^\W\d][\w$]*")
+_LONGEST_SHOWN = 40
+_SOURCE_LINE = re.compile(r"[^:]*\.\w+:[0-9]+(:[0-9]+)?", re.ASCII)
+_SPACED_PLUS = re.compile(r"\s*\+\s*(?=[^+]*$)")
+_INDEX = r"#([0-9]{1,10})"
+_HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
+
+
+def parse_query(text: str) -> Query:
+    """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
+    target, plus, number = text.strip().rpartition("+")
+    if not _NUMBER.fullmatch(number):
+        raise _bad(text, "not a query", _otherwise_written(text.strip()) or _meant(target, plus, number))
+    value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
+    if value >= 1 << 64:
+        raise _bad(text, "a number of more than 64 bits")
+    if not plus:
+        return ByAddress(ObjectAddress(value))
+    if not target:
+        raise _bad(text, "no function or section before the '+'")
+    section = _section(target)
+    if section is None:
+        return ByKernel(target, KernelOffset(value))
+    return BySection(section, SectionOffset(value))
+
+
+def _otherwise_written(text: str) -> str:
+    """What to write instead of places as other tools write them; "" where this is not known."""
+    if len(text) > _LONGEST_SHOWN:
+        return ""
+    if _SOURCE_LINE.fullmatch(text):
+        return f"a source line is looked for by symd locate: symd locate FILE {text}"
+    listed = [each for each in map(str.strip, text.split(",")) if each]
+    if listed and "," in text and all(_NUMBER.fullmatch(each.rpartition("+")[2]) for each in listed):
+        return f"queries are separated by spaces or lines, not by commas: {' '.join(listed)}"
+    closer = _SPACED_PLUS.sub("+", text)
+    return (
+        f"{_HINT}; without spaces: {closer}" if closer != text and _NUMBER.fullmatch(closer.rpartition("+")[2]) else ""
+    )
+
+
+def _meant(target: str, plus: str, number: str) -> str:
+    """What to write instead of a text that ends in no number."""
+    if target == "" and re.fullmatch(f"-(?:{_NUMBER.pattern})", number, re.ASCII):
+        return f"addresses are not negative; {_HINT}"
+    if re.fullmatch(_BARE, number):
+        return f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}"
+    named = not plus and len(number) <= _LONGEST_SHOWN and _NAME.fullmatch(number)
+    return f"{_HINT}; {number}+0 is where {number} begins" if named else _HINT
+
+
+def is_number(text: str) -> bool:
+    """Whether this is a number and nothing else."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def has_decimal(text: str) -> bool:
+    """Whether the number of a query is decimal, and would be another one in hexadecimal."""
+    number = text.strip().rpartition("+")[2]
+    return len(number) > 1 and re.fullmatch(_BARE, number) is not None
+
+
+def as_hexadecimal(text: str) -> str:
+    """A query whose number is decimal, with the same digits as a hexadecimal one."""
+    target, plus, number = text.strip().rpartition("+")
+    return f"{target}{plus}0x{number}"
+
+
+def _decimal(digits: str) -> int:
+    """Python refuses to read thousands of digits; so many are too large anyway."""
+    return int(digits[-4000:]) if not digits[:-4000].strip("0") else 1 << 64
+
+
+def _section(target: str) -> str | int | None:
+    """What stands in parentheses when they enclose all of ``target``, a number when it is one; else None, as for the
+    kernel ``(anonymous namespace)::sum(int)``."""
+    if not target.startswith("(") or _closing(target) != len(target) - 1:
+        return None
+    inside = target[1:-1]
+    index = re.fullmatch(_INDEX, inside)
+    return int(index[1]) if index else inside
+
+
+def _closing(text: str) -> int:
+    """Position of the parenthesis that closes the first one, -1 when there is none."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            return position
+    return -1
+
+
+def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return BadQuery(f"{shown!r}: {what}", hint=hint, metadata={"query": shown})

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
-from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query
+from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, parse_query
 from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.columns import U64
 from symd.model.identities import named_digest
@@ -19,7 +19,6 @@ from symd.model.kinds import kind_of, of_kind, several
 from symd.model.line_tables import LineLevel
 from symd.model.listings import ListingPart
 from symd.model.names import NameQuery, parse_name_query
-from symd.model.query_syntax import parse_query
 from symd.model.sources import PathRule
 from symd.model.summaries import ModuleRecord, ModuleSummary
 

@@ -1,4 +1,7 @@
-"""What callers of the verbs about contexts hand over, made what the verbs take, as ``arguments`` does it for modules."""
+"""What callers of the verbs about aliases hand over, made what the verbs take.
+
+What callers of the verbs about contexts hand over, made what the verbs take, as ``arguments`` does it for modules.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,27 @@ from symd.model.arguments import AnyColumn, address_column
 from symd.model.columns import I64, U64
 from symd.model.contexts import AddressForm, ContextRecord, Times
 from symd.model.kinds import kind_of, of_kind
-from symd.model.plurals import counted
-from symd.model.texts import checked_text
+from symd.model.texts import checked_text, counted
+
+_HINT: Final = "an alias has a kind and a key"
+
+
+class AliasKey(NamedTuple):
+    """What names an alias; ``context`` is an id, or "" for everywhere."""
+
+    kind: str
+    key: str
+    context: str
+
+
+def checked_alias_key(kind: str, key: str, context: ContextName) -> AliasKey:
+    """Raises BadQuery for what is no text, and for what names no context."""
+    return AliasKey(
+        checked_text(kind, "the kind of an alias", _HINT),
+        checked_text(key, "the key of an alias", _HINT),
+        checked_context_id(context),
+    )
+
 
 ContextName: TypeAlias = str | ContextRecord
 """What names a context: its id, ``contexts/ID``, or its record."""

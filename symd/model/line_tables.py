@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from symd.model.answers import TextSection
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import ObjectPath
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
@@ -104,7 +104,7 @@ class LineTable:
         return f"<LineTable {self.path!r} for {self.target}: {counted(len(self), 'row')}, {counted(files, 'file')}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+        from symd.model.texts import ROWS, table  # noqa: PLC0415 - notebooks alone need it
 
         numbers = range(min(len(self), ROWS + 1))
         rows = (

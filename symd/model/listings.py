@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from symd.model.answers import Answers
 from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
@@ -83,7 +83,7 @@ class Listing:
         return f"<Listing {self.path!r} for {self.target}: {what}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+        from symd.model.texts import ROWS, table  # noqa: PLC0415 - notebooks alone need it
 
         shown = zip(self.answers[: ROWS + 1], self.text, strict=False)
         rows = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)

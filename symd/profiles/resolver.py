@@ -15,8 +15,8 @@ from symd.model.answers import Answers, Locations, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import I64, U64
 from symd.model.identities import is_digest
-from symd.model.labels import file_label
 from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.model.texts import file_label
 from symd.query.function_names import SymbolsByWord
 
 ReadUri = Callable[[str], bytes]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from symd.model.answers import Frame
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame

@@ -1,9 +1,16 @@
-"""Where can a breakpoint for this source line go? One address for each function and each inlined copy that has the
-line, or the name of the reason why there is none."""
+"""Whose code is it? The functions and inlined copies that locations belong to, and where functions begin and end.
+
+Where can a breakpoint for this source line go? One address for each function and each inlined copy that has the
+line, or the name of the reason why there is none.
+
+What one module answers to the breakpoints that wait for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +20,109 @@ from symd.index import Index
 from symd.index.format import Column
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Reason
-from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
+from symd.model.breakpoints import Breakpoint, BreakpointLocation, Located, Refusal, Resolved, SourceLine
 from symd.model.breakpoints import parse_source_line as parse_source_line  # noqa: PLC0414 - whoever locates reads one
-from symd.model.columns import I64
+from symd.model.columns import I64, U64
 from symd.model.debug_info import RowFlag
+from symd.model.identities import Digest
 from symd.model.sources import PathRule
 from symd.model.waiting import always
-from symd.query.owners import Owners
 from symd.query.paths import Remapping, base_name, matching
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A function with code of its own: its name and its first and last byte, as text positions (``section_base`` plus
+    offset), the last excluded."""
+
+    name: str | None
+    start: int
+    end: int
+
+
+class Owners:
+    """Owners of an index (docs/index-format.md, ``LocationTable.owner``), a function with one number wherever it is."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._functions = functions = index.functions
+        owner = functions.owner.astype(np.int64)
+        own = np.flatnonzero((owner > 0) & (functions.section > 0) & (functions.size > 0))
+        start = self.position(functions.section[own].astype(np.int64) - 1, functions.offset[own])
+        order = np.argsort(start, kind="stable")
+        self._rows, self._start = own[order], start[order]
+        self._size = functions.size[self._rows].astype(np.uint64)
+        self._owner = owner[self._rows]
+        self._extents: dict[int, Extent] = {}
+
+    def position(self, section: Column, offset: Column) -> U64:
+        """Text positions of offsets in text sections."""
+        return self._index.columns.section_base.astype(np.uint64)[section] + offset.astype(np.uint64)
+
+    def of(self, locations: I64, position: U64) -> I64:
+        """Who each location belongs to, given where it is asked for; 0: nobody.
+
+        Where no scope reaches, because the debug data contradicts itself or begins late, the innermost function around
+        has the code.
+        """
+        owner, scopeless = self._told(locations)
+        if not len(self._start):
+            return owner
+        at = np.maximum(np.searchsorted(self._start, position, side="right") - 1, 0)
+        inside = scopeless & (self._start[at] <= position) & (position - self._start[at] < self._size[at])
+        return np.where(inside, self._owner[at], owner)
+
+    def of_scope(self, location: int) -> int:
+        """Who a location belongs to by its own scope; 0: nobody."""
+        return int(self._told(np.array([location]))[0][0])
+
+    def _told(self, locations: I64) -> tuple[I64, NDArray[np.bool_]]:
+        """(who each location belongs to by its own scope, whether no scope reaches it)."""
+        owner = self._index.location_owner[locations].astype(np.int64)
+        symbol, function = self._symbols
+        if len(symbol):
+            at = np.minimum(np.searchsorted(symbol, owner), len(symbol) - 1)
+            scopeless = (owner == 0) | (symbol[at] == owner)
+            return np.where(symbol[at] == owner, function[at], owner), scopeless
+        return owner, owner == 0
+
+    @cached_property
+    def _symbols(self) -> tuple[I64, I64]:
+        """I64 of symbols, growing, and of the functions that they are symbols of."""
+        symbol = self._functions.symbol.astype(np.int64)
+        known = np.flatnonzero(symbol)
+        known = known[np.argsort(symbol[known])]
+        return symbol[known], self._functions.owner[known].astype(np.int64)
+
+    def extent(self, owner: int) -> Extent | None:
+        """None for an inlined copy, and for nobody."""
+        at = self._slot_of.get(owner)
+        if at is None:
+            return None
+        found = self._extents.get(at)
+        if found is None:
+            name, start = self._index.strings[int(self._functions.name[self._rows[at]])], int(self._start[at])
+            found = self._extents[at] = Extent(name or None, start, start + int(self._size[at]))
+        return found
+
+    @cached_property
+    def _slot_of(self) -> dict[int, int]:
+        return {owner: at for at, owner in enumerate(self._owner.tolist())}
+
+    def prologue_end(self, extent: Extent) -> int | None:
+        """The position of the function's first row that says prologue_end."""
+        first = int(np.searchsorted(self._prologues, np.uint64(extent.start)))
+        if first == len(self._prologues):
+            return None
+        position = int(self._prologues[first])
+        return position if position < extent.end else None
+
+    @cached_property
+    def _prologues(self) -> U64:
+        rows = self._index.rows
+        ends = np.flatnonzero(rows.flags & RowFlag.PROLOGUE_END)
+        return np.sort(self.position(rows.section[ends], rows.offset[ends]))
+
 
 MAX_CANDIDATES = 64
 """So many candidates a refusal names."""
@@ -271,3 +373,25 @@ def _frames(index: Index, rows: I64, leaf: I64) -> I64:
         open_ &= ~hit
         at = locations.parent[at].astype(np.int64)
     return frame
+
+
+def resolved(
+    index: Index, digest: Digest, breakpoints: Sequence[Breakpoint], check_wanted: Callable[[], None] = always
+) -> Iterator[Resolved]:
+    """The answers that say something: a module without the file says nothing. ``check_wanted`` is called now and then, and raises when nobody waits
+    any more."""
+    for each in breakpoints:
+        check_wanted()
+        try:
+            answer = locate(
+                index,
+                each.where,
+                each.path,
+                every_address=each.every_address,
+                rules=each.rules,
+                check_wanted=check_wanted,
+            )
+        except ObjectNotFound:
+            continue
+        if answer.refusal is not Refusal.NO_SUCH_FILE:
+            yield Resolved(each.id, digest, answer)

@@ -1,5 +1,5 @@
-"""How people write a query, for whoever asks an index: ``symd.model.query_syntax`` under the name that it has had."""
+"""How people write a query, for whoever asks an index: ``symd.model.addresses`` under the name that it has had."""
 
-from symd.model.query_syntax import parse_query
+from symd.model.addresses import parse_query
 
 __all__ = ("parse_query",)

@@ -1,5 +1,11 @@
-"""Where the daemon listens: a Unix socket that only its owner may use, or those users whom a relay lets in, or a TCP port when
-asked, which takes TLS or tokens."""
+"""Unix sockets that a service manager made and hands over at the start (sd_listen_fds(3), systemd.socket(5)): it listens before the daemon
+runs, starts it at the first connection, and keeps who connects waiting while it is restarted.
+
+gRPC takes no socket that somebody else made, so the relay (``server/relay.py``) stands between, as it does for several users.
+
+Where the daemon listens: a Unix socket that only its owner may use, or those users whom a relay lets in, or a TCP port when
+asked, which takes TLS or tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,11 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
 from symd.config import own_socket
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
@@ -18,7 +25,6 @@ from symd.model.texts import is_utf8
 from symd.server.config import Doors
 from symd.server.doors import Doorkeeper, doorkeeper
 from symd.server.event_loop import Server
-from symd.server.handed_sockets import HandedSockets
 from symd.server.http.bound_socket import bound
 from symd.server.relay import relaying
 from symd.system.addresses import host_and_port, is_loopback
@@ -26,6 +32,62 @@ from symd.system.os_errors import system_reason
 from symd.system.private_files import bind_socket, make_folder, private_lock, private_umask
 from symd.system.process.folders import child_folder
 from symd.system.symlinks import replaceable
+
+_FIRST: Final = 3
+"""SD_LISTEN_FDS_START: the descriptor of the first."""
+_VARIABLES: Final = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
+
+
+class HandedSockets:
+    """The sockets of a start, each to be taken by the address that names its path; those that nobody took are closed at the end."""
+
+    def __init__(self, sockets: Iterable[socket.socket] = ()) -> None:
+        self._by_path = {Path(os.fsdecode(each.getsockname())): each for each in sockets}
+
+    def take(self, path: Path) -> socket.socket | None:
+        """The one that listens at ``path``, which is the caller's to close from then on."""
+        return self._by_path.pop(path, None)
+
+    def all_taken(self) -> None:
+        """Raises ``FailedPrecondition`` where one is left: clients would connect to it and wait for ever."""
+        for path in self._by_path:
+            raise FailedPrecondition(
+                "the service manager listens there for the daemon, and no --address names it",
+                where=str(path),
+                hint=f"give --address unix:{path}, or take it out of the socket unit (ListenStream=)",
+            )
+
+    def close(self) -> None:
+        while self._by_path:
+            self._by_path.popitem()[1].close()
+
+
+def handed_sockets() -> HandedSockets:
+    """Those of this process, to be asked for once: afterwards the environment names none, and no child inherits them.
+
+    Raises ``FailedPrecondition`` for a socket that is no listening Unix stream socket with a path.
+    """
+    count, process, _ = (os.environ.pop(name, "") for name in _VARIABLES)
+    if not count.isdecimal() or process != str(os.getpid()):
+        return HandedSockets()
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket(fileno=_FIRST + number)) for number in range(int(count))]
+        for each in taken:
+            each.set_inheritable(False)
+            _check(each)
+        stack.pop_all()
+    return HandedSockets(taken)
+
+
+def _check(handed: socket.socket) -> None:
+    listens = handed.type == socket.SOCK_STREAM and handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if handed.family != socket.AF_UNIX or not listens or not os.fsencode(handed.getsockname()).startswith(b"/"):
+        raise FailedPrecondition(
+            "the service manager hands over a socket that is no Unix socket with a path",
+            where=str(handed.getsockname()),
+            hint="give the socket unit ListenStream=/PATH; for TCP take it out, and give the daemon --address HOST:PORT",
+        )
+
 
 UNIX = "unix:"
 _LOCK = ".symd.lock"

@@ -27,9 +27,8 @@ from symd.server.bytes_in_flight import COUNTED_BYTES, BytesInFlight
 from symd.server.call import Call
 from symd.server.guard import check_deadline
 from symd.server.lanes import Work
-from symd.server.limit_errors import message_too_large
-from symd.server.messages import AT_ONCE_BYTES, parsed
-from symd.server.request_log import note_request
+from symd.server.logs import note_request
+from symd.server.messages import AT_ONCE_BYTES, message_too_large, parsed
 from symd.server.service_context import ServiceContext
 from symd.store.write_patience import waiting_at_most
 

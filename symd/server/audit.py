@@ -12,7 +12,7 @@ from typing import Any, Final
 from symd.errors import Busy, Unauthenticated
 from symd.model.rights import Right
 from symd.server.call import Call
-from symd.server.log_format import quoted
+from symd.server.logs import quoted
 from symd.server.rights import RIGHTS
 from symd.store import Eviction
 

@@ -16,8 +16,8 @@ from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, used_text_se
 from symd.rpc.wire.queries import Batch, from_request
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
+from symd.server.logs import note_request
 from symd.server.messages import parsed
-from symd.server.request_log import note_request
 from symd.server.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 

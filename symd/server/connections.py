@@ -30,9 +30,9 @@ from symd.config import Limits
 from symd.errors import Busy
 from symd.server import packet_filter
 from symd.server.connection_rate import Arrival, ConnectionRate
+from symd.server.logs import QuietLog
 from symd.server.other_end import other_end
 from symd.server.peer_names import Remote, tcp_remote
-from symd.server.quiet_log import QuietLog
 from symd.server.shut_out import NETWORKS, Network, ShutOut, network_of
 from symd.server.unknown_bytes import Stranger, UnknownBytes, received
 from symd.system.os_errors import system_reason

@@ -26,8 +26,8 @@ from symd.server.call import Call, CallEnded
 from symd.server.certificates import Certificates, certified_name
 from symd.server.config import Doors
 from symd.server.connections import Connections
+from symd.server.logs import QuietLog
 from symd.server.peer_names import new_prefix, uid_of
-from symd.server.quiet_log import QuietLog
 from symd.server.rights import HEALTH_METHODS, RIGHTS
 from symd.server.watched_files import WatchedFiles
 

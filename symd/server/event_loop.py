@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from symd.server.grpc_log import leave_out_vanished_clients
+from symd.server.logs import leave_out_vanished_clients
 
 Result = TypeVar("Result")
 Options = Sequence[tuple[str, int]]

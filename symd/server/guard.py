@@ -20,8 +20,8 @@ from symd.server.audit import CANCELLED, OK
 from symd.server.call import Call, CallEnded, next_number
 from symd.server.deadline import while_there_is_time
 from symd.server.doors import Doorkeeper
+from symd.server.logs import log_request
 from symd.server.metrics import Metrics
-from symd.server.request_log import log_request
 from symd.store.catalogue import is_locked
 
 if TYPE_CHECKING:

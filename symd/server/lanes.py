@@ -1,4 +1,6 @@
-"""A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
+"""A weighted semaphore: holders together have at most so many units, and whoever wants more waits.
+
+A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
 
 A lane is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
 threads of some lanes one client has a share at most. Work that has to wait for other work (``NotYet``) gives its thread back meanwhile.
@@ -14,7 +16,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from enum import StrEnum
 from functools import partial
@@ -27,6 +29,42 @@ from symd.server.call import Call, CallEnded
 from symd.server.config import Config
 from symd.server.cpu_affinity import unpin
 from symd.system.process.thread_limits import thread_limits
+
+
+class WeightedSemaphore:
+    """``size`` units, which are given in the order in which they were asked for; who wants more than ``size`` gets them while nobody else
+    has any, and fewer than ``least`` are not counted and not waited for. Safe to use from several threads."""
+
+    def __init__(self, size: int, least: int = 0) -> None:
+        self._size = size
+        self._least = least
+        self._held = 0
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def acquired(self, units: int) -> Iterator[None]:
+        """Wait until so many units are free, and hold them."""
+        if units < self._least:
+            yield
+            return
+        waiter = object()
+        with self._changed:
+            self._waiting.append(waiter)
+            self._changed.wait_for(lambda: self._waiting[0] is waiter and self._fits(units))
+            self._waiting.popleft()
+            self._held += units
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= units
+                self._changed.notify_all()
+
+    def _fits(self, units: int) -> bool:
+        return not self._held or self._held + units <= self._size
+
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")

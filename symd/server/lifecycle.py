@@ -1,31 +1,36 @@
-"""The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT."""
+"""Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that $NOTIFY_SOCKET names.
+
+The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from concurrent.futures import TimeoutError as TooSlow
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from symd.api import Host
 from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
-from symd.server.addresses import UNIX, listening
+from symd.server.addresses import UNIX, handed_sockets, listening
 from symd.server.audit import audit_eviction
 from symd.server.config import Config, Doors
 from symd.server.cpu_affinity import pinned_to_one_cpu
-from symd.server.handed_sockets import handed_sockets
+from symd.server.event_loop import Server
 from symd.server.memory import heap_trimmed
 from symd.server.metrics import Metrics
 from symd.server.metrics_page import metrics_served
 from symd.server.server import Daemon, build_daemon
-from symd.server.service_manager import READY, STOPPING, notify, watchdog_notified
 from symd.server.thread_switches import frequent_thread_switches
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
@@ -36,6 +41,54 @@ from symd.system.process.starter import Starter
 if TYPE_CHECKING:
     from symd.server.spans import Spans
     from symd.server.web_door import Page
+
+
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
+ALIVE: Final = "WATCHDOG=1"
+_VARIABLE: Final = "NOTIFY_SOCKET"
+_SECONDS: Final = 1.0
+
+
+def notify(state: str) -> None:
+    """Send the service manager ``state``, where there is one. One that does not take it holds nobody up."""
+    name = os.environ.get(_VARIABLE, "")
+    if not name.startswith(("/", "@")):
+        return
+    address = f"\0{name[1:]}" if name.startswith("@") else name
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender, suppress(OSError):
+        sender.settimeout(_SECONDS)
+        sender.sendto(state.encode(), address)
+
+
+@contextmanager
+def watchdog_notified(server: Server) -> Iterator[None]:
+    """Send it ``ALIVE`` as often as it asks for ($WATCHDOG_USEC, sd_watchdog_enabled(3)), as long as the event loop runs: a daemon that
+    answers nobody any more is started again."""
+    period = _watchdog_seconds()
+    if not period:
+        yield
+        return
+    over = threading.Event()
+
+    def notify_while_alive() -> None:
+        while not over.wait(period / 4):
+            with suppress(TooSlow, RuntimeError):  # it stands still, or has ended
+                server.wait_for(asyncio.sleep(0), period)
+                notify(ALIVE)
+
+    threading.Thread(target=notify_while_alive, name="symd-watchdog", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watchdog_seconds() -> float:
+    """The interval within which the manager wants ``ALIVE``; 0 where it asks for none."""
+    text, process = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")
+    return int(text) / 1e6 if text.isdecimal() and process in ("", str(os.getpid())) else 0.0
+
 
 log = logging.getLogger("symd.server")
 

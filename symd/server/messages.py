@@ -1,5 +1,8 @@
-"""Bytes of a request to its message. Were gRPC to read them, invalid bytes would be a traceback in the log and the status
-INTERNAL."""
+"""Errors of limits that more than one module of the daemon checks.
+
+Bytes of a request to its message. Were gRPC to read them, invalid bytes would be a traceback in the log and the status
+INTERNAL.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,26 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from symd.errors import Malformed
+from symd.errors import LimitExceeded, Malformed
+
+
+def message_too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:
+    """The error for a message of ``size`` bytes where the limit ``name`` allows ``most``; ``what`` is "the request" or "the response"."""
+    return LimitExceeded(
+        f"{what} has {size} bytes, at most {most} are taken",
+        hint=f"ask for less at a time; {name} may be raised where the daemon is started",
+        metadata={"limit": name, "value": str(most)},
+    )
+
+
+def module_too_large(message: str, most: int) -> LimitExceeded:
+    """The error for a module of more than ``most`` bytes, the limit ``module_size``."""
+    return LimitExceeded(
+        message,
+        hint="raise module_size where the daemon is started",
+        metadata={"limit": "module_size", "value": str(most)},
+    )
+
 
 M = TypeVar("M", bound=Message)
 

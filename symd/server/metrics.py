@@ -1,27 +1,111 @@
-"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
-was refused by which limit, the processes that read modules, and what is held and waits now."""
+"""What Prometheus may ask of a daemon's store: how much is in it, how much room there is, what was evicted and given up.
+
+What Prometheus may ask of a daemon's HTTP side: requests by route and status, how long they took, their bytes, what was refused by which limit, connections.
+No label names a module, a file or a client: a route is written as it stands in the table of routes.
+
+What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
+was refused by which limit, the processes that read modules, and what is held and waits now.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from symd.config import Limits
+from symd.errors import SymdError
 from symd.server.audit import OK
 from symd.server.call import Call
-from symd.server.http_metrics import HttpMetrics
 from symd.server.memory import own_bytes
-from symd.server.store_metrics import StoreMetrics
+from symd.store import ModuleStore
 
 if TYPE_CHECKING:
-    from symd.config import Limits
     from symd.server.server import Daemon
-    from symd.store import ModuleStore
+
+
+class StoreMetrics(Collector):
+    """Asked for when the page is: the catalogue knows the sums."""
+
+    def __init__(self, store: ModuleStore, limits: Limits) -> None:
+        self._store = store
+        self._limits = limits
+
+    def collect(self) -> Iterator[Metric]:
+        store = self._store
+        evicted = store.eviction_log.sums
+        yield CounterMetricFamily("symd_evicted_modules", "Modules that were evicted.", evicted.modules)
+        yield CounterMetricFamily("symd_evicted_bytes", "Bytes of evicted modules and their indexes.", evicted.bytes)
+        yield CounterMetricFamily(
+            "symd_given_up_modules", "Modules that no attempt could index to an end.", store.given_up
+        )
+        yield GaugeMetricFamily(
+            "symd_store_limit_bytes", "The limit store_size: bytes of modules and indexes.", self._limits.store_size
+        )
+        yield GaugeMetricFamily(
+            "symd_store_writable", "1 where the disk takes what is written, else 0.", int(store.writability.is_writable)
+        )
+        try:
+            told = store.module_log.end().sequence
+            found = store.figures()
+        except SymdError:
+            return  # the catalogue cannot be read at this moment: nothing is better than a wrong number
+        yield CounterMetricFamily(
+            "symd_store_module_events", "Modules added, removed, loaded and unloaded since the store was made.", told
+        )
+        yield GaugeMetricFamily("symd_store_modules", "Modules in the store.", found.modules)
+        yield GaugeMetricFamily("symd_store_module_bytes", "Bytes of the modules' files.", found.module_bytes)
+        yield GaugeMetricFamily("symd_store_index_bytes", "Bytes of the indexes' files.", found.index_bytes)
+        yield GaugeMetricFamily("symd_store_free_bytes", "Free bytes of the store's disk.", found.free)
+        yield GaugeMetricFamily("symd_store_damaged_files", "What was set aside in damaged/.", found.damaged)
+
+
+class HttpMetrics:
+    """Counts since the daemon started. Safe to use from several threads. ``buckets`` are the upper bounds of the histogram, in seconds."""
+
+    def __init__(self, registry: CollectorRegistry, buckets: tuple[float, ...]) -> None:
+        self._seconds = Histogram(
+            "symd_http_request_seconds", "Seconds from a request's head to the last byte of its answer.", ("route",),
+            buckets=buckets, registry=registry,
+        )  # fmt: skip
+        self._requests = Counter("symd_http_requests", "Requests that ended.", ("route", "status"), registry=registry)
+        self._refusals = Counter(
+            "symd_http_refusals", "Requests that ended with an error.", ("reason", "limit"), registry=registry
+        )
+        self._received = Counter(
+            "symd_http_received_bytes", "Bytes of bodies that came.", ("route",), registry=registry
+        )
+        self._sent = Counter("symd_http_sent_bytes", "Bytes of bodies that left.", ("route",), registry=registry)
+        self._closed = Counter(
+            "symd_http_closed_connections", "Connections that were closed because they passed a bound.", ("bound",),
+            registry=registry,
+        )  # fmt: skip
+        self._connections = Gauge("symd_http_connections", "Connections that are open.", registry=registry)
+
+    def ended(self, route: str, status: int, seconds: float, size: tuple[int, int]) -> None:
+        """Count a request. ``route`` is "" where there is none, ``status`` 0 where no answer began; ``size`` are the bytes of both bodies."""
+        self._seconds.labels(route).observe(seconds)
+        self._requests.labels(route, str(status) if status else "").inc()
+        self._received.labels(route).inc(size[0])
+        self._sent.labels(route).inc(size[1])
+
+    def refused(self, reason: str, limit: str) -> None:
+        """Count the reason of a request that ended with an error, and the limit that it names."""
+        self._refusals.labels(reason, limit).inc()
+
+    def closed(self, bound: str) -> None:
+        """Count a connection that was closed because it passed ``bound``."""
+        self._closed.labels(bound).inc()
+
+    def watch(self, connections: Callable[[], int]) -> None:
+        """Tell how many connections are open, too."""
+        self._connections.set_function(connections)
+
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""

@@ -19,8 +19,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from symd.server.logs import QuietLog
 from symd.server.peer_names import address
-from symd.server.quiet_log import QuietLog
 from symd.system.os_errors import system_reason
 
 log = logging.getLogger("symd.server")

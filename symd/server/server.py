@@ -19,16 +19,14 @@ from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.config import Config
 from symd.server.doors import Doorkeeper, doorkeeper
 from symd.server.event_loop import Options, Server
-from symd.server.health import NOT_SERVING, SERVING, Health
-from symd.server.lanes import Lanes, lanes_of
+from symd.server.health import NOT_SERVING, SERVING, Health, Watches
+from symd.server.lanes import Lanes, WeightedSemaphore, lanes_of
 from symd.server.messages import MAX_REQUEST
 from symd.server.metrics import Metrics
 from symd.server.reflection import REFLECTION, Reflection
 from symd.server.service_context import ServiceContext
 from symd.server.table import Router, services
 from symd.server.waiting import WaitingCalls
-from symd.server.watches import Watches
-from symd.server.weighted_semaphore import WeightedSemaphore
 from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
 
 if TYPE_CHECKING:

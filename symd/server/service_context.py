@@ -10,11 +10,10 @@ from symd.errors import Unavailable
 from symd.rpc.wire.location_tables import NamedTables
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.config import Config
+from symd.server.health import Watches
 from symd.server.installed_disassemblers import InstalledDisassemblers
-from symd.server.lanes import Lanes
+from symd.server.lanes import Lanes, WeightedSemaphore
 from symd.server.waiting import WaitingCalls
-from symd.server.watches import Watches
-from symd.server.weighted_semaphore import WeightedSemaphore
 
 
 @dataclass(frozen=True, slots=True)

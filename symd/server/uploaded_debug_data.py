@@ -12,7 +12,7 @@ from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.server.call import Call
 from symd.server.guard import check_deadline
-from symd.server.limit_errors import module_too_large
+from symd.server.messages import module_too_large
 from symd.server.service_context import ServiceContext
 
 LONGEST_NAME = 4096

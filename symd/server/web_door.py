@@ -32,11 +32,10 @@ from symd.server.http.routes import ROUTES
 from symd.server.http.server import serving
 from symd.server.http.site import Effort, Site
 from symd.server.http.visitors import Door, Entered, SecretDoor, Visitor
-from symd.server.http_metrics import HttpMetrics
 from symd.server.lanes import Work
-from symd.server.metrics import Metrics
+from symd.server.logs import log_request
+from symd.server.metrics import HttpMetrics, Metrics
 from symd.server.module_fetcher import ModuleFetcher
-from symd.server.request_log import log_request
 from symd.system.addresses import is_loopback
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from symd.errors import (
 )
 from symd.system.os_errors import refusal, system_reason
 from symd.system.process import confinement
-from symd.system.process.ending import Defect, Ending, Limit
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
+from symd.system.process.run import Defect, Ending, Limit
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from symd.model.plurals import counted
+from symd.model.texts import counted
 from symd.store.catalogue import existing
 from symd.store.soundness import OF_A_PARTIAL_CONTEXT, Column, columns, consistent, text
 

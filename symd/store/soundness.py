@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
-from symd.model.plurals import counted
+from symd.model.texts import counted
 from symd.store import failures
 from symd.store.catalogue import MIGRATIONS
 from symd.store.connection import (

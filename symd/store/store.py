@@ -18,8 +18,8 @@ from typing import Final
 from symd.config import Limits
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, StoreUnavailable, SymdError
 from symd.model.identities import Digest, checked_digest
-from symd.model.plurals import counted
 from symd.model.summaries import ModuleRecord
+from symd.model.texts import counted
 from symd.store import rows, soundness
 from symd.store.budgets import bytes_of_index, bytes_of_module
 from symd.store.catalogue import Catalogue, Rescue, damage, is_locked, newest

@@ -20,8 +20,7 @@ import pytest
 from symd.capture import mapped_file, memory_search
 from symd.capture import process as process_room
 from symd.capture.attach import AttachEvent, Attachment
-from symd.capture.image_extent import extent, may_begin
-from symd.capture.memory_search import MemorySearch, SearchCounts
+from symd.capture.memory_search import MemorySearch, SearchCounts, extent, may_begin
 from symd.capture.process import Mapping, Process
 from symd.capture.records import parse_record
 from symd.config import Limits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.capture.caches import compiler_caches
+from symd.capture.folder import compiler_caches
 from symd.model.captures import CaptureApi
 
 

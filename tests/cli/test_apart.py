@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from symd.batch import BatchSymbolizer
-from symd.cli.apart import check_apart
+from symd.cli.output import check_apart
 from symd.errors import InvalidInput
 from tests.cli.conftest import ROOT, Run
 

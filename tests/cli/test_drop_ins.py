@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 
 from symd.cli.llvm_symbolizer import Question, parse, read_question
 from symd.cli.repeated_lines import _LONGEST_KEPT, RepeatedLines
-from symd.cli.symbolizer_styles import FunctionNames, source_lines
+from symd.cli.style_options import FunctionNames, source_lines
 from tests.cli.conftest import SYMD, Run
 from tests.tools import require
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from symd.cli import GROUP
-from symd.cli.folded_examples import folded
+from symd.cli.documents import folded
 from tests.cli.conftest import Run
 
 COLUMNS = 80

@@ -66,7 +66,7 @@ def test_text_is_a_table_with_headings(run: Run, fake: FakeSymbolizer, module: P
 
 
 def test_more_rows_than_a_chunk_come_whole_and_in_order(run: Run, fake: FakeSymbolizer, module: Path, monkeypatch):
-    monkeypatch.setattr("symd.model.json.line_rows.ROWS_PER_TEXT", 1)
+    monkeypatch.setattr("symd.model.json.answers.ROWS_PER_TEXT", 1)
     fake.tables = (line_table(), line_table("other"))
     rows = run("lines", "--json", module).json
     assert [(row["object"], row["address"]) for row in rows] == [("", 272), ("", 288), ("other", 272), ("other", 288)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symd.cli.listing_text import Printer
+from symd.cli.listing import Printer
 from symd.errors import ToolMissing
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.listings import Listing, ListingPart

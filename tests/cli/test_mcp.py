@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from symd.cli.mcp_lines import with_whole_characters
+from symd.cli.mcp import with_whole_characters
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import BadQuery, LimitExceeded

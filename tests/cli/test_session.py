@@ -14,22 +14,19 @@ import numpy as np
 import pytest
 
 from symd.cli import session as sessions
-from symd.cli.answer_lines import AnswerLines, TextLines
-from symd.cli.answer_text import answer_text
+from symd.cli.answer_lines import AnswerLines, TextLines, answer_text
 from symd.cli.output import MISUSED
 from symd.cli.question_lines import MAX_LINE_BYTES, Lines, addresses_in, arriving_pieces
 from symd.cli.session import Session
 from symd.config import Limits
-from symd.engine.files.file_answers import Queries
-from symd.engine.files.one_file import OneFile
+from symd.engine.files.opened_file import OneFile, Queries
 from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.index import Index
-from symd.model.addresses import ByAddress
+from symd.model.addresses import ByAddress, parse_query
 from symd.model.answers import Answer, Answers, Locations, Reason
 from symd.model.json import to_json
 from symd.model.json.answer_lines import JsonLines
 from symd.model.json.answers import answer_json
-from symd.model.query_syntax import parse_query
 from symd.model.written_answers import WrittenAnswers
 from symd.query.demangler import Demangler
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.cli.verify import command
-from symd.debuginfo.verify import own_reading
+from symd.debuginfo.verify import comparison
 from symd.errors import ObjectNotFound
 from tests.cli.conftest import Run
 
@@ -45,8 +45,8 @@ def test_the_summary_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> N
 def test_differences_exit_with_1_one_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = own_reading.variables
-    monkeypatch.setattr(own_reading, "variables", lambda dies: (one._replace(name="wrong") for one in right(dies)))
+    right = comparison.variables
+    monkeypatch.setattr(comparison, "variables", lambda dies: (one._replace(name="wrong") for one in right(dies)))
     assert run(VADD) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("variable .debug_info variable 0: symd reads formal_parameter wrong: ")
@@ -107,8 +107,8 @@ def test_a_split_unit_that_is_read_otherwise_is_a_difference(
 ) -> None:
     for name in ("split-19-dwarf5.co", "split-19-dwarf5.dwo"):
         (tmp_path / name).write_bytes((SAMPLES / "amdgpu" / "bin" / name).read_bytes())
-    right = own_reading.variables
-    monkeypatch.setattr(own_reading, "variables", lambda dies: (one._replace(name="wrong") for one in right(dies)))
+    right = comparison.variables
+    monkeypatch.setattr(comparison, "variables", lambda dies: (one._replace(name="wrong") for one in right(dies)))
     assert run(str(tmp_path / "split-19-dwarf5.co")) == 1
     assert "symd reads formal_parameter wrong" in capsys.readouterr().out
 

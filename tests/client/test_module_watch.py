@@ -23,8 +23,7 @@ from symd.errors import BadQuery, ContextNotFound, LimitExceeded, PositionLost, 
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.breakpoints import Breakpoint, Resolved, SourceLine, Watching
 from symd.model.contexts import Context, Load, Segment, Unload
-from symd.model.event_streams import EventStream
-from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved
+from symd.model.module_events import CaughtUp, EventStream, LoadBegan, LoadEnded, ModuleAdded, ModuleRemoved
 from symd.server.addresses import listening
 from symd.server.config import Config
 from symd.server.server import Daemon, build_daemon

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symd.core import sweep
-from symd.debuginfo.overlaps import disjoint_pieces
+from symd.debuginfo.text_ranges import disjoint_pieces
 from symd.index import cover
 from symd.index.cover import innermost, pieces, points_of, smallest_cover, view
 from symd.model.debug_info import NO_PARENT

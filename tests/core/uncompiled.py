@@ -14,16 +14,7 @@ from unittest.mock import patch
 
 import symd.core
 from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
-from symd.debuginfo.dwarf import (
-    abbreviations,
-    dies,
-    external_functions,
-    line_header,
-    lines,
-    nvidia_calls,
-    scopes,
-    units,
-)
+from symd.debuginfo.dwarf import abbreviations, dies, lines, nvidia_calls, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.formats.containers.amd import symbols as amdgpu_symbols
 
@@ -72,10 +63,7 @@ def without_compiled_core() -> Iterator[None]:
         (dies, "CoreRanges", read.range_lists.RangeRows),
         (dies, "UnitParameters", read.range_lists.UnitParameters),
         (units, "UnitReader", core["unit_headers"].UnitReader),
-        *(
-            (module, "LineHeaderReader", core["line_header"].LineHeaderReader)
-            for module in (line_header, embedded_sources)
-        ),
+        *((module, "LineHeaderReader", core["line_header"].LineHeaderReader) for module in (lines, embedded_sources)),
         (block_ranges, "core", core["block_ranges"]),
         (block_ranges, "RangeRows", read.range_lists.RangeRows),
         (scopes, "core", core["scopes"]),
@@ -91,8 +79,8 @@ def without_compiled_core() -> Iterator[None]:
         (lines, "LineRows", core["line_program"].LineRows),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
-        *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, external_functions)),
-        *((module, "StringReader", _strings().StringReader) for module in (lines, scopes, external_functions)),
+        *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, dies)),
+        *((module, "StringReader", _strings().StringReader) for module in (lines, scopes, dies)),
     ]
     abbreviations._known_table.cache_clear()
     with ExitStack() as stack:

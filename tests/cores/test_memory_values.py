@@ -12,8 +12,7 @@ import pytest
 from symd.config import Limits
 from symd.cores.amd_memory import global_ranges, memory_of, scratch_of
 from symd.cores.amd_waves import AreaRoom, saved_waves
-from symd.cores.memory import PendingMemory
-from symd.cores.stopped import WaveMemory, WaveRegisters
+from symd.cores.stopped import PendingMemory, WaveMemory, WaveRegisters
 from symd.cores.values import values_of
 from symd.engine.engine import Engine
 from symd.formats.budget import Budget

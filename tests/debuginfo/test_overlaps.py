@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.overlaps import disjoint_pieces
+from symd.debuginfo.text_ranges import disjoint_pieces
 from symd.debuginfo.variables.visible import visible_at
 from symd.formats import containers
 from symd.index import Index

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from symd.cli import GROUP
-from symd.engine.files.module_name import SHORT
+from symd.engine.files.module import SHORT
 from tests.docs.shell import LONG, Shell, commands, shows, steps
 from tests.live.conftest import missing
 from tests.tools import require

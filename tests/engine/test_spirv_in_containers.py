@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from symd.engine.engine import Engine
-from symd.engine.files.kernel_names import kernel_names
+from symd.engine.files.module import kernel_names
 from symd.errors import KernelNotFound
 from symd.formats import containers
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query

@@ -20,9 +20,8 @@ from symd.debuginfo import dwarf, embedded_sources
 from symd.debuginfo.dwarf import DebugSections, unit_ranges
 from symd.debuginfo.dwarf.dies import SCOPES, read_rows
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.dwarf.line_header import read_headers
-from symd.debuginfo.dwarf.sections import ELF_NAMES
-from symd.debuginfo.dwarf.warnings import Warnings
+from symd.debuginfo.dwarf.lines import read_headers
+from symd.debuginfo.dwarf.sections import ELF_NAMES, Warnings
 from symd.debuginfo.folded_sequences import find_folded
 from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.layout import assign
@@ -30,8 +29,8 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.expression import evaluate
-from symd.debuginfo.variables.lane_template import OperandNames
-from symd.debuginfo.variables.location_description import describe
+from symd.debuginfo.variables.lanes import OperandNames
+from symd.debuginfo.variables.location_records import describe
 from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
 from symd.debuginfo.variables.visible import VariableReader

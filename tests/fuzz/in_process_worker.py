@@ -18,7 +18,7 @@ from symd.engine.reading.values import decode
 from symd.errors import SymdError, described, from_description
 from symd.model.code import CodeObject
 from symd.model.listings import Instructions
-from symd.query.disasm.ranges import code_ranges
+from symd.query.disasm.disassembler import code_ranges
 
 T = TypeVar("T")
 _STEP = 16

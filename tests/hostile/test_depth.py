@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.depth import deeper_than
+from symd.debuginfo.reading import deeper_than
 from symd.formats import containers
 from symd.index import Index
 from symd.index.file_index import FileIndex

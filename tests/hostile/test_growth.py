@@ -19,7 +19,7 @@ from symd.index.lookup import KEPT_MAPS
 from symd.index.module import build_index
 from symd.model.addresses import BySection, SectionOffset
 from symd.model.names import Match, NameQuery
-from symd.query.disasm.ranges import code_ranges
+from symd.query.disasm.disassembler import code_ranges
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize
 from tests.builders.elf import AX, Section, Symbol, build_elf

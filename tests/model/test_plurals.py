@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import symd
-from symd.debuginfo.dwarf.warnings import Warnings
-from symd.model.plurals import counted, plural
+from symd.debuginfo.dwarf.sections import Warnings
+from symd.model.texts import counted, plural
 
 VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"
 

@@ -13,7 +13,7 @@ import pytest
 import symd
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame
-from symd.model.json.line_rows import row_lines
+from symd.model.json.answers import row_lines
 from symd.model.listings import Listing
 
 pandas = pytest.importorskip("pandas")

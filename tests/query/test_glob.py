@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from symd.query.glob import FEW_PARTS, _Bits, glob_matcher
+from symd.query.names import FEW_PARTS, _Bits, glob_matcher
 
 PATTERNS = [
     "",

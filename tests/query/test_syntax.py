@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery
-from symd.model.addresses import ByAddress, ByKernel, BySection
-from symd.model.query_syntax import parse_query
+from symd.model.addresses import ByAddress, ByKernel, BySection, parse_query
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.rpc.wire.fields import chunks_of
-from symd.system.process.cancellation import Cancelled
+from symd.system.process.run import Cancelled
 from tests.builders.index_file import compress
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")

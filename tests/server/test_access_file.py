@@ -14,8 +14,7 @@ import pytest
 
 from symd.errors import FailedPrecondition, InvalidInput, NotFound, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, Right, parse_rights, rights_text
-from symd.server.access_editing import added, edit, ending, without, without_older
-from symd.server.access_file import new_token, read_access, token_line
+from symd.server.access_file import added, edit, ending, new_token, read_access, token_line, without, without_older
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 

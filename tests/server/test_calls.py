@@ -25,8 +25,8 @@ from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
 from symd.model.summaries import ModuleRecord
 from symd.rpc.wire.answers import from_columns
-from symd.rpc.wire.modules import from_facts
 from symd.rpc.wire.failures import from_status
+from symd.rpc.wire.modules import from_facts
 from symd.server.lanes import Work
 from symd.server.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
 from symd.server.rpc import list_modules

@@ -19,8 +19,7 @@ from symd.model.rights import NO_RIGHTS
 from symd.rpc.channel import Credentials
 from symd.server import certificates
 from symd.server.addresses import listening
-from symd.server.certificate_dates import not_after
-from symd.server.certificates import Certificates
+from symd.server.certificates import Certificates, not_after
 from symd.server.config import Config, Doors
 from symd.server.doors import doorkeeper
 from symd.server.metrics import Metrics

@@ -28,8 +28,8 @@ from symd.server.access_file import new_token, token_line
 from symd.server.addresses import listening
 from symd.server.config import Config, Doors
 from symd.server.connections import Connections, Seen, _too_many
+from symd.server.logs import QuietLog
 from symd.server.peer_names import Remote, remote, tcp_remote
-from symd.server.quiet_log import QuietLog
 from symd.server.server import build_daemon
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub

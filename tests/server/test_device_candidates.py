@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.engine.contexts.gathered import Gathered
+from symd.engine.contexts.device import Gathered
 from symd.errors import LimitExceeded
 from symd.model.addresses import (
     ByAddress,

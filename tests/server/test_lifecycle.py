@@ -22,8 +22,8 @@ from symd.config import Limits, default_socket
 from symd.errors import InvalidInput
 from symd.server.addresses import listening, locked_folder, socket_path
 from symd.server.config import Config
+from symd.server.lifecycle import READY, notify, watchdog_notified
 from symd.server.server import build_daemon
-from symd.server.service_manager import READY, notify, watchdog_notified
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub

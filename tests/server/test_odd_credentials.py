@@ -16,8 +16,7 @@ import pytest
 
 from symd.errors import SymdError
 from symd.server import watched_files
-from symd.server.access_editing import edit
-from symd.server.access_file import Access, read_access
+from symd.server.access_file import Access, edit, read_access
 from symd.server.watched_files import WatchedFiles
 from symd.system.credential_files import LARGEST, read_credentials
 from symd.system.os_errors import system_reason

@@ -29,7 +29,7 @@ from symd.server import metrics_page
 from symd.server.addresses import listening
 from symd.server.call import Call
 from symd.server.config import Config
-from symd.server.log_format import JsonLines, TextLines, line
+from symd.server.logs import JsonLines, TextLines, line
 from symd.server.metrics import NOTED_CALLS, Metrics
 from symd.server.metrics_page import metrics_served
 from symd.server.server import build_daemon

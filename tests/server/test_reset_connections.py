@@ -11,9 +11,9 @@ import pytest
 
 from symd.config import Limits
 from symd.server.connections import Connections
+from symd.server.logs import QuietLog
 from symd.server.other_end import other_end
 from symd.server.peer_names import Remote
-from symd.server.quiet_log import QuietLog
 from tests.server.test_budgets import eventually
 
 HOSTS = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from symd.server.weighted_semaphore import WeightedSemaphore
+from symd.server.lanes import WeightedSemaphore
 
 UNIT = 100
 

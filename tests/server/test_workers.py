@@ -45,7 +45,7 @@ from symd.model.listings import ListingPart
 from symd.server import workers as workers_module
 from symd.server.workers import Workers
 from symd.store import Store
-from symd.system.process import confinement, landlock
+from symd.system.process import confinement
 from tests.daemon.processes import children
 from tests.server.test_budgets import eventually
 
@@ -123,7 +123,7 @@ def is_filtered(process: int) -> bool:
 
 
 def test_a_kernel_that_cannot_confine_is_said_once(raycast, caplog, monkeypatch):
-    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(confinement, "version", lambda: 0)
     with Workers(Limits(), 1, 1) as workers:
         assert workers.ask(raycast, ObjectBytes("raycast"))
         assert workers.ask(raycast, CarriedSources(("nowhere.cl",))) is not None

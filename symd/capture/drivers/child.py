@@ -16,13 +16,12 @@ from typing import Any, Final
 from symd.capture.drivers import simulate
 from symd.capture.drivers.build_log import bounded
 from symd.capture.drivers.confinement import confine
-from symd.capture.drivers.driver import Announce, Device, Driver
 from symd.capture.drivers.level_zero import LevelZero
+from symd.capture.drivers.loader import Announce, Device, Driver
 from symd.capture.drivers.opencl import OpenCL, naming_source
 from symd.capture.drivers.request import read_input, read_request
 from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
-from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, write_frame
-from symd.system.process.lifetime import die_with
+from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, die_with, write_frame
 
 _SIGXFSZ: Final = 25
 """signal(7)."""

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.system.process import confinement
-from symd.system.process.confinement import LIBRARIES, available
-from symd.system.process.landlock import READ, USE_DEVICE, WRITE, Access
+from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, Access, available
 
 
 class Confinement(enum.Enum):

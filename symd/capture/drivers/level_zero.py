@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from symd.capture.drivers.apis import LEVEL_ZERO_API
 from symd.capture.drivers.codes import ZeResult
-from symd.capture.drivers.driver import Announce, Built, Device, no_device
-from symd.capture.drivers.loader import Loader
+from symd.capture.drivers.loader import Announce, Built, Device, Loader, no_device
 from symd.errors import BuildFailed, InvalidInput, SymdError
 
 # ze_structure_type_t

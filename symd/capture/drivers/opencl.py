@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from symd.capture.drivers.apis import OPENCL_API
 from symd.capture.drivers.codes import ClError
-from symd.capture.drivers.driver import Announce, Built, Device, no_device
-from symd.capture.drivers.loader import Loader
+from symd.capture.drivers.loader import Announce, Built, Device, Loader, no_device
 from symd.errors import BuildFailed, DriverMissing, InvalidInput, SymdError
 
 CL_PLATFORM_NAME: Final = 0x0902

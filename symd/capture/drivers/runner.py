@@ -33,12 +33,10 @@ from symd.errors import (
 from symd.formats.containers.khronos import spirv
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.system.os_errors import system_reason
-from symd.system.process.cancellation import Cancellation, Cancelled
-from symd.system.process.ending import Limit
 from symd.system.process.folders import child_folder
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Ended, run
+from symd.system.process.run import Cancellation, Cancelled, Ended, Limit, run
 
 # The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\

@@ -34,7 +34,7 @@ def _begin() -> NoReturn:
             sys.exit(0)
         code = _piped_answers(sys.argv[2:])
         if code is not None:
-            from symd.cli.ending import end  # noqa: PLC0415 - as is what it ends
+            from symd.cli.termination import end  # noqa: PLC0415 - as is what it ends
 
             end(code, at_once=True)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
@@ -79,7 +79,7 @@ def _write(text: str) -> None:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
     except OSError:
         from symd.cli.command_line import ended  # noqa: PLC0415 - hardly ever
-        from symd.cli.ending import end  # noqa: PLC0415 - likewise
+        from symd.cli.termination import end  # noqa: PLC0415 - likewise
 
         def write_rest() -> int:
             sys.stdout.buffer.write(rest)

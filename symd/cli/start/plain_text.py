@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
-from symd.model.frame_text import frame_text, printable
 from symd.model.plain_answers import EXACT, NotPlain
+from symd.model.texts import frame_text, printable
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _number(text: str) -> int | None:
 
 
 def answer_text(query: str, answer: PlainAnswer) -> str:
-    """As ``cli.answer_text``. Raises NotPlain where more is to be looked for."""
+    """As ``cli.answer_lines``. Raises NotPlain where more is to be looked for."""
     reason, frames = answer
     if reason == ELSEWHERE:
         raise NotPlain

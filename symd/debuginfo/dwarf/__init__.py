@@ -11,8 +11,8 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.debuginfo.dwarf.columns import LineColumns as LineColumns
     from symd.debuginfo.dwarf.columns import ScopeColumns as ScopeColumns
-    from symd.debuginfo.dwarf.die_columns import unit_ranges as unit_ranges
-    from symd.debuginfo.dwarf.line_columns import read_lines as read_lines
+    from symd.debuginfo.dwarf.columns import read_lines as read_lines
+    from symd.debuginfo.dwarf.columns import unit_ranges as unit_ranges
     from symd.debuginfo.dwarf.scopes import read_scopes as read_scopes
     from symd.debuginfo.dwarf.sections import DebugSection as DebugSection
     from symd.debuginfo.dwarf.sections import DebugSections as DebugSections
@@ -30,10 +30,10 @@ else:
         "Unit": "symd.debuginfo.dwarf.units",
         "UnitSelection": "symd.debuginfo.dwarf.unit_selection",
         "Units": "symd.debuginfo.dwarf.units",
-        "read_lines": "symd.debuginfo.dwarf.line_columns",
+        "read_lines": "symd.debuginfo.dwarf.columns",
         "read_scopes": "symd.debuginfo.dwarf.scopes",
         "read_units": "symd.debuginfo.dwarf.units",
-        "unit_ranges": "symd.debuginfo.dwarf.die_columns",
+        "unit_ranges": "symd.debuginfo.dwarf.columns",
         "units_for_addresses": "symd.debuginfo.dwarf.unit_selection",
     }
 

@@ -1,19 +1,48 @@
-"""What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
-the caller relocated the sections into. Nobody compares or prints columns, and what a dataclass makes for it takes most of the time to make one."""
+"""Values of stretches of rows -> values of rows.
+
+What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
+the caller relocated the sections into. Nobody compares or prints columns, and what a dataclass makes for it takes most of the time to make one.
+
+All line tables of an object -> one set of columns, with one list of files.
+
+DIEs of an object's units as columns: the core's arrays, seen by NumPy.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf.stretches import Positions, Scalar, spread
-from symd.model.columns import U8, U32, U64
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.core.dies import DieRows
+from symd.debuginfo.dwarf.dies import read_rows
+from symd.debuginfo.dwarf.lines import read_tables
+from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Unit, Units
+from symd.errors import Malformed
+from symd.model.columns import I64, U8, U32, U64
 from symd.model.debug_info import RowCalls
+
+Positions = NDArray[np.signedinteger[Any]]
+Scalar = TypeVar("Scalar", bound=np.generic)
+_ROWS_PER_REPEAT = 8
+"""Stretches of so many rows on average are repeated by NumPy; for shorter ones looking every row up is faster."""
+
+
+def spread(values: NDArray[Scalar], first: Positions, count: int) -> NDArray[Scalar]:
+    """Values of stretches of ``count`` rows -> one value a row; stretches begin at ``first``, ascending from 0, and may
+    be empty."""
+    if _ROWS_PER_REPEAT * len(first) < count or not count:
+        return np.repeat(values, np.diff(first, append=count))
+    number = np.bincount(first, minlength=count)
+    np.cumsum(number, out=number)
+    number -= 1
+    return values.take(number[:count])
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -146,3 +175,102 @@ class ScopeColumns:
         u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
         u8 = np.zeros(0, np.uint8)
         return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty())
+
+
+def read_lines(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineColumns:
+    """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that raises."""
+    rows, headers, file_maps, files, strings, warnings = read_tables(sections, units, limits)
+    count = rows.count
+    lines = LineColumns(
+        address=np.frombuffer(rows.address, np.uint64, count),
+        file=np.frombuffer(rows.file, np.uint32, count),
+        line=np.frombuffer(rows.line, np.uint32, count),
+        column=np.frombuffer(rows.column, np.uint32, count),
+        flags=np.frombuffer(rows.flags, np.uint8, count),
+        ends=np.array(rows.ends, np.int64),
+        table=np.array(rows.program, np.uint32),
+        files=files,
+        tables=tuple(header.offset for header in headers),
+        file_maps=file_maps,
+        warnings=warnings,
+    )
+    if not len(rows.context):
+        return lines
+    context, name = np.frombuffer(rows.context, np.uint64, count), np.frombuffer(rows.name, np.uint64, count)
+    from symd.debuginfo.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
+
+    calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
+    return replace(lines, calls=calls, names=names)
+
+
+NO_ROW = -1
+
+
+class RangeRows(NamedTuple):
+    """The addresses [start, end) of DIEs, in order; ``which`` is the number of each one's DIE. None is empty."""
+
+    which: I64
+    start: U64
+    end: U64
+
+
+class DieColumns(NamedTuple):
+    """DIEs in the order of ``.debug_info``: equally long columns, as ``symd.core.dies.DieRows`` has them, but that places are signed, ``parent`` is NO_ROW
+    where there is none, and ``ranges`` are the code of all. ``left_out`` are the units that cannot be followed, each by its place among the units, and what is wrong
+    with it."""
+
+    place: I64
+    place_after: I64
+    name: U64
+    unit: U32
+    parent: I64
+    depth: U32
+    tag: U32
+    flags: U32
+    ranges: RangeRows
+    left_out: Sequence[tuple[int, Malformed]]
+
+
+def read_dies(
+    sections: DebugSections,
+    units: Sequence[Unit],
+    tags: Collection[int],
+    *,
+    with_children: bool = False,
+    only_first: bool = False,
+) -> DieColumns:
+    """``read_rows``, seen by NumPy."""
+    rows, left_out = read_rows(sections, units, tags, with_children=with_children, only_first=only_first)
+    return _columns(rows, left_out)
+
+
+def unit_ranges(sections: DebugSections, units: Sequence[Unit]) -> RangeRows:
+    """The code ranges that the first DIE of each unit states, by the place of the unit."""
+    found = read_dies(sections, units, (), only_first=True)
+    return found.ranges._replace(which=found.unit[found.ranges.which].astype(np.int64))
+
+
+def _columns(rows: DieRows, left_out: Sequence[tuple[int, Malformed]]) -> DieColumns:
+    def wide(name: str) -> U64:
+        return np.frombuffer(rows.column(name), np.uint64)
+
+    def narrow(name: str) -> U32:
+        return np.frombuffer(rows.column(name), np.uint32)
+
+    ranges = rows.ranges
+    return DieColumns(
+        wide("place").view(np.int64),
+        wide("place_after").view(np.int64),
+        wide("name"),
+        narrow("unit"),
+        narrow("parent").astype(np.int64) - 1,
+        narrow("depth"),
+        narrow("tag"),
+        narrow("flags"),
+        RangeRows(
+            np.frombuffer(ranges.which, np.uint32).astype(np.int64),
+            np.frombuffer(ranges.start, np.uint64),
+            np.frombuffer(ranges.stop, np.uint64),
+        ),
+        left_out,
+    )

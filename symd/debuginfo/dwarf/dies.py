@@ -1,15 +1,21 @@
-"""DIEs of an object's units, as the core has them (``symd.core.dies``)."""
+"""DIEs of an object's units, as the core has them (``symd.core.dies``).
+
+The names of the functions that a unit gives to others, before its addresses mean anything: enough to tell whose unit
+it is.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Sequence
 
-from symd.core.dies import DieRows
+from symd.core.dies import HAS_LOW, IS_EXTERNAL, DieRows
 from symd.core.range_lists import RangeRows as CoreRanges
 from symd.core.range_lists import UnitParameters
+from symd.core.strings import Names, StringReader
 from symd.debuginfo.dwarf.constants import Tag
 from symd.debuginfo.dwarf.sections import DebugSections
-from symd.debuginfo.dwarf.units import Unit
+from symd.debuginfo.dwarf.units import Unit, Units
 from symd.errors import Malformed
 
 SCOPES = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
@@ -84,3 +90,24 @@ def parameters(unit: Unit, place: int) -> UnitParameters:
         unit.rnglists_base,
         unit.ranges_base if unit.contributions else 0,  # DW_AT_GNU_ranges_base of a skeleton is for its split unit
     )
+
+
+def external_functions(sections: DebugSections, units: Units) -> list[tuple[str, ...]]:
+    """For each unit the names of the functions directly below its first DIE that say they are external and have code,
+    in order. Raises Malformed where a unit's tree cannot be followed."""
+    dies, left_out = read_rows(sections, units.units, (Tag.DW_TAG_subprogram,))
+    for _, error in left_out:
+        raise error
+    columns = (dies.column(each) for each in ("depth", "flags", "name", "unit"))
+    wanted = [
+        (name, unit)
+        for depth, flags, name, unit in zip(*columns, strict=True)
+        if depth == 1 and name and flags & IS_EXTERNAL and flags & HAS_LOW
+    ]
+    names = Names()
+    number, _ = names.intern(StringReader(sections), array("Q", [name for name, _ in wanted]))
+    known = names.all()
+    found: list[list[str]] = [[] for _ in units.units]
+    for (_, place), name in zip(wanted, number, strict=True):
+        found[place].append(known[name])
+    return [tuple(each) for each in found]

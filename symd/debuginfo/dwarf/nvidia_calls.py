@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from symd.core.line_header import LineHeader
 from symd.core.line_program import NAMED
 from symd.core.strings import IN_STRINGS, SECTION_BITS, Names, StringReader
-from symd.debuginfo.dwarf.columns import LineColumns
-from symd.debuginfo.dwarf.stretches import Positions
+from symd.debuginfo.dwarf.columns import LineColumns, Positions
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import Doubt, RowCalls, RowFlag
 

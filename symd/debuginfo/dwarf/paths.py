@@ -1,11 +1,64 @@
-"""The full paths of the files of line tables, joined by ``path_names``, in bounds."""
+"""How the parts of a source file's path are joined, as llvm-symbolizer joins absolute paths: compilation directory, include
+directory, name; nothing is normalised. Imports what everybody has imported: one question of one file needs it too.
+
+The full paths of the files of line tables, joined by ``path_names``, in bounds.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from symd.config import Limits
 from symd.core.line_header import LineHeader
-from symd.debuginfo.dwarf.path_names import table_paths
 from symd.formats.budget import exceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+
+_WINDOWS_ROOT = re.compile(rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")
+
+
+def is_absolute(path: bytes) -> bool:
+    """Absolute on POSIX or on Windows: "/x", "C:\\x", "C:/x", "\\\\host\\x"."""
+    return path.startswith(b"/") or _WINDOWS_ROOT.match(path) is not None
+
+
+def append(path: bytes, part: bytes) -> bytes:
+    """``path`` and ``part`` with exactly one separator made where neither brings one."""
+    if not part or not path:
+        return path + part
+    if path.endswith(b"/"):
+        return path + part.lstrip(b"/")
+    return path + part if part.startswith(b"/") else path + b"/" + part
+
+
+def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
+    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute. Nothing where there is no name,
+    as in a table whose strings are missing: a folder is no source file."""
+    if not name or is_absolute(name):
+        return name
+    if not is_absolute(directory):
+        directory = append(comp_dir, directory)
+    return append(directory, name)
+
+
+def table_paths(
+    version: int, directories: Sequence[bytes], files: Sequence[tuple[bytes, int]], comp_dir: bytes
+) -> Iterator[bytes]:
+    """The full paths of a line table's ``files`` (name and directory index), by file register: from 0 in DWARF 5, from 1 before
+    (0 is b""), where directory 0 is the compilation's."""
+    if version >= 5:
+        comp_dir = comp_dir or (directories[0] if directories else b"")
+    else:
+        directories = [b"", *directories]
+        yield b""
+    for name, number in files:
+        base = b"" if version >= 5 and number == 0 else comp_dir
+        yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)
 
 
 class FilePaths:

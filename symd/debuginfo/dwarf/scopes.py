@@ -13,11 +13,10 @@ from symd.debuginfo.dwarf.columns import FunctionColumns, LineColumns, ScopeColu
 from symd.debuginfo.dwarf.dies import SCOPES, read_rows
 from symd.debuginfo.dwarf.forms import UNKNOWN_FORM
 from symd.debuginfo.dwarf.lines import maps_of_units
-from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
-from symd.debuginfo.dwarf.warnings import Warnings
 from symd.errors import Malformed
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 _WITH_ALL_PATHS = 5
 """The version of DWARF whose line tables name their own folder."""

@@ -1,10 +1,15 @@
 """The debug sections that the units of one object are read from, as one value: by what they hold, not by what an object
-file calls them, so that whoever has the sections under other names, or in two files, makes another such value."""
+file calls them, so that whoever has the sections under other names, or in two files, makes another such value.
+
+Collected warnings, of which damaged data can give very many.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
+
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.debuginfo.dwarf.split_units import Contributions
@@ -71,3 +76,26 @@ ELF_NAMES = (
     ".debug_loclists",
 )
 """In the order of the fields."""
+
+
+_KEPT = 100
+
+
+class Warnings:
+    """The first hundred warnings in full, and a count of the others."""
+
+    def __init__(self, known: tuple[str, ...] = ()) -> None:
+        self._texts = list(known)
+        self._more = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        if len(self._texts) < _KEPT:
+            self._texts.append(text)
+        else:
+            self._more += 1
+
+    def all(self) -> tuple[str, ...]:
+        return (*self._texts, *([f"and {counted(self._more, 'more warning')}"] if self._more else []))

@@ -10,9 +10,8 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.unit_headers import UnitReader
 from symd.debuginfo.dwarf.abbreviations import AbbreviationTables, Table
 from symd.debuginfo.dwarf.forms import Widths
-from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.split_units import Contributions
-from symd.debuginfo.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import exceeded
 

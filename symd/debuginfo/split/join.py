@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from symd.debuginfo.split import build_identity
-from symd.debuginfo.split.renumbering import renumbered
-from symd.debuginfo.split.slim import DEBUG_SECTIONS
+from symd.debuginfo.split import slim
+from symd.debuginfo.split.slim import DEBUG_SECTIONS, renumbered
 from symd.errors import InvalidInput, NoDebugData, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
@@ -48,7 +47,7 @@ def _code(data: bytes, budget: Budget, what: str) -> CodeObject:
 def _check(code: CodeObject, debug: CodeObject) -> None:
     if not (code.linked and debug.linked):
         raise Unsupported("debug data can be joined to linked code objects only")
-    build_identity.check(code, debug)
+    slim.check(code, debug)
 
 
 def _symbols(image: elf.Elf, other: elf.Elf, stored: list[OutputSection], first: int) -> list[OutputSection]:

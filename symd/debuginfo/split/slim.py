@@ -1,4 +1,12 @@
-"""An AMDGPU code object without what the runtime does not need, and its debug data apart.
+"""Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of
+the code: of each executable section its address and size, as little-endian u64, and its content. One that objcopy's
+``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel.
+
+Symbol tables of one image for another, in which sections have other numbers or are gone.
+
+Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
+
+An AMDGPU code object without what the runtime does not need, and its debug data apart.
 
 Three steps: drop the sections that the runtime does not read, drop the program headers except those of the notes and of
 what is loaded, pack the file. ROCm's loader finds symbols, notes and relocations through the section table (.symtab,
@@ -9,13 +17,16 @@ later ones also keep .rodata, which holds the kernel descriptors; data sections 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from symd.debuginfo.split import build_identity
-from symd.debuginfo.split.renumbering import renumbered, without_lost
-from symd.errors import Malformed, Unsupported
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import HashMismatch, Malformed, Unsupported
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import (
@@ -25,6 +36,8 @@ from symd.formats.elf.constants import (
     PT_LOAD,
     PT_NOTE,
     SHF_ALLOC,
+    SHN_LORESERVE,
+    SHN_UNDEF,
     SHT_DYNSYM,
     SHT_FINI_ARRAY,
     SHT_INIT_ARRAY,
@@ -33,9 +46,115 @@ from symd.formats.elf.constants import (
     SHT_PROGBITS,
     SHT_RELA,
     SHT_SYMTAB,
+    STB_LOCAL,
 )
 from symd.formats.elf.writer import SECTION_NAMES, OutputSection, OutputSegment, image_of, stored_sections
-from symd.model.code import Section
+from symd.model.code import CodeObject, Section
+
+SECTION = ".note.symd.code"
+_OWNER, _TYPE = b"symd\0\0\0\0", 1
+_DIGEST_SIZE = 32
+
+
+def note(sections: Iterable[Section]) -> OutputSection:
+    """The note section for the debug file of an object with these sections."""
+    content = struct.pack("<III", 5, _DIGEST_SIZE, _TYPE) + _OWNER + _digest(sections)
+    return OutputSection(SECTION, SHT_NOTE, size=len(content), content=content, align=4)
+
+
+def check(code: CodeObject, debug: CodeObject) -> None:
+    """Raises HashMismatch where ``debug``, a debug file or a whole object, is not of the same build as ``code``."""
+    hint = "give the debug file that was written with this object"
+    if code.target != debug.target:
+        raise HashMismatch(f"the debug data is for {debug.target}, the object for {code.target}", hint=hint)
+    found = debug.section(SECTION)
+    if found:
+        same = found.data[-_DIGEST_SIZE:] == _digest(code.sections)
+    elif all(section.type == SHT_NOBITS for section in debug.sections if section.executable):
+        same = _layout(code) == _layout(debug) and _have_the_same_notes(code, debug)
+    else:
+        same = _code(code) == _code(debug)
+    if not same:
+        raise HashMismatch("the debug data belongs to another code object: the code differs", hint=hint)
+
+
+def _digest(sections: Iterable[Section]) -> bytes:
+    digest = hashlib.sha256()
+    for section in sections:
+        if section.executable:
+            digest.update(struct.pack("<QQ", section.address, len(section.data)) + section.data)
+    return digest.digest()
+
+
+def _layout(code: CodeObject) -> list[tuple[str, int, int]]:
+    return [(one.name, one.address, one.size) for one in code.sections if one.executable]
+
+
+def _have_the_same_notes(code: CodeObject, debug: CodeObject) -> bool:
+    ours, theirs = _notes(code), _notes(debug)
+    shared = ours.keys() & theirs.keys()
+    return bool(shared) and all(ours[name] == theirs[name] for name in shared)
+
+
+def _notes(code: CodeObject) -> dict[str, bytes]:
+    return {one.name: one.data for one in code.sections if one.type == SHT_NOTE}
+
+
+def _code(code: CodeObject) -> list[tuple[str, int, int, bytes]]:
+    return [(one.name, one.address, one.size, one.data) for one in code.sections if one.executable]
+
+
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+"""Elf64_Sym."""
+
+
+def renumbered(table: bytes, number: Mapping[int, int]) -> NDArray[np.void]:
+    """The entries of a 64-bit symbol table, writable, with section numbers mapped by ``number``; sections that it lacks
+    become SHN_UNDEF. A last entry that the content cuts off is left out."""
+    rows = np.frombuffer(table[: len(table) // _SYMBOL.itemsize * _SYMBOL.itemsize], _SYMBOL).copy()
+    lookup = np.zeros(0x10000, np.uint16)
+    lookup[SHN_LORESERVE:] = np.arange(SHN_LORESERVE, 0x10000)
+    for old, new in number.items():
+        if old < SHN_LORESERVE:
+            lookup[old] = new
+    rows["section"] = lookup[rows["section"]]
+    return rows
+
+
+def without_lost(
+    table: OutputSection, strings: OutputSection, number: Mapping[int, int]
+) -> tuple[OutputSection, OutputSection]:
+    """A symbol table and its string table without the symbols whose sections ``number`` lacks."""
+    rows = renumbered(table.content, number)
+    before = np.frombuffer(table.content[: len(rows) * _SYMBOL.itemsize], _SYMBOL)["section"]
+    rows = rows[(rows["section"] != SHN_UNDEF) | (before == SHN_UNDEF)]
+    names = _own_strings(rows, strings.content)
+    local = int(np.count_nonzero(rows["info"] >> 4 == STB_LOCAL))
+    content = rows.tobytes()
+    return (
+        replace(table, content=content, size=len(content), info=local),
+        replace(strings, content=names, size=len(names)),
+    )
+
+
+def _own_strings(rows: NDArray[np.void], strings: bytes) -> bytes:
+    """A string table that has only the names of ``rows``, which are pointed at it."""
+    names = bytearray(b"\0")
+    starts = {0: 0}
+    for old in rows["name"].tolist():
+        if old not in starts and old < len(strings):
+            end = strings.find(b"\0", old)
+            starts[old] = len(names)
+            names += strings[old : end if end >= 0 else len(strings)] + b"\0"
+            if len(names) > 16 * len(strings) + 64:
+                raise Malformed(
+                    "symbol names overlap and are more than 16 times as long as their table", where=".strtab"
+                )
+    rows["name"] = [starts.get(old, 0) for old in rows["name"].tolist()]
+    return bytes(names)
+
 
 DEBUG_SECTIONS = (".debug_", ".zdebug_")
 """What the names of debug sections begin with."""
@@ -119,7 +238,7 @@ def _debug_image(
     sections = _chosen(stored, [*loaded, *symbols, *strings])
     sections[: len(loaded)] = [replace(one, type=SHT_NOBITS, content=b"") for one in sections[: len(loaded)]]
     sections += [replace(one, link=0, info=0) for one in debug]
-    return image_of(image.header, [*sections, build_identity.note(image.sections), SECTION_NAMES])
+    return image_of(image.header, [*sections, note(image.sections), SECTION_NAMES])
 
 
 def _chosen(stored: Sequence[OutputSection], numbers: Sequence[int]) -> list[OutputSection]:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.variables.dies import Die, DieReader
-from symd.debuginfo.variables.list_reader import ListReader
-from symd.debuginfo.variables.location_lists import ListEntry
+from symd.debuginfo.variables.location_lists import ListEntry, ListReader
 
 VARIABLES = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_formal_parameter})
 MOST_TYPE_STEPS = 16

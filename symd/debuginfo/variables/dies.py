@@ -1,5 +1,8 @@
-"""DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
-decoder's units, abbreviations and tree splitting say where they are."""
+"""Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is around a DIE or an address.
+
+DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
+decoder's units, abbreviations and tree splitting say where they are.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,63 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from symd.core.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.debuginfo.dwarf import forms
 from symd.debuginfo.dwarf.abbreviations import Abbreviation
-from symd.debuginfo.dwarf.constants import At, Form
+from symd.debuginfo.dwarf.columns import RangeRows, read_dies
+from symd.debuginfo.dwarf.constants import At, Form, Tag
 from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.forms import ValueLayout
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
-from symd.debuginfo.variables import die_extents
-from symd.debuginfo.variables.die_extents import DieExtents
+from symd.model.columns import I64, U32
+
+_SCOPES = (
+    Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine, Tag.DW_TAG_lexical_block, Tag.DW_TAG_try_block, Tag.DW_TAG_catch_block,
+    Tag.DW_TAG_with_stmt,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DieExtents:
+    """The DIEs that have children, and every function, inlined call and block: equally long columns in the order of
+    ``.debug_info``.
+
+    ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children); ``unit`` is its unit's number, ``parent``
+    the row of the DIE around it, or -1; ``ranges`` are the code of all. ``notes`` name units that were left out.
+    """
+
+    at: I64
+    end: I64
+    tag: U32
+    unit: I64
+    parent: I64
+    ranges: RangeRows
+    notes: tuple[str, ...] = ()
+
+    def around(self, at: int, most: int) -> list[int]:
+        """Where the ``most`` nearest DIEs around ``at`` begin, innermost first."""
+        slot = int(np.searchsorted(self.at, at)) - 1
+        found: list[int] = []
+        while slot >= 0 and len(found) < most:
+            if self.end[slot] > at:
+                found.append(int(self.at[slot]))
+            slot = int(self.parent[slot])
+        return found
+
+
+def read(sections: DebugSections, units: Units) -> DieExtents:
+    """The extents of all units; one whose tree cannot be followed is left out with a note."""
+    sections.spend(sum(unit.end - unit.dies for unit in units.units), sections.info.name)
+    dies = read_dies(sections, units.units, _SCOPES, with_children=True)
+    notes = [
+        f"{sections.info.name}+{units.units[place].offset:#x}: unit left out: {error}" for place, error in dies.left_out
+    ]
+    unit = np.array([each.number for each in units.units], np.int64)[dies.unit]
+    return DieExtents(dies.place, dies.place_after, dies.tag, unit, dies.parent, dies.ranges, tuple(notes))
+
 
 _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks, and forms that name each other in place; more are a cycle."""
@@ -79,7 +129,7 @@ class DieReader:
     @cached_property
     def extents(self) -> DieExtents:
         """Those of all units, read when somebody looks."""
-        return die_extents.read(self.sections, self.units)
+        return read(self.sections, self.units)
 
     @cached_property
     def _ends(self) -> dict[int, int]:

@@ -1,13 +1,36 @@
 """What SIMD lanes have in common: the lanes are cut into runs, in which every leaf of the text stays or grows by a
-fixed step from lane to lane."""
+fixed step from lane to lane.
+
+One lane's place as text with gaps: what may differ from lane to lane (a register, an offset) is a leaf, all else is
+text.
+
+The text of a run of lanes: its template with the leaves filled in by their rules.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from symd.debuginfo.variables.lane_template import LaneTemplate, Leaf
+from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.expression import LaneLocation
+from symd.debuginfo.variables.machine import Piece
+from symd.debuginfo.variables.registers import RegisterName
+from symd.debuginfo.variables.terms import (
+    Bits,
+    Constant,
+    Deref,
+    Implicit,
+    Operation,
+    Register,
+    StackValue,
+    Sum,
+    Symbol,
+    Term,
+    bare,
+)
 
 
 class Rule(NamedTuple):
@@ -80,3 +103,234 @@ def _bits_rule(values: Sequence[tuple[int, ...]]) -> Rule | None:
         if next_size != size or not (over or (on and step)):
             return None
     return Rule(step, registers=not step)
+
+
+MOST_LEVELS = 40
+"""Operands inside operands that are written; what is deeper is "..."."""
+MOST_NODES = 400
+"""Terms that one text is made of; the others are "..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandNames:
+    """How the vendor calls registers and address spaces, and how a constant of the variable's type is read.
+
+    ``memory`` is the space of memory that no operation names the space of, where the variable has one of its own.
+    """
+
+    register: Callable[[int], RegisterName]
+    space: Callable[[int], str]
+    reading: Reading
+    memory: int | None = None
+
+
+class Leaf(NamedTuple):
+    """A part of a text that may differ between lanes: a bit range (register, start, size), a register (number), or a
+    number written as such, as an address, as an offset, or by the variable's type (number, size)."""
+
+    kind: Literal["bits", "register", "number", "address", "offset", "constant"]
+    values: tuple[int, ...]
+
+
+class LaneTemplate(NamedTuple):
+    """A text cut at its leaves: one more part than leaves."""
+
+    parts: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+
+
+def of_lane(lane_location: LaneLocation, names: OperandNames) -> LaneTemplate:
+    """All pieces of a variable, and what is the matter with them."""
+    writer = _Writer(names)
+    writer.lane_location(lane_location)
+    return writer.lane_template()
+
+
+def of_term(term: Term, names: OperandNames) -> LaneTemplate:
+    """One value or address."""
+    writer = _Writer(names)
+    writer.term(term, 0)
+    return writer.lane_template()
+
+
+def of_base(term: Term, names: OperandNames) -> LaneTemplate:
+    """What an address is counted from, in parentheses where what follows it would bind closer."""
+    writer = _Writer(names)
+    writer.base(term, 0)
+    return writer.lane_template()
+
+
+def register_leaf(term: Term) -> Leaf | None:
+    """The register, or the bits of one, that an operand is; None for every other operand."""
+    if isinstance(term, Register):
+        return Leaf("register", (term.number,))
+    if isinstance(term, Bits):
+        return Leaf("bits", (term.register, term.start, term.size))
+    return None
+
+
+def piece_leaf(piece: Piece) -> Leaf | None:
+    """The register that a piece lies in, or the bits of one that it has; None for every other place, and for some bytes
+    of a value that a register holds."""
+    if isinstance(piece.place, Register) and piece.size is not None:
+        return Leaf("bits", (piece.place.number, piece.offset or 0, piece.size))
+    if isinstance(piece.place, Register):
+        return register_leaf(piece.place)
+    term = None if piece.place is None else bare(piece.place)
+    if isinstance(term, Bits):
+        return Leaf("bits", (term.register, term.start + (piece.offset or 0), piece.size or term.size))
+    return None
+
+
+class _Writer:
+    """Collects text and leaves."""
+
+    def __init__(self, names: OperandNames) -> None:
+        self.names = names
+        self.parts: list[str] = [""]
+        self.leaves: list[Leaf] = []
+        self.nodes = 0
+
+    def lane_template(self) -> LaneTemplate:
+        return LaneTemplate(tuple(self.parts), tuple(self.leaves))
+
+    def put(self, text: str) -> None:
+        self.parts[-1] += text
+
+    def leaf(self, leaf: Leaf) -> None:
+        self.leaves.append(leaf)
+        self.parts.append("")
+
+    def lane_location(self, lane_location: LaneLocation) -> None:
+        for number, piece in enumerate(lane_location.pieces):
+            self.put(", " if number else "")
+            self.piece(piece)
+        if lane_location.error:
+            self.put(f", {lane_location.error}" if lane_location.pieces else lane_location.error)
+        elif not lane_location.pieces:
+            self.put("optimized out")
+
+    def piece(self, piece: Piece) -> None:
+        leaf = piece_leaf(piece)
+        if piece.place is None:
+            self.put("optimized out" if piece.size is None else f"{_extent(piece)} optimized out")
+        elif leaf is not None:
+            self.leaf(leaf)
+        elif isinstance(piece.place, Deref):
+            self.memory(piece.place, piece)
+        else:
+            self.value(bare(piece.place), piece)
+
+    def memory(self, place: Deref, piece: Piece) -> None:
+        if piece.size is not None:
+            self.put(f"{_extent(piece)} of ")
+        space = self.names.memory if place.space is None else place.space
+        self.put("memory at " if space is None else f"{self.names.space(space)} memory at ")
+        if isinstance(place.address, Constant):
+            self.leaf(Leaf("address", (place.address.value,)))
+        else:
+            self.term(place.address, 0)
+
+    def value(self, term: Term, piece: Piece) -> None:
+        if piece.size is not None:
+            self.put(f"{_extent(piece)} of ")
+        if isinstance(term, Implicit):
+            self.put(f"constant {self.names.reading.text(term.data)}")
+        elif isinstance(term, Constant):
+            self.put("constant ")
+            self.leaf(Leaf("constant", (term.value, term.size)))
+        else:
+            self.term(term, 0)
+
+    def term(self, term: Term, depth: int) -> None:
+        """An operand; one inside another stands in parentheses where it has several parts."""
+        self.nodes += 1
+        leaf = register_leaf(term)
+        if depth > MOST_LEVELS or self.nodes > MOST_NODES:
+            self.put("...")
+        elif leaf is not None:
+            self.leaf(leaf)
+        elif isinstance(term, Constant):
+            self.leaf(Leaf("number", (term.signed,)))
+        elif isinstance(term, Symbol):
+            self.put(term.text)
+        elif isinstance(term, Sum):
+            self.base(term.base, depth)
+            self.leaf(Leaf("offset", (term.offset.signed,)))
+        elif isinstance(term, Deref):
+            self.load(term, depth)
+        elif isinstance(term, Operation):
+            self.operation(term, depth)
+        elif isinstance(term, Implicit):
+            self.put(term.data[:16].hex(" "))
+        elif isinstance(term, StackValue):
+            self.term(term.term, depth)
+
+    def base(self, term: Term, depth: int) -> None:
+        self.term(term, depth if isinstance(term, Operation) and term.sign == "+" else depth + 1)
+
+    def load(self, term: Deref, depth: int) -> None:
+        space = "" if term.space is None else f"{self.names.space(term.space)} "
+        self.put(f"*({space}")
+        self.term(term.address, depth + 1)
+        self.put(")" if term.size is None else f"):{term.size}")
+
+    def operation(self, term: Operation, depth: int) -> None:
+        if len(term.operands) == 1:
+            self.put(term.sign if term.sign in "-~" else f"{term.sign} ")
+            self.term(term.operands[0], depth + 1)
+            return
+        self.put("(" if depth else "")
+        self.term(term.operands[0], depth + 1)
+        self.put(f" {term.sign} ")
+        self.term(term.operands[1], depth + 1)
+        self.put(")" if depth else "")
+
+
+def _extent(piece: Piece) -> str:
+    size, offset = piece.size or 0, piece.offset or 0
+    if offset or size % 8:
+        return f"bits {offset}:{offset + size}"
+    return "1 byte" if size == 8 else f"{size // 8} bytes"
+
+
+def run_text(run: Sequence[LaneTemplate], first: int, names: OperandNames) -> str:
+    """The text for the lanes of one run, of which ``first`` is the number of the first."""
+    columns = list(zip(*(one.leaves for one in run), strict=True))
+    rules = [rule_of(column) or Rule(0) for column in columns]
+    text = run[0].parts[0]
+    for column, rule, part in zip(columns, rules, run[0].parts[1:], strict=True):
+        text += _leaf_text(column[0], rule, first, names) + part
+    return text + _per_lane([(column[0], rule) for column, rule in zip(columns, rules, strict=True)])
+
+
+def _leaf_text(leaf: Leaf, rule: Rule, first: int, names: OperandNames) -> str:
+    if leaf.kind == "bits":
+        register, start, size = leaf.values
+        return f"{names.register(register).text}[{start}:{start + size}]"
+    if leaf.kind == "register":
+        return names.register(leaf.values[0]).text
+    base = leaf.values[0] - rule.step * first
+    lanes = "" if not rule.step else f" {'-' if rule.step < 0 else '+'} {abs(rule.step)}*lane"
+    if leaf.kind == "constant" and not rule.step:
+        return names.reading.text(base.to_bytes(leaf.values[1], "little"))
+    if leaf.kind == "offset":
+        return (f" {'-' if base < 0 else '+'} {_number(abs(base))}" if base else "") + lanes
+    return (hex(base) if leaf.kind == "address" else _number(base)) + lanes
+
+
+def _number(value: int) -> str:
+    return str(value) if abs(value) < 1 << 16 else hex(value)
+
+
+def _per_lane(leaves: Sequence[tuple[Leaf, Rule]]) -> str:
+    """What the text ends with when registers differ from lane to lane."""
+    moving = [
+        (leaf, rule) for leaf, rule in leaves if (rule.step and leaf.kind in ("bits", "register")) or rule.registers
+    ]
+    if not moving:
+        return ""
+    if any(rule.registers for _, rule in moving):
+        return " per lane, a register each"
+    apart = {rule.step for leaf, rule in moving if rule.step != leaf.values[2]}
+    return " per lane" + (f", {'/'.join(map(str, sorted(apart)))} bits apart" if apart else "")

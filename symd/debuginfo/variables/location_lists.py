@@ -1,16 +1,23 @@
 """Location lists: where a variable lives, by address. ``.debug_loc`` (DWARF 4, 2.6.2) and ``.debug_loclists`` (DWARF 5,
-7.7.3), with every kind of entry and GNU's view pairs."""
+7.7.3), with every kind of entry and GNU's view pairs.
+
+The location list that an attribute refers to, found through its unit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
+from symd.debuginfo.dwarf.constants import At, Form
 from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.sections import DebugSections
+from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.dwarf.variable_constants import GnuLle, Lle
+from symd.debuginfo.variables.dies import DieReader, Value
 from symd.errors import LimitExceeded
 
 _PAIRS = {size: Struct(f"<2{letter}") for size, letter in ((2, "H"), (4, "I"), (8, "Q"))}
@@ -170,3 +177,49 @@ def _sized(start: int | None, length: int) -> tuple[int | None, int | None]:
 def _bytes(cursor: Cursor, size: int) -> bytes:
     start = cursor.skip(size)
     return cursor.data[start : cursor.at]
+
+
+_OFFSETS_BEFORE_DWARF_4 = frozenset({Form.DW_FORM_data4, Form.DW_FORM_data8})
+
+
+class ListReader:
+    """Reads lists of one object until ``budget`` is spent."""
+
+    def __init__(self, dies: DieReader, budget: ListEntryBudget) -> None:
+        self._dies = dies
+        self._budget = budget
+
+    def entries(self, unit: Unit, value: Value) -> list[ListEntry] | None:
+        """The entries of the list that ``value``, which stands in ``unit``, refers to; None where it refers to none.
+        Raises Malformed and LimitExceeded."""
+        if value.form == Form.DW_FORM_loclistx:
+            sections, listed = self._dies.sections, _list_unit(self._dies, unit)
+            offset = offset_of(sections, listed, self._base(unit, listed), value.number)
+            return read(sections, listed, offset, self._budget)
+        if value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
+            return self.at(unit, value.number)
+        return None
+
+    def at(self, unit: Unit, offset: int) -> list[ListEntry]:
+        """The entries of the list at an offset that ``unit`` states. Raises Malformed and LimitExceeded."""
+        listed = _list_unit(self._dies, unit)
+        return read(self._dies.sections, listed, offset + (listed.lists_base or 0), self._budget)
+
+    def _base(self, unit: Unit, listed: ListUnit) -> int:
+        """Where the unit's lists that are called by number begin."""
+        top = self._dies.top(unit)
+        stated = top.attributes.get(At.DW_AT_loclists_base) if top is not None else None
+        header = 12 if unit.widths.offset == 4 else 20
+        return header + (listed.lists_base or 0) if stated is None else stated.number
+
+
+def _list_unit(dies: DieReader, unit: Unit) -> ListUnit:
+    own = unit.contributions
+    return ListUnit(
+        unit.version,
+        unit.widths.address,
+        unit.widths.offset,
+        unit.low_pc,
+        partial(dies.address_entry, unit),
+        None if own is None else own.location_lists if unit.version >= 5 else own.locations,
+    )

@@ -1,18 +1,60 @@
-"""Where a variable is as structure: made from the same terms and lane rules that the text is made from."""
+"""Where a variable is, in words and as structure. A place that differs from lane to lane is written once, by the rule
+that its numbers follow: the bits of lane 0 and "per lane", or an offset that is a multiple of ``lane``.
+
+Where a variable is as structure: made from the same terms and lane rules that the text is made from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from symd.debuginfo.variables import lane_template
+from symd.debuginfo.variables import lanes
 from symd.debuginfo.variables.expression import LaneLocation
-from symd.debuginfo.variables.lane_template import LaneTemplate, Leaf, OperandNames, piece_leaf, register_leaf
-from symd.debuginfo.variables.lane_text import run_text
-from symd.debuginfo.variables.lanes import Rule, rule_of
+from symd.debuginfo.variables.lanes import (
+    LaneTemplate,
+    Leaf,
+    OperandNames,
+    Rule,
+    piece_leaf,
+    register_leaf,
+    rule_of,
+    run_text,
+    runs,
+)
 from symd.debuginfo.variables.machine import Piece
 from symd.debuginfo.variables.terms import Constant, Deref, Implicit, Sum, Term, bare
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, VariableLocation
+
+
+class Description(NamedTuple):
+    """The same said twice: a sentence, and the structure of ``symd.model.variables``."""
+
+    text: str
+    locations: tuple[VariableLocation, ...]
+
+
+def describe(lane_locations: Sequence[LaneLocation], names: OperandNames) -> Description | None:
+    """What the locations of all lanes say, one for all or one for each; None where the variable is nowhere."""
+    if not any(lane_location.pieces or lane_location.error for lane_location in lane_locations):
+        return None
+    templates = [lanes.of_lane(lane_location, names) for lane_location in lane_locations]
+    stretches = runs(templates)
+    texts = [run_text(templates[start:end], start, names) for start, end in stretches]
+    whole = len(stretches) == 1
+    locations = tuple(
+        location(lane_locations[start:end], None if whole else (start, end), names) for start, end in stretches
+    )
+    if whole:
+        return Description(texts[0], locations)
+    said = (f"{_lanes(*lanes)}: {text}" for lanes, text in zip(stretches, texts, strict=True))
+    return Description("; ".join(said), locations)
+
+
+def _lanes(start: int, end: int) -> str:
+    return f"lane {start}" if end == start + 1 else f"lanes {start}-{end - 1}"
+
 
 MOST_BYTES = 256
 """Bytes of one value that are given; the rest of a longer one is left out."""
@@ -90,7 +132,7 @@ def _memory(loads: Sequence[Deref], first: int, names: OperandNames) -> Location
             per_lane=stride != 0 or _moves(register),
             lane_stride=stride,
         )
-    of = lane_template.of_base if isinstance(addresses[0], Sum) else lane_template.of_term
+    of = lanes.of_base if isinstance(addresses[0], Sum) else lanes.of_term
     text, differs = _text([of(base, names) for base in bases], first, names)
     return replace(place, text=text, offset=offsets[0], per_lane=stride != 0 or differs, lane_stride=stride)
 
@@ -116,7 +158,7 @@ def _value(terms: Sequence[Term], piece: Piece, first: int, names: OperandNames)
         if piece.size is not None:
             register = replace(register, first_bit=register.first_bit + skipped, bits=piece.size)
         return LocationPiece(PieceKind.REGISTER, register=register, per_lane=_moves(register))
-    text, differs = _text([lane_template.of_term(one, names) for one in terms], first, names)
+    text, differs = _text([lanes.of_term(one, names) for one in terms], first, names)
     return LocationPiece(PieceKind.EXPRESSION, skipped_bits=skipped, text=text, per_lane=differs)
 
 

@@ -15,22 +15,19 @@ from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.layout import LinearLayout, first_base
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
-from symd.debuginfo.variables.evaluations import Evaluations
-from symd.debuginfo.variables.expression import LaneLocation, is_one_constant
-from symd.debuginfo.variables.lane_template import OperandNames
-from symd.debuginfo.variables.list_reader import ListReader
-from symd.debuginfo.variables.location_description import Description, describe
-from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget
-from symd.debuginfo.variables.location_records import MOST_BYTES, constant, in_words
+from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
+from symd.debuginfo.variables.lanes import OperandNames
+from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
+from symd.debuginfo.variables.location_records import MOST_BYTES, Description, constant, describe, in_words
 from symd.debuginfo.variables.machine import ExpressionContext, StepBudget
 from symd.debuginfo.variables.registers import (
     NVIDIA_REGISTER_CLASS,
     RegisterName,
     address_space,
+    machine_registers,
     ptx_name,
     register_name,
 )
-from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.debuginfo.variables.scopes import AddressRange
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor

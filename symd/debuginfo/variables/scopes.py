@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.debuginfo.dwarf.constants import Tag
-from symd.debuginfo.overlaps import disjoint_pieces
+from symd.debuginfo.text_ranges import disjoint_pieces
 from symd.debuginfo.variables.dies import Die, DieReader
 
 _UNITS = frozenset({Tag.DW_TAG_compile_unit, Tag.DW_TAG_partial_unit, Tag.DW_TAG_skeleton_unit})
@@ -74,7 +74,7 @@ class ScopeFinder:
     def around(self, address: int) -> list[Scope]:
         """The scopes that hold a linear address, innermost first, up to the function.
 
-        The innermost function or inlined call is the one that an index has there: ``debuginfo.overlaps`` has the rule
+        The innermost function or inlined call is the one that an index has there: ``debuginfo.text_ranges`` has the rule
         for ranges that contradict each other. Where that gives an address to nobody although functions say that they
         hold it, the one whose range begins last has it here, of several the last in the tree: frames must not guess a
         function's name, but what it says of its variables is still so. Blocks count in that function only. What stands

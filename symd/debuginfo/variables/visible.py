@@ -14,7 +14,7 @@ from symd.debuginfo.dwarf import DebugSections, read_units
 from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import Die, DieReader
-from symd.debuginfo.variables.evaluations import Evaluations
+from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
 from symd.debuginfo.variables.scopes import AddressRange, Scope, ScopeFinder
 from symd.debuginfo.variables.type_names import TypeNames

@@ -14,9 +14,8 @@ from symd.debuginfo import dwarf, layout
 from symd.debuginfo.dwarf import DebugSections, Units
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import DieReader
-from symd.debuginfo.verify import comparison, own_reading, second_opinion, split_units
-from symd.debuginfo.verify.comparison import Mismatch
-from symd.debuginfo.verify.deviations import Met
+from symd.debuginfo.verify import comparison, second_opinion
+from symd.debuginfo.verify.comparison import Met, Mismatch
 from symd.debuginfo.verify.records import Deviation, Difference, Kind, Line, NotCompared, Report, Scope
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import DebugBudget
@@ -69,9 +68,9 @@ class _Object:
         self.units = units
         self.report = Report()
         contents = {section.name: section.data for section in sections.every() if section.data}
-        self.contents = second_opinion.Contents(split_units.contents_of(contents, units))
+        self.contents = second_opinion.Contents(second_opinion.contents_of(contents, units))
         self.contents.budget = sections.budget
-        self.split = split_units.of_units(units)
+        self.split = second_opinion.of_units(units)
         self.met: Met = Counter()
         self.address_size = units.units[0].widths.address if units.units else code.address_bits // 8
 
@@ -79,16 +78,16 @@ class _Object:
         """Compare rows, scopes and variables, each as far as both can read them."""
         try:
             lines = dwarf.read_lines(self.sections, self.units)
-            scopes = own_reading.scopes(lines, dwarf.read_scopes(self.sections, lines, self.units))
+            scopes = comparison.scopes(lines, dwarf.read_scopes(self.sections, lines, self.units))
         except SymdError as error:
             self._refused("object", self.sections.info.name, error)
             return self.report
-        self._compare_rows(own_reading.line_tables(lines))
-        if split_units.are_read(self.units):
+        self._compare_rows(comparison.line_tables(lines))
+        if second_opinion.are_read(self.units):
             self._compare_scopes(scopes)
             self._compare_variables()
         else:
-            self.report.not_compared.append(NotCompared(self.path, f"scopes and variables: {split_units.NOT_READ}"))
+            self.report.not_compared.append(NotCompared(self.path, f"scopes and variables: {second_opinion.NOT_READ}"))
         self.report.deviations += [
             Deviation(self.path, known.name, known.reason, count) for known, count in self.met.items()
         ]
@@ -119,7 +118,7 @@ class _Object:
             return
         try:
             dies = DieReader(self.sections, self.units)
-            ours = list(own_reading.variables(dies))
+            ours = list(comparison.variables(dies))
         except SymdError as error:
             self._refused("variable", self.sections.info.name, error)
             return

@@ -13,13 +13,20 @@ from typing import Any, Final
 import numpy as np
 
 from symd.api import ServedContextVerbs
-from symd.engine.contexts.address_forms import checked_form, reduced
 from symd.engine.contexts.device import symbolize_device
-from symd.engine.contexts.placement import MAX_TEXT, TIMES, ToldSegments, checked_context, checked_unload, placed
+from symd.engine.contexts.placement import (
+    MAX_TEXT,
+    TIMES,
+    ToldSegments,
+    checked_context,
+    checked_form,
+    checked_unload,
+    placed,
+    reduced,
+)
 from symd.engine.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery, LimitExceeded
 from symd.index import Index
-from symd.model.alias_arguments import checked_alias_key
 from symd.model.arguments import ModuleName, checked_name
 from symd.model.columns import I64
 from symd.model.contexts import (
@@ -40,6 +47,7 @@ from symd.model.device_arguments import (
     AnyTimes,
     ContextName,
     checked_addresses,
+    checked_alias_key,
     checked_context_id,
     checked_load_number,
 )

@@ -1,4 +1,9 @@
-"""The module that a verb reads: a file opened in this process, or one that a daemon has or is given."""
+"""A daemon's module as the user names it: by its SHA-256, or by as much of it as no other has.
+
+The kernels that a name means: the name of its symbol, or as it was written, as ``symbolize`` takes both.
+
+The module that a verb reads: a file opened in this process, or one that a daemon has or is given.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,7 @@ from symd.config import Limits
 from symd.debuginfo.split import dwo
 from symd.debuginfo.split.join import joined
 from symd.engine.engine import Engine
-from symd.engine.files.debug_file import with_debug_file
-from symd.engine.files.dwo_files import with_dwo_files
+from symd.engine.files.debug_files import with_debug_file, with_dwo_files, with_kernel_packs
 from symd.engine.files.file_hints import hints_name
 from symd.engine.files.input import (
     check_no_bare_digest,
@@ -23,23 +27,75 @@ from symd.engine.files.input import (
     module_digest,
     read_input,
 )
-from symd.engine.files.kernel_packs import with_kernel_packs
-from symd.engine.files.module_name import chosen_module
 from symd.engine.files.progress import working
 from symd.engine.reading.reader import InProcessReader
-from symd.errors import InvalidInput, ObjectNotFound, StoreUnavailable, SymdError
+from symd.errors import (
+    BadQuery,
+    InvalidInput,
+    KernelNotFound,
+    ModuleNotFound,
+    ObjectNotFound,
+    StoreUnavailable,
+    SymdError,
+)
 from symd.formats.budget import Budget
 from symd.formats.containers import with_dwo
 from symd.formats.containers.file_part import sha256_of
 from symd.formats.containers.khronos import spirv
-from symd.model.frame_text import printable
-from symd.model.labels import file_label
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Answer, Reason
+from symd.model.identities import is_digest
 from symd.model.summaries import ModuleSummary
+from symd.model.texts import file_label, printable
 from symd.query.disasm import disassemble
 from symd.store import Store
 
 if TYPE_CHECKING:
-    from symd.engine.files.left_out import AllowedFiles
+    from symd.engine.files.input import AllowedFiles
+
+
+_NAME = "modules/"
+_SHOWN = 4
+"""So many modules are named that a beginning could mean."""
+SHORT = 16
+"""Digits of a digest that are shown where a person reads it."""
+
+
+def chosen_module(symbolizer: Symbolizer, text: str) -> str:
+    """The digest of the module that ``text`` names: ``modules/SHA256`` or a SHA-256, either whole or the beginning that it alone has. A
+    whole one is not looked for. Raises ``ModuleNotFound`` and ``BadQuery``."""
+    beginning = text.removeprefix(_NAME)
+    if is_digest(beginning):
+        return beginning
+    if not beginning or beginning.strip("0123456789abcdef"):
+        raise BadQuery(
+            f"{text[:80]!r} does not name a module",
+            hint="write its SHA-256, or the beginning of it; symd modules lists them",
+        )
+    found = [record.sha256 for record in symbolizer.modules() if record.sha256.startswith(beginning)]
+    if len(found) > 1:
+        names = ", ".join(found[:_SHOWN])
+        raise BadQuery(f"{len(found)} modules begin with {beginning!r}", hint=f"give more of {names}")
+    if not found:
+        raise ModuleNotFound(f"no module begins with {beginning!r}", hint="symd modules lists them")
+    return found[0]
+
+
+def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | None = None) -> frozenset[str]:
+    """The names of the kernels' symbols; several where several code objects have kernels of that name. Raises KernelNotFound, which
+    names kernels that are called like it."""
+    answer = symbolizer.symbolize_one(digest, ByKernel(name, KernelOffset(0)), path)
+    if answer.reason is Reason.UNKNOWN_KERNEL:
+        in_spirv = symbolizer.module(digest).spirv_hint(name) if path is None else ""
+        hint = in_spirv or did_you_mean(answer) or "symd names FILE --kind kernel '*' lists them"
+        raise KernelNotFound(f"there is no kernel {name!r}", hint=hint)
+    return frozenset(filter(None, (answer.kernel, *(each.kernel for each in answer.candidates))))
+
+
+def did_you_mean(answer: Answer) -> str:
+    """What could be meant by the name of an answer with the reason UNKNOWN_KERNEL; "" where nothing is called like it."""
+    like = " or ".join(each.function for each in answer.candidates if each.function)
+    return f"did you mean {like}?" if like else ""
 
 
 @dataclass(frozen=True, slots=True)

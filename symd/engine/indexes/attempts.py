@@ -1,18 +1,59 @@
-"""Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times and not for ever."""
+"""A readers-writer lock: many hold it shared, or one holds it exclusively.
+
+Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times and not for ever.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from symd.config import MIB, Limits
-from symd.engine.indexes.shared_lock import SharedLock
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index
 
 if TYPE_CHECKING:
     from symd.store import ModuleStore
+
+
+class SharedLock:
+    """Who waits to hold it exclusively goes before those who come later to share it. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sharing = 0
+        self._exclusive = False
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Hold it beside others who share it."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._exclusive)
+            self._sharing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._sharing -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold it alone."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._exclusive)
+            self._exclusive = True
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._sharing)
+            yield
+        finally:
+            with self._changed:
+                self._exclusive = False
+                self._changed.notify_all()
+
 
 MAX_ATTEMPTS = 3
 """So often a module may end whoever indexes it. Where the process that asked was killed itself nobody knows why: the machine may have been

@@ -1,23 +1,29 @@
-"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers there are)."""
+"""Modules of many code objects that are answered for in part while their indexes are made.
+
+A lock for each module among the threads of a process: whoever makes or removes a module's index holds it.
+
+The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers there are).
+"""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from symd.api import NotYet
 from symd.config import Limits
 from symd.engine.indexes.attempts import IndexAttempts
-from symd.engine.indexes.module_locks import ModuleLocks
-from symd.engine.indexes.outlines import Outlined, Outlines
 from symd.engine.reading.index_ahead import IndexAhead
 from symd.engine.reading.module_file import ModuleFile
 from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Question
 from symd.engine.reading.reader import Reader
-from symd.errors import DataLoss, SymdError
+from symd.errors import DataLoss, DeadlineExceeded, SymdError
 from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
@@ -29,6 +35,86 @@ from symd.model.summaries import ModuleSummary
 
 if TYPE_CHECKING:
     from symd.store import ModuleStore, Upload
+
+
+_MOST_OUTLINES = 4
+
+
+class Outlined(NamedTuple):
+    """A module whose whole index is not made yet: its summary, and the last index that was made for some queries."""
+
+    summary: ModuleSummary
+    queries: frozenset[Query] = frozenset()
+    some: Index | None = None
+
+
+class Outlines:
+    """The last few of them, by digest."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Outlined] = {}
+
+    def get(self, digest: str) -> Outlined | None:
+        return self._kept.get(digest)
+
+    def keep(self, digest: str, outlined: Outlined) -> None:
+        while len(self._kept) >= _MOST_OUTLINES and digest not in self._kept:
+            self._kept.pop(next(iter(self._kept)), None)
+        self._kept[digest] = outlined
+
+    def forget(self, digest: str) -> None:
+        self._kept.pop(digest, None)
+
+
+class ModuleLocks:
+    """Safe to use from several threads. A holder that passes a limit of time passes its error on to all who wait, who do not begin anew:
+    each of them would take as long again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._released: dict[str, Future[None]] = {}
+        """By digest, for each lock that is held: done when it is released."""
+        self._thread = threading.local()
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Inside, in this thread, ``held`` raises ``NotYet`` where it would wait."""
+        self._thread.never_waits = True
+        try:
+            yield
+        finally:
+            self._thread.never_waits = False
+
+    @contextmanager
+    def held(self, digest: str) -> Iterator[None]:
+        """Hold the lock of a module. Raises ``DeadlineExceeded`` where the holder before passed a limit of time."""
+        mine: Future[None] = Future()
+        mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
+        while (holder := self._holder(digest, mine)) is not mine:
+            if getattr(self._thread, "never_waits", False):
+                raise NotYet(holder)
+            late = holder.exception()
+            if late is not None:
+                raise copy(late)
+        late = None
+        try:
+            yield
+        except DeadlineExceeded as error:
+            late = copy(error)  # without the frames that it passes through
+            raise
+        finally:
+            with self._lock:
+                del self._released[digest]
+            if late is None:
+                mine.set_result(None)
+            else:
+                mine.set_exception(late)
+
+    def _holder(self, digest: str, mine: Future[None]) -> Future[None]:
+        """What the holder of the lock will complete: ``mine`` where the lock was free, and is taken now."""
+        with self._lock:
+            return self._released.setdefault(digest, mine)
+
 
 T = TypeVar("T")
 MAX_COPIED_INDEX = 64 << 20

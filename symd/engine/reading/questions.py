@@ -250,7 +250,7 @@ class CodeIdentities(Question["tuple[tuple[str, CodeIdentity], ...]"]):
     """What the code of each code object is known by, with its path."""
 
     def answer(self, module: OpenedModule) -> tuple[tuple[str, CodeIdentity], ...]:
-        from symd.cores.identities import identity_of  # noqa: PLC0415 - asked for core dumps only
+        from symd.cores.stopped import identity_of  # noqa: PLC0415 - asked for core dumps only
 
         known = ((code.path, identity_of(code)) for code in module.objects)
         return tuple((path, identity) for path, identity in known if identity is not None)

@@ -15,8 +15,8 @@ from symd.formats.containers.format_table import FormatTable
 from symd.formats.containers.khronos import spirv
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
-from symd.model.plurals import counted
 from symd.model.summaries import ContainerSummary
+from symd.model.texts import counted
 
 __all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
 

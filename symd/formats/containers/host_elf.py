@@ -39,7 +39,7 @@ from symd.formats.elf.constants import (
     SHT_PROGBITS,
 )
 from symd.model.code import Section
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 NAME = "host-elf"
 MACHINES = {
@@ -173,7 +173,7 @@ def _others_among_data(
     """The SPIR-V modules of a section together with its ELF images. Fat binaries become an element; what is inside another is left to
     that."""
     from symd.formats.containers.khronos.modules_in_data import modules_in  # noqa: PLC0415 - only where nothing else is
-    from symd.formats.containers.nvidia.fatbins_in_data import fat_binaries_in  # noqa: PLC0415
+    from symd.formats.containers.nvidia.fatbin import fat_binaries_in  # noqa: PLC0415
 
     fatbins = fat_binaries_in(part, name, budget)
     if fatbins.extents:

@@ -15,8 +15,7 @@ from symd.formats.elf.reader import (
     section_headers,
     section_names,
 )
-from symd.formats.elf.strings import string_at
-from symd.formats.elf.symbols import Symbol, symbol_names
+from symd.formats.elf.symbols import Symbol, string_at, symbol_names
 
 __all__ = (
     "MAGIC",

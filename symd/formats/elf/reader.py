@@ -44,8 +44,7 @@ from symd.formats.elf.constants import (
     SHT_ZEBIN_ZEINFO,
 )
 from symd.formats.elf.notes import Note, notes_in
-from symd.formats.elf.strings import strings_at
-from symd.formats.elf.symbols import Symbol
+from symd.formats.elf.symbols import Symbol, strings_at
 from symd.model.code import Section
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")

@@ -1,14 +1,47 @@
-"""Symbols and their names.
+"""String tables: NUL-terminated UTF-8 strings, named by the offset of their first byte.
 
-Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
+Source: System V ABI, chapter 4, "String Table".
+
+Symbols and their names.
+
+Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from symd.formats.elf.strings import strings_at
+from symd.errors import Malformed
 from symd.model.code import Section
+
+
+def string_at(table: bytes, offset: int) -> str:
+    """The string at ``offset``; "" where that leaves the table."""
+    end = table.find(0, offset)
+    return str(table[offset : end if end >= 0 else len(table)], "utf-8", "replace")
+
+
+def overlapping(where: str) -> Malformed:
+    """The error about a table whose strings are together far longer than it."""
+    return Malformed("the strings of its table overlap and are more than 16 times as long as the table", where=where)
+
+
+def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
+    """The strings at some offsets. Strings may share their ends: n offsets into one string of n bytes hold n * n / 2. Raises
+    Malformed where that takes far more memory than the table."""
+    known: dict[int, str] = {}
+    left = 16 * len(table) + 65536  # real tables share tails, and stay far below
+    text = table.decode("latin-1") + "\0"
+    for offset in set(offsets):
+        found = known[offset] = text[offset : text.find("\0", offset)]
+        left -= len(found)
+        if left < 0:
+            raise overlapping(where)
+    if not table.isascii():
+        known = {offset: str(found.encode("latin-1"), "utf-8", "replace") for offset, found in known.items()}
+    return [known[offset] for offset in offsets]
+
 
 _SYMBOL_BYTES = 24
 """An entry of a 64-bit table."""

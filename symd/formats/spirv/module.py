@@ -20,7 +20,7 @@ from symd.formats.spirv.words import Words, parse
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.columns import I64, U32
 from symd.model.identities import ObjectPath
-from symd.model.plurals import counted, plural
+from symd.model.texts import counted, plural
 
 _GENERATORS = {
     6: "Khronos LLVM/SPIR-V Translator",

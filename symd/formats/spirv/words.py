@@ -18,7 +18,7 @@ from symd.errors import Malformed
 from symd.formats.spirv.debug_sets import DEBUG_SETS, DebugSet, is_unknown
 from symd.formats.spirv.grammar import MAGIC, Op
 from symd.model.columns import I64, U32, U64
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 HEADER_WORDS = 5
 _COMPARED_ONE_BY_ONE = 16

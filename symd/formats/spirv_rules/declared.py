@@ -13,7 +13,7 @@ from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS
 from symd.formats.spirv_rules.module import Module
 from symd.formats.spirv_rules.report import Finding
-from symd.model.plurals import counted, plural
+from symd.model.texts import counted, plural
 
 _ALWAYS = frozenset(
     (

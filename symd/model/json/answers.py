@@ -1,12 +1,35 @@
-"""Answers to address queries: the answer, its frames, its candidates."""
+"""Answers to address queries: the answer, its frames, its candidates.
+
+Breakpoint locations of a source line, or why there are none.
+
+Rows of line tables, as finished text: a module has hundreds of thousands, so each string is encoded once and the rows
+are put together from pieces.
+
+Listings: one instruction a line, as finished text, because a module has very many.
+
+Kernels, functions and source files found by name.
+
+Variables in scope at an address, and the structure of their types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from symd.model.answers import Answer, Candidate, Frame, Reason
-from symd.model.json import to_ascii_json
+from symd.model.breakpoints import Located
+from symd.model.debug_info import RowFlag
+from symd.model.json import to_ascii_json, to_json
+from symd.model.line_tables import LineTable
+from symd.model.listings import Listing
+from symd.model.names import NamedItem
+from symd.model.reasons import LINED
+from symd.model.sources import SourceText
+from symd.model.variables import TypeInfo, Variable, Visible
 
 
 def answer_json(query: str, answer: Answer) -> dict[str, Any]:
@@ -65,4 +88,191 @@ def candidate_json(candidate: Candidate) -> dict[str, Any]:
         "section_index": candidate.section_index,
         "section_offset": candidate.section_offset,
         "function": candidate.function,
+    }
+
+
+def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others. A location has
+    ``device_addresses`` where it is one of a load that says where."""
+    if answer.refusal is not None:
+        yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
+    for location in answer.locations:
+        yield {
+            "requested": requested,
+            "object": location.path,
+            "kernel": location.kernel,
+            "function": names.get(location.function or "", location.function),
+            "section": location.section,
+            "section_offset": location.section_offset,
+            "address": location.address,
+            "file": location.file,
+            "line": location.line,
+            "column": location.column,
+            "inlined": location.inlined,
+            "slid": location.slid,
+            **({"device_addresses": list(location.device_addresses)} if location.device_addresses else {}),
+        }
+
+
+ROWS_PER_TEXT = 10_000
+"""Rows turned into text at a time."""
+_PUBLISHED_FLAGS = int(RowFlag.IS_STMT | RowFlag.END_SEQUENCE | RowFlag.PROLOGUE_END)
+_FLAGS_JSON = {
+    flags: f'"is_stmt": {to_json(bool(flags & RowFlag.IS_STMT))}, "end_sequence": {to_json(bool(flags & RowFlag.END_SEQUENCE))}'
+    + (', "prologue_end": true' if flags & RowFlag.PROLOGUE_END else "")
+    for flags in range(_PUBLISHED_FLAGS + 1)
+}
+
+
+def row_lines(table: LineTable) -> Iterator[str]:
+    """The rows in table order, one object a line, ``ROWS_PER_TEXT`` lines in one text; ``text`` is a member only where the
+    table has the text of its lines, ``prologue_end`` only where a row has that mark."""
+    strings = [to_json(text or None) for text in table.strings]
+    start = f'{{"object": {to_json(table.path)}, "target": {to_json(table.target)}, '
+    sections = [_section_json(text.section, text.section_index) for text in table.text_sections]
+    starts = [text.address for text in table.text_sections]
+    texts = [""] if table.text is None else [f', "text": {string}' for string in strings]
+    for rows in row_chunks(table):
+        yield "".join(
+            f'{start}{sections[section]}, "section_offset": {offset}, "address": {starts[section] + offset}, '
+            f'"kernel": {strings[kernel]}, "function": {strings[function]}, "file": {strings[file]}, "line": {line}, '
+            f'"column": {column}, {_FLAGS_JSON[flags & _PUBLISHED_FLAGS]}{texts[text]}}}\n'
+            for section, offset, kernel, function, file, line, column, flags, text in rows
+        )
+
+
+def _section_json(section: str | None, index: int) -> str:
+    number = "null" if section is None else str(index)
+    return f'"section": {to_json(section)}, "section_index": {number}'
+
+
+def row_chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
+    """The columns of a table as rows of plain ints, ``ROWS_PER_TEXT`` at a time: text section, offset, kernel, function, file, line,
+    column, flags, text (0 where the table has no texts)."""
+    columns = (
+        table.text_section,
+        table.offset,
+        table.kernel,
+        table.function,
+        table.file,
+        table.line,
+        table.column,
+        table.flags,
+        np.zeros(len(table), np.uint32) if table.text is None else table.text,
+    )
+    for start in range(0, len(table), ROWS_PER_TEXT):
+        yield zip(*(column[start : start + ROWS_PER_TEXT].tolist() for column in columns), strict=True)
+
+
+def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> Iterator[str]:
+    """One line of JSON an instruction, in the order of the code; a single line with ``problem`` where there are none.
+    ``sources`` are the texts of source files, by the name that the debug data gives them."""
+    if listing.problem:
+        yield to_json({"object": listing.path, "target": listing.target, "problem": listing.problem}) + "\n"
+        return
+    texts = {file: source.text.splitlines() for file, source in sources.items() if source.text is not None}
+    endings: dict[int, str] = {}
+    answers = listing.answers
+    for number, (location, size, text) in enumerate(
+        zip(answers.location.tolist(), listing.size.tolist(), listing.text, strict=True)
+    ):
+        answer = answers[number]
+        if location not in endings:
+            endings[location] = _of_location(answer, texts)
+        yield f'{_of_address(answer)}, "size": {size}, "text": {to_json(text)}, {endings[location]}}}\n'
+
+
+def _of_address(answer: Answer) -> str:
+    """The members that tell instructions apart, without the closing brace."""
+    fields = {
+        "object": answer.path,
+        "kernel": answer.kernel,
+        "function": answer.frames[-1].function if answer.frames else None,
+        "section": answer.section,
+        "section_index": answer.section_index,
+        "section_offset": answer.section_offset,
+        "address": answer.address,
+    }
+    return to_json(fields).removesuffix("}")
+
+
+def _of_location(answer: Answer, texts: Mapping[str, list[str]]) -> str:
+    """The members that all instructions of one location share, without braces."""
+    frame = answer.frames[0] if answer.frames else None
+    lines = texts.get(frame.file or "", []) if frame and answer.reason in LINED else []
+    source = lines[frame.line - 1] if frame and 0 < frame.line <= len(lines) else None
+    shared = {
+        "reason": answer.reason.name,
+        "frames": [frame_json(each) for each in answer.frames],
+        "source": source,
+    }
+    return to_json(shared).removeprefix("{").removesuffix("}")
+
+
+def named_item_json(found: NamedItem, name: str) -> dict[str, Any]:
+    """One item; ``name`` is what to call it, which may be the demangled name."""
+    return {
+        "kind": found.kind.name.lower(),
+        "name": name,
+        "linkage_name": found.linkage_name,
+        "object": found.path,
+        "section": found.section,
+        "section_index": found.section_index,
+        "section_offset": found.section_offset,
+        "address": found.address,
+        "size": found.size,
+        "inlined_copies": found.inlined_copies,
+        "facts": dict(found.facts),
+        **({"declared_file": found.declared_file, "declared_line": found.declared_line} if found.declared_line else {}),
+    }
+
+
+def variable_json(variable: Variable) -> dict[str, Any]:
+    """One variable; ``live`` are section-offset ranges, the end excluded."""
+    return {
+        "name": variable.name or None,
+        "type": variable.type,
+        "kind": variable.kind,
+        "function": variable.function,
+        "inlined": variable.inlined,
+        "optimized_out": variable.optimized_out,
+        "location": variable.location,
+        "live": [list(pair) for pair in variable.live],
+    }
+
+
+def variable_types_json(variable: Variable, visible: Visible) -> dict[str, Any]:
+    """The types that the variable's type is made of, numbered from its own, which is 0."""
+    if variable.type_number is None:
+        return {"types": []}
+    order = [variable.type_number]
+    numbers: dict[int | None, int | None] = {variable.type_number: 0}
+    for number in order:
+        for other in _mentioned(visible.types[number]):
+            if other not in numbers:
+                numbers[other] = len(order)
+                order.append(other)
+    return {"types": [_type_json(visible.types[number], numbers) for number in order]}
+
+
+def _mentioned(info: TypeInfo) -> Iterator[int]:
+    """The numbers of the types that a type speaks of."""
+    for number in (info.target, *info.parameters, *(member.type for member in info.members)):
+        if number is not None:
+            yield number
+
+
+def _type_json(info: TypeInfo, numbers: dict[int | None, int | None]) -> dict[str, Any]:
+    members = [asdict(member) | {"type": numbers.get(member.type)} for member in info.members]
+    return {
+        "text": info.text,
+        "kind": info.kind,
+        "size": info.size,
+        "encoding": info.encoding,
+        "target": numbers.get(info.target),
+        "counts": list(info.counts),
+        "members": members,
+        "parameters": [numbers.get(number) for number in info.parameters],
+        "enumerators": dict(info.enumerators),
+        "address_space": info.address_space,
     }

@@ -1,20 +1,122 @@
-"""Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of strings and frames."""
+"""A number for each location that follows from what it says, so that all processes, machines and runs give it the same one.
+
+The texts of many tables of locations, each once, with a hash that is the same everywhere.
+
+Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of strings and frames.
+"""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.index.format import Strings
 from symd.model.answers import Answers, Locations, Reason
-from symd.model.columns import I64, U8, U32
+from symd.model.columns import I64, U8, U32, U64
 from symd.model.device import DeviceAnswers
 from symd.model.locations import of_reasons
-from symd.profiles.sample_tables import location_ids
-from symd.profiles.sample_tables.interned_texts import InternedTexts
+
+_FIRST, _SECOND = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+"""The multipliers of MurmurHash3's last step, which spreads each bit over all."""
+_SHIFT = np.uint64(33)
+
+
+def module_hash(digest: str | None) -> int:
+    """What a module adds to the numbers of its locations; 0 for none."""
+    return 0 if digest is None else int(digest[:16], 16)
+
+
+def begun(modules: U64, reasons: NDArray[np.integer], kernels: U64) -> U64:
+    """The numbers of locations while they are made: of the hash of their module, their reason, the hash of their kernel's name."""
+    return _mixed(_mixed(modules, reasons.astype(np.uint64)), kernels)
+
+
+def with_frames(state: U64, names: Sequence[U64], line: U32, column: U32, inlined: U32) -> U64:
+    """The same with one frame more of each, from the innermost outwards; ``names`` are hashes of its function, linkage name and
+    file."""
+    for name in names:
+        state = _mixed(state, name)
+    position = line.astype(np.uint64) << np.uint64(32) | column.astype(np.uint64)
+    return _mixed(_mixed(state, position), inlined.astype(np.uint64) + np.uint64(2))
+
+
+def ended(state: U64) -> I64:
+    """The numbers: never 0, never negative.
+
+    64 bits are mixed and 63 kept: of ten million different locations two have one number with a probability of 5 in a million. Modules
+    are told apart by their SHA-256, so that whoever makes a module to that end mixes up answers about this module alone."""
+    ids = (state >> np.uint64(1)).astype(np.int64)
+    return np.where(ids == 0, 1, ids)
+
+
+def _mixed(state: U64, value: U64) -> U64:
+    state = (state ^ value) * _FIRST
+    state ^= state >> _SHIFT
+    state = (state + value) * _SECOND
+    mixed: U64 = state ^ (state >> _SHIFT)
+    return mixed
+
+
+_ROOM = 1024
+
+
+class InternedTexts:
+    """Texts by number; number 0 is "", which stands for none. Not safe to use from several threads at once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = [""]
+        self._numbers: dict[str, int] = {"": 0}
+        self._hashes = np.zeros(_ROOM, np.uint64)
+        self._tables: dict[int, tuple[weakref.ref[Sequence[str]], U32]] = {}
+
+    @property
+    def hashes(self) -> U64:
+        """The hash of each text; 0 for "" alone."""
+        return self._hashes[: len(self.texts)]
+
+    def number(self, text: str) -> int:
+        """The number of one text."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+            if found == len(self._hashes):
+                self._hashes = np.concatenate([self._hashes, np.zeros(found, np.uint64)])
+            self._hashes[found] = _hash(text)
+        return found
+
+    def numbers(self, strings: Sequence[str], wanted: U32) -> U32:
+        """The number of each of the strings that ``wanted`` counts, in which string 0 is none. What is found out about the strings of an
+        index, which many tables share, is remembered as long as they are there."""
+        known = self._known(strings)
+        found = known[wanted]
+        missing = np.unique(wanted[(found == 0) & (wanted != 0)])
+        if len(missing):
+            known[missing] = [self.number(strings[number]) for number in missing.tolist()]
+            found = known[wanted]
+        return found
+
+    def _known(self, strings: Sequence[str]) -> U32:
+        """For each of the strings its number, 0 where it is not known yet."""
+        key = id(strings)
+        kept = self._tables.get(key)
+        if kept is not None and kept[0]() is strings:
+            return kept[1]
+        known = np.zeros(len(strings), np.uint32)
+        if isinstance(strings, Strings):
+            self._tables[key] = weakref.ref(strings, lambda _: self._tables.pop(key, None)), known
+        return known
+
+
+def _hash(text: str) -> int:
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
+
 
 _REASONS = of_reasons()
 
@@ -120,14 +222,14 @@ class LocationRegistry:
     def _entries(self, table: Locations, numbers: U32, modules: Sequence[str | None], of_each: I64) -> U32:
         """The entries of some locations of a table, each with its module; what is new is taken up."""
         module_texts = np.array([self._texts.number(module or "") for module in modules], np.uint32)
-        module_hashes = np.array([location_ids.module_hash(module) for module in modules], np.uint64)
+        module_hashes = np.array([module_hash(module) for module in modules], np.uint64)
         levels = self._levels(table, numbers)
         kernel = self._texts.numbers(table.strings, table.kernel[numbers])
-        state = location_ids.begun(module_hashes[of_each], table.reason[numbers], self._texts.hashes[kernel])
+        state = begun(module_hashes[of_each], table.reason[numbers], self._texts.hashes[kernel])
         for rows, frames in levels:
             hashes = [self._texts.hashes[each] for each in (frames.function, frames.linkage_name, frames.file)]
-            state[rows] = location_ids.with_frames(state[rows], hashes, frames.line, frames.column, frames.inlined)
-        ids = location_ids.ended(state)
+            state[rows] = with_frames(state[rows], hashes, frames.line, frames.column, frames.inlined)
+        ids = ended(state)
         known = self._numbers
         found = np.array([known.get(each, 0) for each in ids.tolist()], np.uint32)
         missing = np.flatnonzero(found == 0)

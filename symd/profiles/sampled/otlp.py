@@ -11,8 +11,7 @@ from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.otlp_json import binary_documents
 from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fixed, packed, signed
-from symd.profiles.sampled.places import place_in_module
-from symd.profiles.sampled.string_table import StringTableReader
+from symd.profiles.sampled.places import StringTableReader, place_in_module
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType, joined
 from symd.profiles.schemas import otlp as schema
 from symd.profiles.spending import Spending

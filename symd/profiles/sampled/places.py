@@ -1,13 +1,19 @@
-"""What is shown of an address that has no frames, and frames that a profile holds as text or as JSON."""
+"""What is shown of an address that has no frames, and frames that a profile holds as text or as JSON.
+
+Messages whose strings stand in a table and are named by their number there, as pprof's and OTLP's profiles are.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.folded import FILE_OFFSET, INLINED
+from symd.profiles.protobuf_wire import VARINT, Field, fields
 from symd.profiles.samples import TIMES, SampledModule, within
+from symd.profiles.spending import Spending
 
 UNNAMED = "[unnamed]"
 """A mapping that has neither a name nor a build ID."""
@@ -64,3 +70,23 @@ def frames_of_json(items: Any) -> tuple[Frame, ...]:
     frames = [frame_of_json(item, inlined=at < len(items) - 1) for at, item in enumerate(items)]
     known = tuple(frame for frame in frames if frame is not None)
     return known if len(known) == len(frames) else ()
+
+
+class StringTableReader:
+    """Who inherits it fills ``_strings``."""
+
+    def __init__(self, data: bytes, where: str, spending: Spending) -> None:
+        self._data, self._where, self._spending = data, where, spending
+        self._strings: list[str] = []
+
+    def _inside(self, item: Field) -> list[Field]:
+        return fields(self._data, item.value, item.end, self._where, self._spending)
+
+    def _numbers(self, item: Field) -> dict[int, int]:
+        return {one.number: one.value for one in self._inside(item) if one.wire == VARINT}
+
+    def _string(self, number: int) -> str:
+        """Raises Malformed for a number that the table does not have."""
+        if number >= len(self._strings):
+            raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=self._where)
+        return self._strings[number]

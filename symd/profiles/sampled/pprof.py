@@ -6,8 +6,7 @@ from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.mapped import MappedRange, RangeLookup
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, packed, signed
-from symd.profiles.sampled.places import place_in_module
-from symd.profiles.sampled.string_table import StringTableReader
+from symd.profiles.sampled.places import StringTableReader, place_in_module
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
 from symd.profiles.schemas import pprof as schema
 from symd.profiles.spending import Spending

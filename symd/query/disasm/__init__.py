@@ -12,8 +12,15 @@ from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
 from symd.model.listings import Instructions
 from symd.query.disasm import iga, llvm, nvidia, spirv
-from symd.query.disasm.disassembler import Decoded, DecodeOutcome, Disassembler, DisassemblyBudget, senseless
-from symd.query.disasm.ranges import InstructionBytes, code_ranges
+from symd.query.disasm.disassembler import (
+    Decoded,
+    DecodeOutcome,
+    Disassembler,
+    DisassemblyBudget,
+    InstructionBytes,
+    code_ranges,
+    senseless,
+)
 from symd.system.process.starter import Starter
 
 __all__ = ("DISASSEMBLERS", "disassemble")

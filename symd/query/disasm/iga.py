@@ -12,9 +12,16 @@ from pathlib import Path
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.formats.containers.intel.targets import product_core
 from symd.model.code import CodeObject, Vendor
-from symd.query.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of, senseless
+from symd.query.disasm.disassembler import (
+    DAMAGED_CODE,
+    Decoded,
+    DecodeOutcome,
+    DisassemblyBudget,
+    InstructionBytes,
+    lines_of,
+    senseless,
+)
 from symd.query.disasm.installed import chosen_folders, has_library
-from symd.query.disasm.ranges import InstructionBytes
 from symd.system.process.tool import tool_error
 
 NAME = "IGA"

@@ -22,9 +22,16 @@ from symd.formats.elf.constants import (
 )
 from symd.formats.elf.writer import SECTION_NAMES, OutputSection, image_of
 from symd.model.code import CodeObject, Vendor
-from symd.query.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of, senseless
+from symd.query.disasm.disassembler import (
+    DAMAGED_CODE,
+    Decoded,
+    DecodeOutcome,
+    DisassemblyBudget,
+    InstructionBytes,
+    lines_of,
+    senseless,
+)
 from symd.query.disasm.installed import programs
-from symd.query.disasm.ranges import InstructionBytes
 from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 

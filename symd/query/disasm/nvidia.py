@@ -16,10 +16,10 @@ from symd.query.disasm.disassembler import (
     Decoded,
     DecodeOutcome,
     DisassemblyBudget,
+    InstructionBytes,
     lines_of,
 )
 from symd.query.disasm.installed import programs
-from symd.query.disasm.ranges import InstructionBytes
 from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 

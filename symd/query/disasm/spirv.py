@@ -10,9 +10,15 @@ from symd.errors import SymdError, ToolMissing
 from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.words import parse
 from symd.model.code import CodeKind, CodeObject
-from symd.query.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
+from symd.query.disasm.disassembler import (
+    DAMAGED_CODE,
+    Decoded,
+    DecodeOutcome,
+    DisassemblyBudget,
+    InstructionBytes,
+    lines_of,
+)
 from symd.query.disasm.installed import programs
-from symd.query.disasm.ranges import InstructionBytes
 from symd.system.process.run import Ended
 from symd.system.process.tool import INPUT, tool_error
 

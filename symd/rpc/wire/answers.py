@@ -16,9 +16,8 @@ from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
 from symd.model.locations import subset
 from symd.rpc.wire.columns import OTHER_SIDE, check_below, check_count, pack, unpack
+from symd.rpc.wire.fields import from_reason, utf8
 from symd.rpc.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
-from symd.rpc.wire.fields import from_reason
-from symd.rpc.wire.fields import utf8
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 

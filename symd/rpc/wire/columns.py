@@ -10,19 +10,15 @@ https://protobuf.dev/programming-guides/encoding/
 
 from __future__ import annotations
 
-from typing import Any
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
-from symd.errors import Malformed
-from collections.abc import Sequence
-from symd.model.answers import Answers
-from symd.model.answers import Candidate
-from symd.model.answers import Locations
-from symd.model.answers import TextSection
-from symd.model.locations import concat
-from symd.errors import LimitExceeded
 
+from symd.errors import LimitExceeded, Malformed
+from symd.model.answers import Answers, Candidate, Locations, TextSection
+from symd.model.locations import concat
 
 Number = TypeVar("Number", bound=np.unsignedinteger[Any])
 

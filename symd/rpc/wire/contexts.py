@@ -7,55 +7,45 @@ Device addresses asked, and answers to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
-from symd.errors import BadQuery
-from symd.model.addresses import DeviceAddress
-from symd.model.contexts import CONTEXT_HINT
-from symd.model.contexts import EVENT_HINT
-from symd.model.contexts import Context
-from symd.model.contexts import ContextRecord
-from symd.model.contexts import Load
-from symd.model.contexts import LoadInContext
-from symd.model.contexts import Segment
-from symd.model.contexts import Unload
-from symd.model.kinds import of_kind
-from symd.rpc.wire.fields import bad_field
-from symd.rpc.wire.queries import from_query
-from symd.rpc.wire.queries import to_query
-from symd.rpc.wire.resource_names import context_id
-from symd.rpc.wire.resource_names import context_name
-from symd.rpc.wire.resource_names import module_digest
-from symd.rpc.wire.resource_names import module_name
-from symd.rpc.wire.resource_names import optional_path
-from symd.rpc.wire.fields import utf8
-from symd.rpc.wire.fields import from_time
-from symd.rpc.wire.fields import to_timestamp
-from symd.v1 import context_pb2
-from symd.v1.context_service_pb2 import RecordEventsRequest
-from symd.model.alias_arguments import AliasKey
-from symd.model.alias_arguments import checked_alias_key
-from symd.model.contexts import ALIAS_HINT
-from symd.model.contexts import Alias
-from symd.rpc.wire.resource_names import optional_context_id
-from symd.v1 import alias_service_pb2 as pb
-from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
-from symd.model.contexts import AddressForm
-from symd.model.device import DeviceAnswers
-from symd.model.device import DeviceCandidate
-from symd.model.device_arguments import AddressQuestion
-from symd.rpc.wire.answers import from_columns
-from symd.rpc.wire.answers import to_columns
-from symd.rpc.wire.queries import check_count
-from symd.rpc.wire.columns import check_below
-from symd.rpc.wire.columns import pack
-from symd.rpc.wire.columns import unpack
-from symd.rpc.wire.columns import concatenated
-from symd.rpc.wire.queries import from_numbers
-from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 
+from symd.errors import BadQuery
+from symd.model.addresses import DeviceAddress
+from symd.model.contexts import (
+    ALIAS_HINT,
+    CONTEXT_HINT,
+    EVENT_HINT,
+    AddressForm,
+    Alias,
+    Context,
+    ContextRecord,
+    Load,
+    LoadInContext,
+    Segment,
+    Unload,
+)
+from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.device_arguments import AddressQuestion, AliasKey, checked_alias_key
+from symd.model.kinds import of_kind
+from symd.rpc.wire.answers import from_columns, to_columns
+from symd.rpc.wire.columns import check_below, concatenated, pack, unpack
+from symd.rpc.wire.fields import bad_field, from_time, to_timestamp, utf8
+from symd.rpc.wire.queries import check_count, from_numbers, from_query, to_query
+from symd.rpc.wire.resource_names import (
+    context_id,
+    context_name,
+    module_digest,
+    module_name,
+    optional_context_id,
+    optional_path,
+)
+from symd.v1 import alias_service_pb2 as pb
+from symd.v1 import context_pb2
+from symd.v1.context_service_pb2 import RecordEventsRequest, SymbolizeAddressesRequest
 
 Message = TypeVar("Message")
 

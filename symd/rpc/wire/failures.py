@@ -10,8 +10,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from symd import errors
 from symd.errors import SymdError
-from symd.rpc.wire.fields import FIELD
-from symd.rpc.wire.fields import to_duration
+from symd.rpc.wire.fields import FIELD, to_duration
 
 DOMAIN = "symd"
 

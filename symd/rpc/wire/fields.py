@@ -14,25 +14,18 @@ Reasons as the numbers that travel. The enum is open: a newer daemon may send on
 
 from __future__ import annotations
 
-from symd.errors import BadQuery
-from symd.errors import InvalidInput
 import re
-from collections.abc import Iterable
-from typing import overload
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar, overload
+
+import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from collections.abc import Iterator
-from typing import Any
-from typing import TypeVar
-from collections.abc import Mapping
-from typing import Final
-import numpy as np
-from symd.errors import Malformed
-from symd.model.columns import U8
-from symd.model.reasons import KNOWN
-from symd.model.reasons import Reason
-from symd.rpc.wire.columns import OTHER_SIDE
 
+from symd.errors import BadQuery, InvalidInput, Malformed
+from symd.model.columns import U8
+from symd.model.reasons import KNOWN, Reason
+from symd.rpc.wire.columns import OTHER_SIDE
 
 FIELD = "field"
 """The key of an error's metadata under which the field stands."""

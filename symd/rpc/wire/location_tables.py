@@ -7,27 +7,22 @@ client keeps them by name. A name follows from what the table says, so that any 
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Iterable
-from collections.abc import Mapping
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
 import numpy as np
+
 from symd.errors import Malformed
 from symd.model.answers import Locations
 from symd.model.columns import U32
-from symd.rpc.wire.columns import check_below
-from symd.rpc.wire.columns import pack
-from symd.rpc.wire.columns import unpack
-from symd.rpc.wire.fields import from_reasons
-from symd.rpc.wire.fields import utf8s
+from symd.rpc.wire.columns import check_below, pack, unpack
+from symd.rpc.wire.fields import from_reasons, utf8s
 from symd.v1 import location_pb2
-import hashlib
-import threading
-import weakref
-from collections import OrderedDict
-from collections import deque
-from collections.abc import Collection
-from dataclasses import dataclass
-from dataclasses import field
 
 
 class Numbering(dict[int, int]):

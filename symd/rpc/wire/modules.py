@@ -11,50 +11,25 @@ What happens to modules, as messages of a watch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from collections.abc import Mapping
-from typing import Any
-from symd.errors import Malformed
-from symd.rpc.wire.fields import utf8
-from symd.v1 import fact_pb2
-from typing import Final
-import msgpack
-from symd.model.identities import Digest
-from symd.model.identities import ObjectPath
-from symd.model.summaries import ContainerSummary
-from symd.model.summaries import KernelSummary
-from symd.model.summaries import ModuleSummary
-from symd.model.summaries import ObjectSummary
-from symd.v1.module_pb2 import PackedDescription
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from symd.errors import SymdError
-from symd.model.code import CodeKind
-from symd.model.code import DebugScheme
-from symd.model.summaries import ModuleRecord
-from symd.rpc.wire.failures import reason_status
-from symd.rpc.wire.failures import status_reason
-from symd.rpc.wire.failures import to_status
-from symd.rpc.wire.fields import wrong_field
-from symd.rpc.wire.resource_names import module_digest
-from symd.rpc.wire.resource_names import module_name
-from symd.rpc.wire.fields import utf8s
-from symd.rpc.wire.fields import from_time
-from symd.rpc.wire.fields import to_timestamp
-from symd.v1 import module_pb2
-from symd.v1.module_service_pb2 import UpdateModuleRequest
-from symd.errors import LimitExceeded
-from symd.model.module_events import CaughtUp
-from symd.model.module_events import LoadBegan
-from symd.model.module_events import LoadEnded
-from symd.model.module_events import ModuleAdded
-from symd.model.module_events import ModuleEvent
-from symd.model.module_events import ModuleRemoved
-from symd.rpc.wire.contexts import from_load_in_context
-from symd.rpc.wire.contexts import to_load_in_context
-from symd.rpc.wire.resource_names import context_id
-from symd.v1 import module_service_pb2 as pb
+from typing import Any, Final
 
+import msgpack
+
+from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.model.code import CodeKind, DebugScheme
+from symd.model.identities import Digest, ObjectPath
+from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.rpc.wire.contexts import from_load_in_context, to_load_in_context
+from symd.rpc.wire.failures import reason_status, status_reason, to_status
+from symd.rpc.wire.fields import from_time, to_timestamp, utf8, utf8s, wrong_field
+from symd.rpc.wire.resource_names import context_id, module_digest, module_name
+from symd.v1 import fact_pb2, module_pb2
+from symd.v1 import module_service_pb2 as pb
+from symd.v1.module_pb2 import PackedDescription
+from symd.v1.module_service_pb2 import UpdateModuleRequest
 
 SIGNED_END = 1 << 63
 UNSIGNED_END = 1 << 64

@@ -7,44 +7,22 @@ Batches of addresses as they are asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-from typing import NamedTuple
-import numpy as np
-from symd.errors import BadQuery
-from symd.model.addresses import ByAddress
-from symd.model.addresses import ByKernel
-from symd.model.addresses import BySection
-from symd.model.addresses import KernelOffset
-from symd.model.addresses import ObjectAddress
-from symd.model.addresses import Query
-from symd.model.addresses import SectionOffset
-from symd.model.arguments import wrong_query
-from symd.model.columns import U64
-from symd.rpc.wire.columns import KINDS
-from symd.rpc.wire.columns import WIDTHS
-from symd.rpc.wire.columns import column_width
-from symd.rpc.wire.fields import bad_field
-from symd.v1 import query_pb2
-from symd.v1.symbol_service_pb2 import SymbolizeRequest
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from symd.model.answers import Answer
-from symd.model.answers import Answers
-from symd.model.answers import Candidate
-from symd.model.answers import Frame
-from symd.model.answers import Locations
-from symd.model.answers import TextSection
-from symd.model.columns import U32
-from symd.model.identities import ObjectPath
-from collections.abc import Collection
-from symd.errors import LimitExceeded
-from symd.rpc.wire.fields import wrong_field
-from symd.rpc.wire.resource_names import digest_and_path
-from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS
-from symd.v1.symbol_service_pb2 import ANSWER_FORM_ROWS
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from symd.errors import BadQuery, LimitExceeded
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.arguments import wrong_query
+from symd.model.columns import U32, U64
+from symd.model.identities import ObjectPath
+from symd.rpc.wire.columns import KINDS, WIDTHS, column_width
+from symd.rpc.wire.fields import bad_field, wrong_field
+from symd.rpc.wire.resource_names import digest_and_path
+from symd.v1 import query_pb2
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
 
 NARROW = 1 << 32
 """Numbers below this travel in 4 bytes."""

@@ -9,31 +9,27 @@ Variables in scope, there and back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from symd.errors import Malformed
-from symd.model.variables import Member
-from symd.model.variables import TypeInfo
-from symd.rpc.wire.fields import i64_or_none
-from symd.rpc.wire.fields import u64_or_none
-from symd.rpc.wire.fields import wrapped_i64
-from symd.rpc.wire.fields import utf8
-from symd.v1 import variable_service_pb2 as pb
 from typing import Any
-from symd.model.variables import LocationPiece
-from symd.model.variables import LocationRegister
-from symd.model.variables import PieceKind
-from symd.model.variables import VariableLocation
-from symd.rpc.wire.fields import utf8s
+
+from symd.errors import Malformed
 from symd.model.addresses import Query
-from symd.model.variables import InScope
-from symd.model.variables import Kind
-from symd.model.variables import Variable
-from symd.model.variables import Visible
-from symd.rpc.wire.answers import from_answer
-from symd.rpc.wire.answers import to_answer
-from symd.rpc.wire.queries import from_query
-from symd.rpc.wire.queries import to_query
-from symd.rpc.wire.resource_names import digest_and_path
-from symd.rpc.wire.resource_names import module_name
+from symd.model.variables import (
+    InScope,
+    Kind,
+    LocationPiece,
+    LocationRegister,
+    Member,
+    PieceKind,
+    TypeInfo,
+    Variable,
+    VariableLocation,
+    Visible,
+)
+from symd.rpc.wire.answers import from_answer, to_answer
+from symd.rpc.wire.fields import i64_or_none, u64_or_none, utf8, utf8s, wrapped_i64
+from symd.rpc.wire.queries import from_query, to_query
+from symd.rpc.wire.resource_names import digest_and_path, module_name
+from symd.v1 import variable_service_pb2 as pb
 
 
 def _words(prefix: str, values: Mapping[str, int], special: Mapping[str, str]) -> dict[str, int]:

@@ -14,9 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from symd.errors import SymdError, Unauthenticated
 from symd.server.http.exchange import Ended, Exchange
 from symd.server.http.hosts import KnownHosts
-from symd.server.http.route_answers import served
+from symd.server.http.route_answers import error_reply, served
 from symd.server.http.site import Lane, Site, WebRoute
-from symd.server.http.statuses import error_reply
 from symd.server.http.visitors import Door
 
 HEADERS: Final[Mapping[str, str]] = {

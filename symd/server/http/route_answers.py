@@ -1,4 +1,9 @@
-"""A request to a route, answered: its right, its body, the lane, and the answer as it leaves."""
+"""Errors of symd over HTTP: the status and a JSON object with the same facts that gRPC's details have.
+
+Pages of other origins: what they may send, read and change here.
+
+A request to a route, answered: its right, its body, the lane, and the answer as it leaves.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -17,14 +23,95 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from symd.config import Limits
-from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, Unavailable
+from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
 from symd.server.deadline import while_there_is_time
 from symd.server.http.client_time import client_time
 from symd.server.http.exchange import Exchange
-from symd.server.http.origins import check_origin, headers_for, preflight
-from symd.server.http.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute
-from symd.server.http.statuses import error_reply
+from symd.server.http.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute, json_reply
 from symd.server.http.visitors import Visitor
+
+STATUSES: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "INVALID_ARGUMENT": 400,
+        "OUT_OF_RANGE": 400,
+        "FAILED_PRECONDITION": 409,
+        "UNAUTHENTICATED": 401,
+        "PERMISSION_DENIED": 403,
+        "NOT_FOUND": 404,
+        "RESOURCE_EXHAUSTED": 429,
+        "DEADLINE_EXCEEDED": 504,
+        "UNAVAILABLE": 503,
+        "UNIMPLEMENTED": 501,
+        "DATA_LOSS": 500,
+        "INTERNAL": 500,
+    }
+)
+"""By gRPC's name of the status (google/rpc/code.proto has the same table)."""
+
+
+def error_reply(error: SymdError) -> Reply:
+    """The answer in place of what was asked for."""
+    headers = {}
+    if error.retry_seconds is not None:
+        headers["retry-after"] = str(max(1, round(error.retry_seconds)))
+    body = {
+        "error": {
+            "reason": error.reason,
+            "message": error.message,
+            "where": error.where,
+            "hint": error.hint,
+            "metadata": error.metadata,
+        }
+    }
+    return json_reply(body, STATUSES[error.status])._replace(headers=headers)
+
+
+_SAFE: Final = frozenset(("GET", "HEAD"))
+_OF_OTHERS: Final = frozenset(("cross-site", "same-site"))
+_LINKED: Final = ("document", "")
+"""What a link that is followed brings (w3.org/TR/fetch-metadata, Sec-Fetch-Dest), and browsers that do not say it; a frame is none."""
+
+
+async def preflight(route: WebRoute, request: Request) -> Response:
+    """What a page of another origin may send (fetch.spec.whatwg.org, CORS protocol)."""
+    allowed = headers_for(route, request)
+    if allowed:
+        allowed |= {
+            "access-control-allow-methods": f"{route.method}, OPTIONS",
+            "access-control-allow-headers": "content-type, authorization",
+            "access-control-max-age": "600",
+        }
+        if (
+            request.headers.get("access-control-request-private-network") == "true"
+        ):  # a page of the web asks a server of this machine
+            allowed["access-control-allow-private-network"] = "true"
+    return Response(status_code=204, headers=allowed)
+
+
+def headers_for(route: WebRoute, request: Request) -> dict[str, str]:
+    """Headers of an answer that let the page which asked for it read it; none where it may not."""
+    origin = request.headers.get("origin", "")
+    if not origin or not {"*", origin} & set(route.origins):
+        return {}
+    return {"access-control-allow-origin": origin, "vary": "origin", "cross-origin-resource-policy": "cross-origin"}
+
+
+def check_origin(route: WebRoute, request: Request) -> None:
+    """Raises PermissionDenied where a page of another origin wants something changed, or brought here, with what its visitor's browser shows by itself
+    (a kept password): told by Origin, or by Fetch Metadata where a browser leaves that out. A link that is followed is no such thing."""
+    told = request.headers
+    origin = told.get("origin", "")
+    if {"*", origin} & set(route.origins):
+        return
+    linked = (
+        request.method in _SAFE
+        and told.get("sec-fetch-mode") == "navigate"
+        and told.get("sec-fetch-dest", "") in _LINKED
+    )
+    fetched = told.get("sec-fetch-site") in _OF_OTHERS and not linked
+    if fetched or (origin and origin.partition("://")[2] != told.get("host")):
+        raise PermissionDenied("a page of another origin may not do that", where=origin[:200])
+
 
 log = logging.getLogger("symd.server.http")
 

@@ -14,10 +14,7 @@ from symd.errors import BadQuery, LimitExceeded
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.breakpoints import SourceLine
 from symd.model.identities import ObjectPath
-from symd.model.json.answers import answer_json
-from symd.model.json.breakpoints import located_json
-from symd.model.json.names import named_item_json
-from symd.model.json.variables import variable_json
+from symd.model.json.answers import answer_json, located_json, named_item_json, variable_json
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import Match, NameQuery
 from symd.model.sources import SourceText

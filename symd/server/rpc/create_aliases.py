@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symd.model.plurals import plural
+from symd.model.texts import plural
 from symd.rpc.wire.contexts import from_create_request
 from symd.server.call import Call
 from symd.server.lanes import Work

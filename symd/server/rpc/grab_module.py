@@ -14,7 +14,7 @@ from symd.server.guard import while_wanted
 from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext
 from symd.system.process import confinement
-from symd.system.process.cancellation import Cancelled
+from symd.system.process.run import Cancelled
 from symd.v1.module_service_pb2 import GrabModuleRequest, GrabModuleResponse
 
 WORK = Work.GRAB

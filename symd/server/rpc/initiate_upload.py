@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from symd.server.call import Call
-from symd.server.limit_errors import module_too_large
+from symd.server.messages import module_too_large
 from symd.server.service_context import ServiceContext
 from symd.server.uploaded_debug_data import checked_build_id
 from symd.v1.parca_debuginfo_pb2 import InitiateUploadRequest, InitiateUploadResponse, UploadInstructions

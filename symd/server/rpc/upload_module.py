@@ -15,7 +15,7 @@ from symd.rpc.wire.resource_names import module_name
 from symd.server.call import Call
 from symd.server.guard import check_deadline
 from symd.server.lanes import Work
-from symd.server.limit_errors import module_too_large
+from symd.server.messages import module_too_large
 from symd.server.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
 

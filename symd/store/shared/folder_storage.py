@@ -12,8 +12,7 @@ from typing import Final
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_file, size_of, sweep
 from symd.store.ownership import check_private
-from symd.store.shared.object_names import checked_name
-from symd.store.shared.object_storage import check_size
+from symd.store.shared.object_storage import check_size, checked_name
 from symd.system.private_files import written
 
 PIECE: Final = 1 << 20

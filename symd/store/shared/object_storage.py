@@ -1,18 +1,74 @@
-"""What holds the bytes of modules and indexes, and what keeps whole files of it on this machine.
+"""Names of an object storage: what may be one, and what a name promises of the bytes.
+
+What holds the bytes of modules and indexes, and what keeps whole files of it on this machine.
 
 A name is a relative path of lower-case letters, digits, dots, dashes and slashes, such as ``modules/ab/<sha256>`` or
-``index/<format version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would."""
+``index/<format version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import mmap
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from io import BufferedReader
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Protocol
 
-from symd.errors import LimitExceeded, StoreUnavailable
+from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable
+from symd.index.format import VERSION, decode
+from symd.model.identities import Digest, is_digest
+
+_NAME: Final = re.compile(r"[a-z0-9-][a-z0-9.-]*(/[a-z0-9-][a-z0-9.-]*)*")
+_MODULES: Final = "modules/"
+_INDEXES: Final = f"index/{VERSION}/"
+
+
+def checked_name(name: str) -> str:
+    """``name`` itself where it may be one; anything else raises ``InvalidInput``. No part of a name begins with a dot, so that none
+    leads out of a folder."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name[:80]!r} is no name of an object", hint="lower-case letters, digits, dots, dashes, slashes"
+        )
+    return name
+
+
+def promised_digest(name: str) -> Digest | None:
+    """The SHA-256 of the bytes that have this name, where it says so: it is a module's."""
+    last = name.rpartition("/")[2]
+    return last if name.startswith(_MODULES) and is_digest(last) else None
+
+
+def is_of_module(name: str, digest: Digest) -> bool:
+    """Whether a name is that of a module's bytes, or of an index of it."""
+    folder, _, last = name.rpartition("/")
+    return bool(_NAME.fullmatch(name)) and (
+        (last == digest and folder == f"modules/{digest[:2]}")
+        or (last == f"{digest}.idx" and bool(re.fullmatch(rf"index/[0-9]+/{digest[:2]}", folder)))
+    )
+
+
+def keeps_promise(name: str, file: BufferedReader) -> bool:
+    """Whether a file's bytes are what its name promises: a module's have that digest, and an index of the format that this symd writes is
+    whole by its own checksum. Other names promise nothing."""
+    digest = promised_digest(name)
+    if digest is not None:
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    if not name.startswith(_INDEXES):
+        return True
+    size = os.fstat(file.fileno()).st_size
+    try:
+        decode(memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)) if size else b"")
+    except DataLoss:
+        return False
+    return True
+
 
 ASKED_AT_A_TIME: Final = 16
 """Requests for sizes that are made at a time: nearly all of it is waiting for the storage."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from symd.config import Limits
 from symd.errors import FailedPrecondition, InvalidInput, extra_hint
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.store.inspection import Inspection, Progress

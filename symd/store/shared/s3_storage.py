@@ -1,37 +1,264 @@
-"""An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before somebody names
+"""A server that is gone: who asks while it is learns so at once, and one at a time finds out whether it is back.
+
+What an S3 server, or the network before it, said no with, as an error that says what to do.
+
+obstore tells it in one text: a first line, S3's own words as XML (docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html), and
+the error's parts as Rust prints them. Only short pieces of it are repeated: the words of S3 may quote the request.
+
+What says which S3 server is asked, and as whom: the bucket, the prefix, and the variables that Amazon's tools take.
+
+They are looked at before obstore gets them: of a URL, a key or a name with a character that does not belong there it makes a panic in Rust, and
+none of its errors.
+
+An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before somebody names
 ``s3://``.
 
 Where the server is, and who asks it, comes from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``, ``AWS_REGION``,
 ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of web identities, containers and
 instances.
 
-Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where 206 belongs)."""
+Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where 206 belongs).
+"""
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from symd.config import MIB, Limits
-from symd.errors import InvalidInput, StoreUnavailable
+from symd.errors import InvalidInput, StoreUnavailable, described, from_description
 from symd.store.files import disk
-from symd.store.shared.object_names import checked_name
-from symd.store.shared.object_storage import check_size
-from symd.store.shared.outage import Outage, Unanswered
-from symd.store.shared.s3_refusals import NO_KEY, Refusal, cut_off, s3_code, s3_refusal, too_slow
-from symd.store.shared.s3_settings import authorities, check_settings, endpoint
+from symd.store.shared.object_storage import check_size, checked_name
+from symd.system.credential_files import read_credentials
+from symd.system.os_errors import system_reason
 from symd.system.private_files import written
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
+
+
+FAILURES: Final = 3
+"""So many calls in a row that were not answered are an outage; fewer may be theirs alone."""
+T = TypeVar("T")
+
+
+class Unanswered(Exception):
+    """A call to which nobody said anything; ``error`` tells it."""
+
+    def __init__(self, error: StoreUnavailable) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Outage:
+    """Of one server. In an outage a single call at a time is made, and the others end with the error of the last: else each would wait for
+    as long as it may, with the thread that it has. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._failures = 0
+        self._last: StoreUnavailable | None = None
+        self._trying = False
+
+    def made(self, call: Callable[[], T]) -> T:
+        """What ``call`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an answer."""
+        tries = self._begun()
+        try:
+            result = call()
+        except Unanswered as unanswered:
+            self._ended(unanswered.error)
+            raise
+        except BaseException:
+            self._ended(None)
+            raise
+        else:
+            self._ended(None)
+            return result
+        finally:
+            if tries:
+                self._trying = False
+
+    def _begun(self) -> bool:
+        """Whether this call is the one that finds out; False where there is no outage. Raises the last error where another does."""
+        with self._lock:
+            if self._failures < FAILURES or self._last is None:
+                return False
+            if self._trying:
+                raise from_description(described(self._last)) or self._last
+            self._trying = True
+            return True
+
+    def _ended(self, error: StoreUnavailable | None) -> None:
+        with self._lock:
+            self._failures = self._failures + 1 if error else 0
+            self._last = error
+
+
+NO_KEY: Final = "NoSuchKey"
+"""S3's word for: nothing has this name."""
+_CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
+_STATUS: Final = re.compile(r"status code: (\d{3})([ \w]{0,40})")
+_SYSTEM: Final = re.compile(r'(?:message|error): "([^"\\]{1,200})"')
+_NO_CREDENTIALS: Final = ("/latest/api/token", "/latest/meta-data", "no credential")
+"""Who has no keys is taken for a machine of Amazon's, which is asked for some."""
+_CREDENTIALS: Final = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN where the keys are temporary"
+)
+_SET_REGION: Final = "set AWS_REGION to the bucket's region"
+_REACH: Final = "see that the server runs, and that AWS_ENDPOINT_URL names it"
+_RIGHTS: Final = (
+    "let these credentials list, read, write and delete below that prefix"
+    " (s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject)"
+)
+_HINTS: Final[Mapping[str, str]] = {
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "ExpiredToken": "renew AWS_SESSION_TOKEN and the keys",
+    "InvalidToken": "renew AWS_SESSION_TOKEN and the keys",
+    "AccessDenied": _RIGHTS,
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "NoSuchBucket": "make the bucket, or name another with --store",
+    "PermanentRedirect": _SET_REGION,
+    "AuthorizationHeaderMalformed": _SET_REGION,
+    "EntityTooLarge": "the server takes no files of this size",
+    "QuotaExceeded": "the server's quota is used up",
+    "SlowDown": "it has too many requests; try again later",
+}
+"""What to do, by the code that S3 gives."""
+
+
+class Refusal(NamedTuple):
+    """The error; whether the same call may do at once (not after an answer that was meant), and whether anybody answered."""
+
+    error: StoreUnavailable
+    again: bool
+    answered: bool = True
+
+
+def s3_code(text: str) -> str:
+    """The code in which S3 says what is wrong; "" where nothing came from an S3 server, or no words did."""
+    found = _CODE.search(text)
+    return found[1] if found else ""
+
+
+def s3_refusal(text: str, where: str, seconds: float) -> Refusal:
+    """Of what obstore says about ``where``, a URL; ``seconds`` is how long an answer is waited for."""
+    code, status = s3_code(text), _STATUS.search(text)
+    if any(words in text for words in _NO_CREDENTIALS):
+        return Refusal(_error("there are no credentials for the object storage", where, _CREDENTIALS), again=False)
+    if status is not None:
+        answer = f"{status[1]}{status[2]}".strip()
+        words = f"the object storage refused: {code} ({answer})" if code else f"the object storage answered {answer}"
+        hint = _HINTS.get(code, _CREDENTIALS if status[1] in ("401", "403") else _REACH)
+        facts = {"http_status": status[1], **({"code": code} if code else {})}
+        return Refusal(_error(words, where, hint, facts), again=status[1].startswith("5"))
+    if "kind: Timeout" in text or "TimedOut" in text:
+        silence = _error(f"the object storage said nothing for {seconds:g} s", where, _REACH)
+        return Refusal(silence, again=True, answered=False)
+    if "InvalidCertificate" in text:
+        hint = "name the file of who signed it with AWS_CA_BUNDLE"
+        return Refusal(_error("the object storage's certificate is not trusted here", where, hint), again=False)
+    unreachable = _error(f"the object storage cannot be reached: {_cause(text)}", where, _REACH)
+    return Refusal(unreachable, again=True, answered=False)
+
+
+def cut_off(where: str, got: int, size: int) -> Refusal:
+    """Of a file that ended before its end."""
+    return Refusal(_error(f"the object storage sent {got} of {size} bytes", where, _REACH), again=True)
+
+
+def too_slow(where: str, size: int, seconds: float) -> Refusal:
+    """Of a file that took too long."""
+    message = f"the object storage did not send {size} bytes within {seconds:g} s"
+    return Refusal(_error(message, where, "wait longer with --limit storage_seconds=SECONDS"), again=False)
+
+
+def _cause(text: str) -> str:
+    """What the operating system said, or the end of obstore's first line."""
+    system = _SYSTEM.search(text)
+    return (system[1] if system else text.partition("\n")[0].rpartition(" - ")[2][:200]).lower()
+
+
+def _error(message: str, where: str, hint: str, facts: Mapping[str, str] | None = None) -> StoreUnavailable:
+    return StoreUnavailable(message, where=where, hint=hint, metadata={"storage": where, **(facts or {})})
+
+
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_AUTHORITIES: Final = "AWS_CA_BUNDLE"
+_NAMED: Final = f"${_AUTHORITIES} names it: the file of those whom the object storage's certificate is trusted by"
+_VISIBLE: Final = re.compile(r"[!-~]*")
+"""ASCII without blanks, line ends and other controls."""
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REGION: Final = re.compile(r"[A-Za-z0-9-]*")
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+
+
+def check_settings(bucket: str, prefix: str) -> None:
+    """Raises ``InvalidInput`` for what no server can be asked with. No key is repeated."""
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidInput(f"{bucket[:80]!r} is no name of a bucket", hint="letters, digits, dots and dashes")
+    if prefix and {"", ".", ".."} & set(prefix.split("/")):
+        raise InvalidInput(
+            f"{prefix[:80]!r} is no prefix: a part of it is empty or made of dots", hint="write s3://BUCKET/PREFIX"
+        )
+    for name in _ENDPOINTS:
+        value = os.environ.get(name, "")
+        if value and not _is_server(value):
+            hint = "write https://HOST or https://HOST:PORT, or http:// for a server without TLS"
+            raise InvalidInput(f"{value[:80]!r} is no URL of a server", where=name, hint=hint)
+    for name in _REGIONS:
+        value = os.environ.get(name, "")
+        if not _REGION.fullmatch(value):
+            raise InvalidInput(f"{value[:80]!r} is no region", where=name, hint="write one such as us-east-1")
+    for name in _KEYS:
+        if not _VISIBLE.fullmatch(os.environ.get(name, "")):
+            raise InvalidInput(
+                "there is a blank, a line's end or another character that no key has", where=name, hint="set it anew"
+            )
+
+
+def endpoint() -> str:
+    """The server's URL where one is named; "" is Amazon's."""
+    return next((value for name in _ENDPOINTS if (value := os.environ.get(name, ""))), "").lower()
+
+
+def authorities() -> bytes | None:
+    """The certificates of who may have signed the server's, where a file of them is named. Raises ``InvalidInput`` for a file that has none."""
+    path = os.environ.get(_AUTHORITIES, "")
+    if not path:
+        return None
+    try:
+        certificates, _ = read_credentials(path)
+    except OSError as error:
+        raise InvalidInput(f"it cannot be read: {system_reason(error)}", where=path, hint=_NAMED) from error
+    if _CERTIFICATE not in certificates:
+        raise InvalidInput("no certificate in PEM stands there", where=path, hint=_NAMED)
+    return certificates
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    is_named = bool(parts.hostname) and port != 0 and not (parts.query or parts.fragment)
+    return parts.scheme in ("http", "https") and is_named and _VISIBLE.fullmatch(url) is not None
+
 
 PART: Final = 5 * MIB
 """Bytes of one part of an upload; a smaller file is one request. S3 takes no smaller parts, and 10,000 of them."""
@@ -45,8 +272,6 @@ _REQUESTS: Final = 10
 _PAUSE: Final = 0.1
 """Seconds before the second attempt, doubled each time, and up to half as long again, so that clients do not come back together."""
 _LONGEST_PAUSE: Final = 2.0
-
-T = TypeVar("T")
 
 
 class _RefusedError(Exception):

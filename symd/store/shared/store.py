@@ -1,7 +1,10 @@
-"""The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
+"""Objects that no row names any more: their names stand in a table until somebody has removed them, so that a kill forgets none.
+
+The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
 
 An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in ``unwanted_objects`` and
-is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module holds the module's lock, so that none goes that has come again."""
+is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module holds the module's lock, so that none goes that has come again.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,46 @@ from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_o
 from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import Housekeeping
-from symd.store.shared.object_storage import FileCache
+from symd.store.shared.object_storage import FileCache, is_of_module
 from symd.store.shared.postgresql import Server
 from symd.store.shared.shared_writability import SharedWritability
-from symd.store.shared.unwanted import remove_unwanted
 
 log = logging.getLogger("symd.store")
+
+_PAGE: Final = 100
+
+
+def remove_unwanted(
+    catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, stop: Callable[[], bool] = lambda: False
+) -> int:
+    """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the same module holds
+    its lock meanwhile or finds nothing: the row that comes with an object takes its name out of the table.
+
+    The table is not believed where it would cost something that is wanted: it may be of a backup, or filled without triggers. What a row
+    names stays, and a name that is none of its module's is left alone."""
+    removed, last = 0, ""
+    while found := catalogue.unwanted_objects(_PAGE, last):
+        for name, digest in found:
+            if stop():
+                return removed
+            if is_of_module(name, digest):
+                removed += _removed(catalogue, files, locks, name, digest)
+            else:
+                log.warning("unwanted_objects has the name %.200r, which is no object of module %s", name, digest)
+        last = found[-1][0]
+    return removed
+
+
+def _removed(catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLocks, name: str, digest: Digest) -> bool:
+    with locks.held(STORING, digest):
+        if not catalogue.is_unwanted(name):
+            return False
+        is_named = catalogue.is_named(name, digest)
+        if not is_named:
+            files.remove(name)
+        catalogue.forget_unwanted(name)
+        return not is_named
+
 
 SEEN_SECONDS: Final = 2.0
 """So long an object that was in the storage counts as there for who asks what is missing; who adds one has it looked for anew."""

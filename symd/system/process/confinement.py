@@ -1,15 +1,150 @@
-"""What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing takes
-(``seccomp``), and nothing else."""
+"""Landlock: a process gives up, for good and for all that it starts, every file but those that it names, every TCP
+connection, and signals and abstract sockets to others. It needs no privilege.
+
+Called in the child itself, before it loads what is not to be trusted. What stays possible: learning of a file whether it
+exists and how large it is, which Landlock does not restrict.
+
+Source: landlock(7), linux/landlock.h; https://docs.kernel.org/userspace-api/landlock.html.
+
+What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing takes
+(``seccomp``), and nothing else.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import stat
+import struct
 import sys
 from collections.abc import Iterable, Iterator
+from enum import IntFlag
 from typing import Final
 
-from symd.system.process import landlock, seccomp
-from symd.system.process.landlock import READ, USE_DEVICE, Access
+from symd.system.process import seccomp
+
+_CREATE_RULESET: Final = 444
+_ADD_RULE: Final = 445
+_RESTRICT_SELF: Final = 446
+"""System call numbers, the same on every architecture."""
+_CREATE_RULESET_VERSION: Final = 1
+_RULE_PATH_BENEATH: Final = 1
+_PR_SET_NO_NEW_PRIVS: Final = 38
+
+
+class Access(IntFlag):
+    """What may be done with a file or with what is below a folder (LANDLOCK_ACCESS_FS_*)."""
+
+    EXECUTE = 1 << 0
+    WRITE_FILE = 1 << 1
+    READ_FILE = 1 << 2
+    READ_DIR = 1 << 3
+    REMOVE_DIR = 1 << 4
+    REMOVE_FILE = 1 << 5
+    MAKE_CHAR = 1 << 6
+    MAKE_DIR = 1 << 7
+    MAKE_REG = 1 << 8
+    MAKE_SOCK = 1 << 9
+    MAKE_FIFO = 1 << 10
+    MAKE_BLOCK = 1 << 11
+    MAKE_SYM = 1 << 12
+    REFER = 1 << 13
+    TRUNCATE = 1 << 14
+    IOCTL_DEV = 1 << 15
+
+
+READ: Final = Access.READ_FILE | Access.READ_DIR
+USE_DEVICE: Final = READ | Access.WRITE_FILE | Access.IOCTL_DEV
+WRITE: Final = (
+    READ
+    | Access.WRITE_FILE
+    | Access.TRUNCATE
+    | Access.MAKE_REG
+    | Access.MAKE_DIR
+    | Access.REMOVE_FILE
+    | Access.REMOVE_DIR
+    | Access.REFER
+)
+"""Files and folders, made and removed; no links, sockets or devices."""
+
+_OF_FILES: Final = Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV
+"""What the kernel takes in a rule for a file that is no folder."""
+_KNOWN: Final = ((1, (1 << 13) - 1), (2, Access.REFER), (3, Access.TRUNCATE), (5, Access.IOCTL_DEV))
+"""(interface version, what it brought)."""
+_TCP: Final = 0b11
+"""LANDLOCK_ACCESS_NET_BIND_TCP and _CONNECT_TCP, since version 4."""
+_SCOPES: Final = 0b11
+"""LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and _SIGNAL, since version 6."""
+
+
+def version() -> int:
+    """The version of Landlock's interface in this kernel; 0 where it has none or it is switched off."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = int(
+        libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION))
+    )
+    return max(found, 0)
+
+
+def restrict(allowed: Iterable[tuple[str, Access]]) -> None:
+    """Leave this process only the paths of ``allowed`` and what is below them; paths that are not there are passed over.
+
+    Raises OSError where the kernel cannot, with the process as it was but for what it gains by programs that it starts
+    (no_new_privs).
+    """
+    known = version()
+    if not known:
+        raise OSError("this kernel has no Landlock")
+    handled = sum(access for since, access in _KNOWN if since <= known)
+    attributes = struct.pack("=QQQ", handled, _TCP if known >= 4 else 0, _SCOPES if known >= 6 else 0)
+    size = 24 if known >= 6 else 16 if known >= 4 else 8
+    libc = ctypes.CDLL(None, use_errno=True)
+    _succeed(libc.prctl(ctypes.c_int(_PR_SET_NO_NEW_PRIVS), *map(ctypes.c_ulong, (1, 0, 0, 0))), "prctl")
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    ruleset = _succeed(
+        libc.syscall(ctypes.c_long(_CREATE_RULESET), buffer, ctypes.c_size_t(size), ctypes.c_uint32(0)),
+        "landlock_create_ruleset",
+    )
+    try:
+        for path, access in allowed:
+            _allow(libc, ruleset, path, access & handled)
+        _succeed(
+            libc.syscall(ctypes.c_long(_RESTRICT_SELF), ctypes.c_int(ruleset), ctypes.c_uint32(0)),
+            "landlock_restrict_self",
+        )
+    finally:
+        os.close(ruleset)
+
+
+def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # not there, or not ours to see: nothing to allow
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            access &= _OF_FILES
+        rule = ctypes.create_string_buffer(struct.pack("=Qi", access, descriptor), 12)
+        _succeed(
+            libc.syscall(
+                ctypes.c_long(_ADD_RULE),
+                ctypes.c_int(ruleset),
+                ctypes.c_int(_RULE_PATH_BENEATH),
+                rule,
+                ctypes.c_uint32(0),
+            ),
+            f"landlock_add_rule for {path}",
+        )
+    finally:
+        os.close(descriptor)
+
+
+def _succeed(result: int, call: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}")
+    return result
+
 
 _OF_PYTHON: Final = ("site-packages", "dist-packages", "lib-dynload")
 """How folders of modules are called."""
@@ -19,7 +154,7 @@ LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib"
 
 def available() -> bool:
     """Whether this kernel can confine a process so."""
-    return landlock.version() > 0 and seccomp.available()
+    return version() > 0 and seccomp.available()
 
 
 def confine(allowed: Iterable[tuple[str, Access]], *, threads: bool = False, program: bool = False) -> None:
@@ -28,7 +163,7 @@ def confine(allowed: Iterable[tuple[str, Access]], *, threads: bool = False, pro
 
     Raises OSError where the kernel cannot.
     """
-    landlock.restrict(allowed)
+    restrict(allowed)
     seccomp.restrict(threads=threads, program=program)
 
 

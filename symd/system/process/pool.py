@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
-from symd.system.process.ending import Defect, Ending, Limit, limit_of
 from symd.system.process.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.system.process.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
+from symd.system.process.run import Defect, Ending, Limit, limit_of
 from symd.system.process.thread_limits import thread_limits
 from symd.system.process.worker import CONFINED
 

@@ -1,22 +1,203 @@
-"""A child process from start to end: what it answers and what it prints are read while its time runs."""
+"""Ending a child whose answer nobody wants any more.
+
+How a child process ended: by which limit, of which signal, or with which exit status.
+
+What a child takes beside memory and time, which the kernel bounds for one process: bytes and files on the disk, threads.
+
+The kernel bounds each file (``ProcessLimits.file_size``), not their number and not all together, for a user without
+privileges. So its parent looks now and then, every ``LOOK_SECONDS``; in between a child may pass its limits by as much as it can write in that
+time, and then it ends.
+
+A child process from start to end: what it answers and what it prints are read while its time runs.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import math
 import os
 import selectors
+import signal
+import stat
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from symd.system.process import usage
-from symd.system.process.cancellation import Cancellation, Cancelled
-from symd.system.process.ending import Ending, Limit, limit_of
 from symd.system.process.process import ProcessLimits, Running, kill, start
 from symd.system.process.starter import Confined
+
+
+class Cancelled(Exception):
+    """A child was ended because nobody wanted its answer any more."""
+
+
+class Cancellation:
+    """Made by whoever starts a child, ``cancel`` called by whoever learns that nobody waits: from any thread, at any time."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._lock = threading.Lock()
+        self._open = True
+
+    def fileno(self) -> int:
+        """Readable once it is cancelled."""
+        return self._descriptor
+
+    def cancel(self) -> None:
+        """End the child, if there is one still. It does not wait."""
+        with self._lock:
+            if self._open:
+                os.eventfd_write(self._descriptor, 1)
+
+    def close(self) -> None:
+        """The child has ended."""
+        with self._lock:
+            if self._open:
+                self._open = False
+                os.close(self._descriptor)
+
+
+class Limit(enum.Enum):
+    """What a child had too much of; the names are those of the fields of ``ProcessLimits``."""
+
+    SECONDS = "seconds"
+    """The clock: this side killed it."""
+    ANSWER = "answer"
+    """It answered with too many bytes: this side killed it."""
+    MEMORY = "memory"
+    """It was refused memory, and said so."""
+    CPU_SECONDS = "cpu_seconds"
+    """Processor time: the kernel ended it with SIGXCPU."""
+    FILE_SIZE = "file_size"
+    """It wrote a file too large: the kernel ended it with SIGXFSZ."""
+    WRITTEN = "written"
+    """Its files together were too large: this side killed it."""
+    FILES = "files"
+    """It made too many files and folders: this side killed it."""
+    THREADS = "threads"
+    """It had too many threads: this side killed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """``status`` is the exit status, or minus the number of the signal that ended the child. ``limit`` is the limit that
+    did; None when it ended by itself."""
+
+    status: int
+    limit: Limit | None = None
+
+    @property
+    def signal(self) -> str:
+        """The name of the signal that the child died of ("SIGSEGV"), or "" when it exited or a limit ended it."""
+        return signal_name(-self.status) if self.status < 0 and self.limit is None else ""
+
+    def __str__(self) -> str:
+        """What became of the child, as the rest of a sentence about it."""
+        if self.limit is not None:
+            return f"was ended: it passed its limit of {self.limit.value}"
+        return f"died of {self.signal}" if self.signal else f"ended with exit status {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """An exception that is none of symd's, in the child: the name of its class, its text, and the traceback."""
+
+    exception: str
+    message: str
+    traceback: str
+
+
+def limit_of(status: int) -> Limit | None:
+    """The limit by which the kernel ended a child with this status: SIGXCPU and SIGXFSZ have no other use (setrlimit(2))."""
+    return {-signal.SIGXCPU: Limit.CPU_SECONDS, -signal.SIGXFSZ: Limit.FILE_SIZE}.get(status)
+
+
+def signal_name(number: int) -> str:
+    """ "SIGSEGV" for 11; "signal 40" for a number without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+LOOK_SECONDS: Final = 0.1
+_BLOCK: Final = 512
+"""Bytes of the unit of ``st_blocks`` (stat(2))."""
+_ALWAYS_THERE: Final = 2
+"""Links of a folder in /proc beside those of the folders inside."""
+
+
+def watched(limits: ProcessLimits) -> bool:
+    """Whether there is anything to look at."""
+    return not (limits.written is None and limits.files is None and limits.threads is None)
+
+
+def passed(pid: int, folder: Path, limits: ProcessLimits) -> Limit | None:
+    """Which of its limits a child has passed that runs in ``folder``. What cannot be looked at counts as too many files."""
+    if limits.threads is not None and _threads(pid) > limits.threads:
+        return Limit.THREADS
+    if limits.written is None and limits.files is None:
+        return None
+    number, taken = 0, 0
+    seen: set[tuple[int, int]] = set()
+    try:
+        for found in (*_of_folder(folder, limits.files), *_removed_but_open(pid)):
+            number += 1
+            if (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                taken += found.st_blocks * _BLOCK
+    except OSError:
+        return Limit.FILES
+    if limits.files is not None and number > limits.files:
+        return Limit.FILES
+    return Limit.WRITTEN if limits.written is not None and taken > limits.written else None
+
+
+def _of_folder(folder: Path, most: int | None) -> Iterator[os.stat_result]:
+    """What is below ``folder``, up to one more than ``most``. Raises OSError, also where paths become longer than the kernel takes."""
+    pending, number = [os.fspath(folder)], 0
+    while pending:
+        for entry in _listed(pending.pop()):
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # it is at work
+                continue
+            yield found
+            number += 1
+            if most is not None and number > most:
+                return
+            if stat.S_ISDIR(found.st_mode):
+                pending.append(entry.path)
+
+
+def _listed(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
+
+
+def _removed_but_open(pid: int) -> Iterator[os.stat_result]:
+    """Files that have no name any more and take room as long as they are open."""
+    with contextlib.suppress(OSError):  # it has ended
+        for entry in _listed(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                found = entry.stat()
+                if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                    yield found
+
+
+def _threads(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - _ALWAYS_THERE  # noqa: PTH116 - ten times a second
+    except FileNotFoundError:
+        return 0
+
 
 _READ_BYTES: Final = 1 << 16
 _PRINTED_BYTES: Final = 1 << 20
@@ -132,7 +313,7 @@ class _Reader:
         self._process = process
         self._folder = folder
         self._cancellation = cancellation
-        self._next_look = time.monotonic() if usage.watched(limits) else math.inf
+        self._next_look = time.monotonic() if watched(limits) else math.inf
         self._answers, self._prints = answers, prints
         self._limits = limits
         self._end = time.monotonic() + limits.seconds
@@ -194,8 +375,8 @@ class _Reader:
         """What it takes of disk and threads, when it is time to look at that."""
         if time.monotonic() < self._next_look:
             return None
-        limit = usage.passed(self._process.pid, self._folder, self._limits)
-        self._next_look = time.monotonic() + usage.LOOK_SECONDS
+        limit = passed(self._process.pid, self._folder, self._limits)
+        self._next_look = time.monotonic() + LOOK_SECONDS
         return limit
 
     def _too_much(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from symd.system.private_files import OTHERS
 from symd.system.process import confinement
-from symd.system.process.landlock import Access
+from symd.system.process.confinement import Access
 from symd.system.process.process import ProcessLimits, interpreter_environment, resource_limits
 from symd.system.process.starting import MESSAGE_BYTES
 

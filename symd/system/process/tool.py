@@ -12,12 +12,10 @@ from typing import Final
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed, ToolFailed
 from symd.system.os_errors import system_reason
 from symd.system.private_files import write_bytes
-from symd.system.process.confinement import LIBRARIES
-from symd.system.process.ending import Limit
+from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, Access
 from symd.system.process.folders import child_folder
-from symd.system.process.landlock import READ, USE_DEVICE, WRITE, Access
 from symd.system.process.process import ProcessLimits, clean_environment
-from symd.system.process.run import Ended, run
+from symd.system.process.run import Ended, Limit, run
 from symd.system.process.starter import Confined, Starter
 
 _SCRIPT_LINE: Final = 256

@@ -28,8 +28,7 @@ from typing import IO, Any, Final
 from symd.config import Limits
 from symd.errors import SymdError, described
 from symd.system.process.confinement import confine, interpreter
-from symd.system.process.frames import BYTES, DEFECT, ERROR, LAST, MEMORY, read_frame, write_frame
-from symd.system.process.lifetime import die_with
+from symd.system.process.frames import BYTES, DEFECT, ERROR, LAST, MEMORY, die_with, read_frame, write_frame
 
 Function = Callable[[bytes, Limits, Sequence[int]], bytes]
 

@@ -18,14 +18,15 @@ from symd import errors
 from symd.capture.drivers import Confinement, confinement, grab, runner
 from symd.config import Limits
 from symd.model.grabs import GrabRequest
-from symd.system.process import landlock, seccomp
+from symd.system.process import confinement as process_confinement
+from symd.system.process import seccomp
 from symd.system.process.system_calls import ALLOWED, CHECKED
 from tests.live.conftest import Target, demand
 
 TEXT = "a_secret_of_the_daemons_user is_a_type_of_nobody;"
 """No OpenCL C, so that a compiler that reads it says so and prints it."""
 needs_landlock = pytest.mark.skipif(
-    not confinement.available(), reason="this kernel has no Landlock, or this machine's system calls are not known"
+    not process_confinement.available(), reason="this kernel has no Landlock, or this machine's system calls are not known"
 )
 
 
@@ -259,7 +260,7 @@ def test_a_kernel_that_cannot_confine_runs_no_driver(
     """The child says no by itself, whatever its parent believed."""
     script = runner._START.replace(
         "from symd.capture.drivers.child",
-        "import symd.system.process.landlock as l; l.version = lambda: 0\nfrom symd.capture.drivers.child",
+        "import symd.system.process.confinement as l; l.version = lambda: 0\nfrom symd.capture.drivers.child",
     )
     monkeypatch.setattr(runner, "_START", script)
     mark = tmp_path / "mark"
@@ -271,21 +272,21 @@ def test_a_kernel_that_cannot_confine_runs_no_driver(
 
 
 def test_the_strongest_is_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(confinement, "version", lambda: 0)
     assert confinement.strongest() is Confinement.ENVIRONMENT
-    monkeypatch.setattr(landlock, "version", lambda: 1)
+    monkeypatch.setattr(confinement, "version", lambda: 1)
     monkeypatch.setattr(seccomp, "available", lambda: True)
     assert confinement.strongest() is Confinement.FULL
 
 
 @needs_landlock
-@pytest.mark.parametrize("version", range(1, landlock.version() + 1))
+@pytest.mark.parametrize("version", range(1, process_confinement.version() + 1))
 def test_older_interfaces_of_landlock_keep_files_out_as_well(tmp_path: Path, version: int) -> None:
     """A kernel takes the rules of each older version."""
     secret = tmp_path / "secret"
     secret.write_text(TEXT)
     program = (
-        f"import os, symd.system.process.landlock as l; l.version = lambda: {version}\n"
+        f"import os, symd.system.process.confinement as l; l.version = lambda: {version}\n"
         "l.restrict([(os.path.dirname(os.__file__), l.READ)])\n"
         f"open(os.__file__).close()\nopen({str(secret)!r})"
     )

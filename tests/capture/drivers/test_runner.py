@@ -16,7 +16,7 @@ from symd import errors
 from symd.capture.drivers import grab, runner
 from symd.config import Limits
 from symd.model.grabs import GrabRequest
-from symd.system.process.cancellation import Cancelled
+from symd.system.process.run import Cancelled
 
 LIMITS = Limits(module_size=1 << 20)
 SOURCE = b"kernel void k(global int *a) { a[0] = 1; }"

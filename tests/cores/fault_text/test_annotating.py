@@ -10,8 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from symd.cores.fault_text.annotating import MOST_LOADED, MOST_OPENED, Annotator, GivenModule
-from symd.cores.fault_text.references import AtAddress, CodeObjectNamed, InFunction, LoadedAt, references
+from symd.cores.fault_text.annotating import (
+    MOST_LOADED,
+    MOST_OPENED,
+    Annotator,
+    AtAddress,
+    CodeObjectNamed,
+    GivenModule,
+    InFunction,
+    LoadedAt,
+    references,
+)
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Frame, Reason
 

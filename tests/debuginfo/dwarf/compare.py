@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from symd.debuginfo.dwarf import LineColumns
-from symd.debuginfo.verify import own_reading
+from symd.debuginfo.verify import comparison
 from symd.debuginfo.verify.comparison import mismatches, same_line, same_scope
 from symd.debuginfo.verify.records import Line, Scope
 from symd.model.debug_info import RowFlag
@@ -22,7 +22,7 @@ def lines_as_rows(lines: LineColumns, *, keep_is_stmt: bool = False) -> list[tup
 
 def assert_same_lines(lines: LineColumns, expected: list[list[Line]]) -> None:
     """Equal row for row, table after table; a path is compared by its end, which is the table's own entry."""
-    ours = [row for table in own_reading.line_tables(lines).values() for row in table]
+    ours = [row for table in comparison.line_tables(lines).values() for row in table]
     theirs = [row for table in expected for row in table]
     assert list(mismatches(ours, theirs, same_line)) == []
     assert len(ours) == len(theirs)
@@ -31,6 +31,6 @@ def assert_same_lines(lines: LineColumns, expected: list[list[Line]]) -> None:
 def assert_same_scopes(sections: Mapping[str, bytes], expected: list[Scope]) -> None:
     """Equal scope for scope; a call's file is compared by its end, too."""
     lines = read_lines(sections)
-    ours = own_reading.scopes(lines, read_scopes(sections, lines))
+    ours = comparison.scopes(lines, read_scopes(sections, lines))
     assert list(mismatches(ours, expected, same_scope)) == []
     assert len(ours) == len(expected)

@@ -12,7 +12,7 @@ from elftools.common.exceptions import DWARFError, ELFError
 
 from symd.debuginfo.dwarf import ScopeColumns, Units
 from symd.debuginfo.dwarf.columns import LineColumns
-from symd.debuginfo.verify import own_reading, second_opinion
+from symd.debuginfo.verify import comparison, second_opinion
 from symd.debuginfo.verify.records import Scope
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
@@ -304,7 +304,7 @@ def _attempt(sections: Mapping[str, bytes]) -> tuple[list[Scope], tuple[str, ...
     except (Malformed, LimitExceeded) as error:
         return type(error).__name__
     assert scopes.name.max(initial=0) < len(scopes.names)
-    return own_reading.scopes(LineColumns.empty(), scopes), scopes.warnings
+    return comparison.scopes(LineColumns.empty(), scopes), scopes.warnings
 
 
 READING_FAILS = (DWARFError, ELFError, KeyError, AssertionError, TypeError, AttributeError, IndexError, ValueError)

@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.core import line_header, line_program
 from symd.core.line_program import NAMED, ProgramParameters
 from symd.debuginfo.dwarf import LineColumns
-from symd.debuginfo.dwarf import line_header as headers_module
+from symd.debuginfo.dwarf import lines as headers_module
 from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.verify import second_opinion
 from symd.errors import LimitExceeded, Malformed

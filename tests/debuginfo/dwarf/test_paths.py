@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symd.debuginfo.dwarf.path_names import join
+from symd.debuginfo.dwarf.paths import join
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.variable_constants import Op
-from symd.debuginfo.variables import evaluations
-from symd.debuginfo.variables.evaluations import Evaluations
-from symd.debuginfo.variables.expression import evaluate
+from symd.debuginfo.variables import expression
+from symd.debuginfo.variables.expression import Evaluations, evaluate
 from symd.debuginfo.variables.machine import ExpressionContext, StepBudget
 from symd.model.code import Vendor
 
@@ -34,7 +33,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         seen.append(expression)
         return evaluate(expression, *rest)
 
-    monkeypatch.setattr(evaluations, "evaluate", watched)
+    monkeypatch.setattr(expression, "evaluate", watched)
     return seen
 
 
@@ -86,6 +85,6 @@ def test_what_is_remembered_counts_as_if_it_were_evaluated() -> None:
 def test_so_many_are_kept(evaluated: list[bytes]) -> None:
     kept = Evaluations(_room=5)
     for _ in range(2):
-        for expression in (REGISTER, SUM):
-            kept.evaluate(expression, context(), 16)
+        for each in (REGISTER, SUM):
+            kept.evaluate(each, context(), 16)
     assert evaluated == [REGISTER, SUM, SUM]

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from symd.debuginfo.layout import FIRST_BASE
-from symd.debuginfo.variables.sass_registers import machine_registers
+from symd.debuginfo.variables.registers import machine_registers
 from symd.debuginfo.variables.visible import visible_at
 from symd.errors import Malformed
 from symd.model.code import DebugScheme, Vendor

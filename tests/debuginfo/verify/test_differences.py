@@ -13,7 +13,7 @@ from elftools.construct import ConstructError
 
 from symd.debuginfo import dwarf
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns
-from symd.debuginfo.verify import Difference, objects, own_reading, second_opinion, verify
+from symd.debuginfo.verify import Difference, comparison, objects, second_opinion, verify
 from symd.debuginfo.verify.comparison import Mismatch, mismatches
 from symd.debuginfo.verify.records import LocationEntry, Variable
 from symd.errors import Malformed
@@ -43,8 +43,8 @@ def changed_scopes(monkeypatch: pytest.MonkeyPatch, change: Callable[[ScopeColum
 def changed_variables(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Variable]], list[Variable]]
 ) -> list[Difference]:
-    right = own_reading.variables
-    monkeypatch.setattr(own_reading, "variables", lambda dies: change(list(right(dies))))
+    right = comparison.variables
+    monkeypatch.setattr(comparison, "variables", lambda dies: change(list(right(dies))))
     return verify(CODE).differences
 
 

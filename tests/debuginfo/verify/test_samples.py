@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd.debuginfo.verify import verify
-from symd.debuginfo.verify.deviations import BLOCK_LOCATION, PROGRAM_START
+from symd.debuginfo.verify.comparison import BLOCK_LOCATION, PROGRAM_START
 from symd.errors import SymdError
 from symd.formats import containers
 from symd.model.code import CodeObject, DebugScheme

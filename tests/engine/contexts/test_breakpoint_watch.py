@@ -12,7 +12,7 @@ from symd.engine.engine import Engine
 from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
 from symd.model.breakpoints import Breakpoint, Located, SourceLine
 from symd.model.contexts import Context, Load, Segment
-from symd.query import breakpoints, watched
+from symd.query import breakpoints
 from symd.store import Store
 
 MODULE = Path(__file__).parents[3] / "samples/amdgpu/bin/v4-gfx900.co"
@@ -42,6 +42,6 @@ def test_a_closed_watch_looks_for_no_further_breakpoint(
             watch.close()
         return locate(*arguments, **named)
 
-    monkeypatch.setattr(watched, "locate", counted)
+    monkeypatch.setattr(breakpoints, "locate", counted)
     list(watch)
     assert len(asked) == asked_before

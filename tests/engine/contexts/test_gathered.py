@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from symd.engine.contexts import gathered
-from symd.engine.contexts.gathered import Gathered
+from symd.engine.contexts import device
+from symd.engine.contexts.device import Gathered
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
 from symd.model.answers import Answers, Locations
@@ -26,7 +26,7 @@ def answers(locations: Locations, *numbers: int) -> Answers:
 @pytest.mark.parametrize("read", [False, True])
 def test_texts_of_several_modules_are_counted_together(monkeypatch: pytest.MonkeyPatch, read: bool) -> None:
     """A module of 200 KB may have 150 names of a megabyte."""
-    monkeypatch.setattr(gathered, "MAX_TEXTS", 5_000)
+    monkeypatch.setattr(device, "MAX_TEXTS", 5_000)
     texts = ["", *(f"{number}" * 1000 for number in range(1, 7))]
     table = replace(LOCATIONS, strings=texts if read else Strings(*encode_strings(texts)))
     batch = Gathered(4)
@@ -41,16 +41,16 @@ def test_texts_of_several_modules_are_counted_together(monkeypatch: pytest.Monke
 def test_texts_are_counted_in_bytes_read_or_not(monkeypatch: pytest.MonkeyPatch, read: bool) -> None:
     texts = ["", *(chr(0x400 + number) * 500 for number in range(6))]  # of two bytes each
     table = replace(LOCATIONS, strings=texts if read else Strings(*encode_strings(texts)))
-    monkeypatch.setattr(gathered, "MAX_TEXTS", 2_000)
+    monkeypatch.setattr(device, "MAX_TEXTS", 2_000)
     Gathered(1).add(np.array([0]), answers(table, 1))
-    monkeypatch.setattr(gathered, "MAX_TEXTS", 1_999)
+    monkeypatch.setattr(device, "MAX_TEXTS", 1_999)
     with pytest.raises(LimitExceeded, match="more than 1999 bytes of names and paths"):
         Gathered(1).add(np.array([0]), answers(table, 1))
 
 
 def test_texts_that_have_no_room_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered, "MAX_TEXTS", 1_000)
-    monkeypatch.setattr(gathered, "subset", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(device, "MAX_TEXTS", 1_000)
+    monkeypatch.setattr(device, "subset", lambda *_: pytest.fail("read"))
     long = replace(LOCATIONS, strings=Strings(*encode_strings(["", *(f"{number}" * 1000 for number in range(1, 7))])))
     with pytest.raises(LimitExceeded):
         Gathered(1).add(np.array([0]), answers(long, 1))

@@ -14,8 +14,7 @@ import numpy as np
 
 from symd.debuginfo import folded_sequences
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Unit, Units
-from symd.debuginfo.dwarf.columns import FunctionColumns
-from symd.debuginfo.dwarf.die_columns import RangeRows
+from symd.debuginfo.dwarf.columns import FunctionColumns, RangeRows
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.folded_sequences import FoldedSequences, find_folded
 from symd.debuginfo.function_lines import function_lines

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from symd.model.answers import Frame, TextSection
 from symd.model.debug_info import RowFlag
-from symd.model.json import line_rows, to_ascii_json, to_json
-from symd.model.json.answers import frames_text
-from symd.model.json.line_rows import row_lines
+from symd.model.json import answers, to_ascii_json, to_json
+from symd.model.json.answers import frames_text, row_lines
 from symd.model.json.summaries import kernel_json
 from symd.model.line_tables import LineTable
 from symd.model.summaries import KernelSummary
@@ -62,7 +61,7 @@ def test_every_row_is_what_the_standard_library_writes(rows, at_a_time, with_tex
     columns = [np.array(column, kind) for column, kind in zip(zip(*rows, strict=True), KINDS, strict=True)]
     table = LineTable("a/b", "dg2", *columns[:8], SECTIONS, STRINGS, columns[8] if with_text else None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_rows, "ROWS_PER_TEXT", at_a_time)
+        patch.setattr(answers, "ROWS_PER_TEXT", at_a_time)
         texts = list(row_lines(table))
     assert len(texts) == -(-len(rows) // at_a_time)
     expected = [json.dumps(plain(table, each, with_text=with_text), ensure_ascii=False) for each in rows]

@@ -18,10 +18,9 @@ from symd.model.code import CodeObject, Function
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
 from symd.query.disasm import disassemble, disassembler, iga
-from symd.query.disasm.ranges import code_ranges
+from symd.query.disasm.disassembler import code_ranges
 from symd.system.process import confinement
-from symd.system.process.ending import Ending
-from symd.system.process.run import Ended
+from symd.system.process.run import Ended, Ending
 from tests.query.disasm.objects import SAMPLES, made, objects, texts
 from tests.tools import output, require
 

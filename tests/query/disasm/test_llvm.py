@@ -17,7 +17,7 @@ from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
 from symd.query.disasm import disassemble, disassembler, llvm
-from symd.query.disasm.ranges import InstructionBytes, code_ranges
+from symd.query.disasm.disassembler import InstructionBytes, code_ranges
 from tests.query.disasm.objects import SAMPLES, made, objects
 from tests.tools import find, output, require
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from symd.errors import KernelNotFound
 from symd.model.code import CodeObject, Function, Kernel
-from symd.query.disasm.ranges import MAX_RANGES_PER_SECTION, InstructionBytes, code_ranges
+from symd.query.disasm.disassembler import MAX_RANGES_PER_SECTION, InstructionBytes, code_ranges
 from tests.query.disasm.objects import made
 
 DATA = bytes(range(200))

@@ -13,8 +13,7 @@ from symd.errors import Malformed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answers, Reason, TextSection
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns, to_answer, to_columns
-from symd.rpc.wire.columns import pack, unpack
-from symd.rpc.wire.columns import concatenated
+from symd.rpc.wire.columns import concatenated, pack, unpack
 from symd.rpc.wire.contexts import from_device_columns
 from symd.rpc.wire.location_tables import from_table, pack_few
 from symd.v1 import answer_pb2, context_pb2, location_pb2

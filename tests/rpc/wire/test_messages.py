@@ -17,11 +17,22 @@ from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
 from symd.model.summaries import KernelSummary, ModuleRecord
-from symd.rpc.wire.modules import facts_text, from_facts, from_facts_text, to_facts, to_value
 from symd.rpc.wire.grabs import from_grab_request, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_chunks, to_level
 from symd.rpc.wire.line_tables import from_request as from_line_request
-from symd.rpc.wire.modules import from_module, from_record, to_code_object, to_container, to_kernel, to_module
+from symd.rpc.wire.modules import (
+    facts_text,
+    from_facts,
+    from_facts_text,
+    from_module,
+    from_record,
+    to_code_object,
+    to_container,
+    to_facts,
+    to_kernel,
+    to_module,
+    to_value,
+)
 from symd.rpc.wire.queries import Column, from_column, from_query, to_query, write_column
 from symd.rpc.wire.resource_names import module_digest, module_name
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.errors import InvalidInput, StoreUnavailable
-from symd.store.shared.outage import FAILURES, Outage, Unanswered
-from symd.store.shared.s3_storage import S3Storage
+from symd.store.shared.s3_storage import FAILURES, Outage, S3Storage, Unanswered
 from tests.object_server import Proxy
 
 

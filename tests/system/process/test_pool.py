@@ -21,10 +21,10 @@ from symd.config import Limits
 from symd.errors import BuildFailed, Unavailable
 from symd.system.process import confinement
 from symd.system.process import pool as pool_module
-from symd.system.process.ending import Defect, Ending, Limit
 from symd.system.process.frames import BYTES, JSON, write_frame
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
+from symd.system.process.run import Defect, Ending, Limit
 from tests.system.process.functions import ATTEMPTS
 from tests.system.process.test_run import gone
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.system.process.ending import Ending, Limit, signal_name
 from symd.system.process.process import _LAUNCHER, ProcessLimits
-from symd.system.process.run import Ended, run
+from symd.system.process.run import Ended, Ending, Limit, run, signal_name
 from tests.daemon.processes import children
 from tests.open_files import open_files
 from tests.system.process import early_limits

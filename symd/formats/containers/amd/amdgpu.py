@@ -13,7 +13,7 @@ from typing import Any
 from symd.errors import Malformed
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.amd import kernel_descriptor, segments, target_id
+from symd.formats.containers.amd import kernel_descriptor, symbols, target_id
 from symd.formats.containers.amd.metadata import Notes
 from symd.formats.containers.amd.symbols import Descriptor, Placed, Symbols, symbol_table
 from symd.formats.containers.debug_scheme import debug_scheme
@@ -46,7 +46,7 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """One code object. Where the section table is missing or lost, sections are made from the segments, with a warning.
+    """One code object. Where the section table is missing or lost, sections are made from the symbols, with a warning.
     Notes and descriptors are read when somebody looks at facts or warnings. Raises Malformed where no section table and
     no segment leads anywhere."""
     image, warnings = _image(element.data, budget)
@@ -92,7 +92,7 @@ def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
         lost = "there is no section table"
         if image.sections:
             return image, []
-    restored = segments.with_sections(image)
+    restored = symbols.with_sections(image)
     if not any(section.executable and section.data for section in restored.sections):
         raise Malformed(f"{lost}, and no program header leads to code")
     return restored, [f"{lost}: sections are made from the program headers, and debug data cannot be found"]

@@ -1,4 +1,7 @@
-"""The ELF image with which IGC describes one kernel: as it stands in the debug container (machine 182, one .text), or as
+"""Whether abbreviation tables (DWARF 5, 7.5.3) declare an attribute, read no further than that takes. What abbreviations
+mean is the business of ``symd.debuginfo.dwarf``; here they only tell formats apart.
+
+The ELF image with which IGC describes one kernel: as it stands in the debug container (machine 182, one .text), or as
 the compiler dumps it when asked (machine 62, .text.KERNEL; relocatable, and no x86 code at all).
 
 Source: IGC's dumps and containers, compiler versions 1.0.12504 and 2.40.
@@ -6,15 +9,53 @@ Source: IGC's dumps and containers, compiler versions 1.0.12504 and 2.40.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from symd.errors import Malformed, SymdError
 from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.containers.debug_scheme import debug_scheme
 from symd.formats.containers.format import Contents, Element
-from symd.formats.containers.intel import abbreviation_tables
 from symd.formats.containers.intel.targets import FUNCTIONS_ONLY
 from symd.formats.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
+
+DW_FORM_IMPLICIT_CONST = 0x21
+_MOST_NUMBERS = 1 << 14
+"""Numbers read: the compiler's whole table has a few hundred."""
+
+
+def declares(table: bytes, attribute: int) -> bool:
+    """Whether one of the first abbreviations has the attribute. A table that contradicts itself has none."""
+    numbers = _numbers(table)
+    try:
+        while next(numbers):  # 0 ends the table of one unit: the first says which compiler wrote it
+            next(numbers), next(numbers)  # the tag, and whether there are children
+            while pair := (next(numbers), next(numbers)):
+                if pair == (0, 0):
+                    break
+                if pair[0] == attribute:
+                    return True
+                if pair[1] == DW_FORM_IMPLICIT_CONST:
+                    next(numbers)
+    except StopIteration:
+        return False
+    return False
+
+
+def _numbers(table: bytes) -> Iterator[int]:
+    """The ULEB128 numbers of the table: codes, tags, attributes and forms. The children byte is 0 or 1, a number too."""
+    value = shift = count = 0
+    for byte in table:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield value
+            value = shift = 0
+            count += 1
+        if count > _MOST_NUMBERS or shift > 63:
+            return
+
 
 NAME = "igc-elf"
 DW_AT_INTEL_SIMD_WIDTH = 0x2400
@@ -42,7 +83,7 @@ def _is_dump(data: bytes) -> bool:
     if abbreviations is None or ".text" in by_name or not any(name.startswith(".text.") for name in by_name):
         return False
     table = data[abbreviations.offset : abbreviations.offset + abbreviations.size]
-    return abbreviation_tables.declares(table, DW_AT_INTEL_SIMD_WIDTH)
+    return declares(table, DW_AT_INTEL_SIMD_WIDTH)
 
 
 def read(element: Element, budget: Budget) -> Contents:

@@ -20,7 +20,7 @@ from symd.formats import elf
 from symd.formats.budget import Budget, exceeded
 from symd.formats.elf.constants import SHN_XINDEX, SHT_NOBITS, SHT_NULL, SHT_STRTAB
 from symd.model.columns import I64, U64
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 _HEADER = {
     "name": (0, "<u4"),

@@ -40,7 +40,7 @@ from symd.formats.elf.constants import (
     STT_FUNC,
 )
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
-from symd.model.plurals import counted
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.formats.containers.nvidia.cubin_facts import CubinFacts

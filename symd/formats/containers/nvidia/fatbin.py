@@ -6,7 +6,11 @@ size, u64 stored size, u32 compressed size, u32 offset of the options, u16 minor
 and u32 size of the name, u64 flags at byte 40, u64 expanded size at byte 56. Name and options follow. The header of a concatenated entry
 (``--concat``, from 13.4 on: several cubins, compressed as one) ends with u32 number and u32 size of a list; in this each image has what an entry
 has, but u32 offset and u64 size in what the entry expands to, padded to 8 bytes. Measured with fatbinary 13.0 and 13.5; the result
-equals what cuobjdump extracts."""
+equals what cuobjdump extracts.
+
+Fat binaries among the data of a host program: cuFFT keeps its own as arrays, in no section of their own. How long one is, its header
+says, and those of its entries have to agree.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers.file_part import FilePart, part_of
 from symd.formats.containers.format import Contents, Element
 from symd.formats.elf.compression import expand_zstd
-from symd.model.plurals import plural
+from symd.model.texts import plural
 
 NAME = "cuda-fatbin"
 MAGIC = b"\x50\xed\x55\xba"
@@ -313,3 +317,42 @@ def _expand_lz4(data: memoryview, size: int, budget: Budget, where: str) -> byte
     if len(result) != size:
         raise Malformed(f"LZ4 data should expand to {size} bytes and gives {len(result)}", where=where)
     return result
+
+
+class FoundFatbins(NamedTuple):
+    """Where those are that hold machine code, in order, and how many hold none."""
+
+    extents: tuple[slice, ...]
+    without_code: int
+
+
+def fat_binaries_in(data: FilePart, name: str, budget: Budget) -> FoundFatbins:
+    """The fat binaries in a section's content; every magic number counts as an element, and every entry, however often it is looked
+    at. What does not read as one from end to end is data of another kind. Raises LimitExceeded."""
+    found, without_code, at = [], 0, 0
+    while (at := data.find(MAGIC, at)) >= 0:
+        budget.count_elements(name)
+        kinds, end = _kinds(data, at, name, budget)
+        if ELF in kinds:
+            found.append(slice(at, end))
+        else:
+            without_code += len(kinds) > 0
+        at = end
+    return FoundFatbins(tuple(found), without_code)
+
+
+def _kinds(data: FilePart, at: int, name: str, budget: Budget) -> tuple[set[int], int]:
+    """The kinds of the entries of the container at this byte, and where it ends; none where there is no container."""
+    nothing: tuple[set[int], int] = set(), at + len(MAGIC)
+    try:
+        start, end = container(data, at)
+    except SymdError:
+        return nothing
+    if end > len(data):
+        return nothing
+    failures: list[SymdError] = []
+    kinds = set()
+    for entry in container_entries(data, start, end, failures):
+        budget.count_elements(name)
+        kinds.add(entry.kind)
+    return nothing if failures or not kinds else (kinds, end)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from symd.errors import NotFound, SymdError
-from symd.model.json.answers import answer_json
-from symd.model.json.names import named_item_json
-from symd.model.json.variables import variable_json
+from symd.model.json.answers import answer_json, named_item_json, variable_json
 from symd.model.names import Match, NameQuery
 from symd.query.syntax import parse_query
 from symd.server.http.routes.modules import checked

@@ -11,7 +11,7 @@ from symd.errors import LimitExceeded, Unsupported
 from symd.formats.budget import Budget
 from symd.formats.containers import unpack
 from symd.formats.containers.file_part import part_of
-from symd.formats.containers.nvidia.fatbins_in_data import FoundFatbins, fat_binaries_in
+from symd.formats.containers.nvidia.fatbin import FoundFatbins, fat_binaries_in
 from tests.builders.elf import ALLOC, WRITE, Section, build_elf
 from tests.formats.containers.nvidia.test_fatbin import PTX, container, entry
 from tests.golden.cuda import make, samples
