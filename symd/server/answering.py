@@ -1,7 +1,7 @@
 """How a call is answered, on the event loop: its message awaited, a lane taken, the handler run there, its answer sent.
 
 Bytes become messages, and messages bytes, in the lane's thread: a large one would hold up every other call for as long as that
-takes. What a method can answer at once (``at_once`` of its module) is answered on the loop, which saves the way to a thread
+takes. What a method can answer at once (``at_once`` of its options) is answered on the loop, which saves the way to a thread
 and back.
 """
 
@@ -39,6 +39,46 @@ AtOnce = Callable[[ServiceContext, bytes, Call], bytes | None]
 """The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None where it may. It notes for
 the log what is asked about."""
 
+Failed = Callable[[Any, SymdError], Message]
+"""The response to a request that could not be served, of a stream that goes on all the same: each of its requests is answered by one response, as if
+it were a call of its own."""
+
+
+class MethodOptions(NamedTuple):
+    """How the handler of a method is called, where that is neither as a question nor as a stream like others; None stands for what these have. ``unopened`` is ``at_once``
+    for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
+
+    work: Work | None = None
+    at_once: AtOnce | None = None
+    unopened: AtOnce | None = None
+    failed: Failed | None = None
+
+
+_OPTIONS: dict[Handler, MethodOptions] = {}
+_NO_OPTIONS = MethodOptions()
+
+
+def method(
+    *,
+    work: Work | None = None,
+    at_once: AtOnce | None = None,
+    unopened: AtOnce | None = None,
+    failed: Failed | None = None,
+) -> Callable[[Handler], Handler]:
+    """Decorate a handler with its ``MethodOptions``."""
+
+    def noted(handler: Handler) -> Handler:
+        _OPTIONS[handler] = MethodOptions(work, at_once, unopened, failed)
+        return handler
+
+    return noted
+
+
+def options_of(handler: Handler) -> MethodOptions:
+    """The options that a handler is decorated with."""
+    return _OPTIONS.get(handler, _NO_OPTIONS)
+
+
 BATCH_BYTES = 64 << 10
 """A request of more bytes is a large batch, whatever it asks."""
 
@@ -52,12 +92,9 @@ class Method(NamedTuple):
     work: Work
     at_once: AtOnce | None
     unopened: AtOnce | None
-    """The same for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
     many_requests: bool
     many_responses: bool
-    failed: Callable[[Any, SymdError], Message] | None = None
-    """The response to a request that could not be served, of a stream that goes on all the same: each of its requests is answered by one response, as if
-    it were a call of its own. None for all others."""
+    failed: Failed | None = None
 
     @property
     def is_plain(self) -> bool:

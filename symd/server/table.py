@@ -1,8 +1,7 @@
-"""The routing table: every RPC and its module, by its name. A new RPC is one module; a new service is one line here.
+"""The routing table: every RPC and its handler, by its name. A new RPC is one function; a new service is one module, and one line here.
 
-A module of ``service/rpc`` has ``handle``. Where it is neither a question nor a stream like others, ``WORK`` says what kind of
-work it is (``server/lanes.py``); where some requests can be answered at once, ``at_once`` does, and some about a module that is not open
-``unopened``; ``failed`` says that a stream's requests are answered one by one (``server/answering.py``).
+A module of ``server/rpc`` is called as the file of its service in ``protos/``, a function in it as its method in snake_case. Where that is neither a question nor a
+stream like others it is decorated (``answering.method``): with what kind of work it is (``server/lanes.py``), how some requests are answered at once.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, Service
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
-from symd.server.answering import Method, answer_one, answer_stream
+from symd.server.answering import Method, answer_one, answer_stream, options_of
 from symd.server.doors import Doorkeeper
 from symd.server.guard import Answer, guard, unknown
 from symd.server.health import Health
@@ -60,34 +60,31 @@ FILES: tuple[FileDescriptor, ...] = (
 )
 
 
-OTHER_NAMES: Mapping[str, str] = {"debuginfo.v1alpha1.DebuginfoService.Upload": "pyroscope_upload"}
-"""Modules of methods that are called like another one, in the services of other tools."""
-
-
 def services() -> Iterator[ServiceDescriptor]:
     """Every service of the protos."""
     for file in FILES:
         yield from file.services_by_name.values()
 
 
-def module_name(method: MethodDescriptor) -> str:
-    """The module of ``service/rpc`` that answers a method: "ListModules" is answered by ``list_modules``."""
-    return OTHER_NAMES.get(method.full_name) or re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
+def handler_name(method: MethodDescriptor) -> tuple[str, str]:
+    """The module of ``server/rpc`` and the function that answer a method: ModuleService's "ListModules" is answered by ("module_service", "list_modules")."""
+    return PurePosixPath(method.containing_service.file.name).stem, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
 
 
 def _method(method: MethodDescriptor) -> Method:
-    module = import_module(f"symd.server.rpc.{module_name(method)}")
+    module, function = handler_name(method)
+    handler = getattr(import_module(f"symd.server.rpc.{module}"), function)
+    options = options_of(handler)
     many = method.client_streaming, method.server_streaming
-    work = getattr(module, "WORK", Work.STREAM if any(many) else Work.QUESTION)
+    work = options.work or (Work.STREAM if any(many) else Work.QUESTION)
     request = GetMessageClass(method.input_type)
-    short = getattr(module, "at_once", None), getattr(module, "unopened", None)
-    return Method(method.full_name, module.handle, request, work, *short, *many, getattr(module, "failed", None))
+    return Method(method.full_name, handler, request, work, options.at_once, options.unopened, *many, options.failed)
 
 
 METHODS: Mapping[str, Method] = {
     method.full_name: _method(method) for service in services() for method in service.methods
 }
-"""Every method of every service and how it is answered; one without a module fails here."""
+"""Every method of every service and how it is answered; one without a function fails here."""
 
 
 class Router(grpc.GenericRpcHandler):

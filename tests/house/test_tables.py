@@ -16,7 +16,7 @@ from symd.formats import containers
 from symd.formats.containers import FORMATS
 from symd.model.code import RelocationScheme
 from symd.server import rpc
-from symd.server.table import module_name, services
+from symd.server.table import handler_name, services
 
 STATUSES = {
     "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "DEADLINE_EXCEEDED",
@@ -84,8 +84,8 @@ def test_every_relocation_scheme_is_in_the_table_and_every_module_has_one() -> N
     assert set(relocation.SCHEMES) == set(RelocationScheme)
 
 
-def test_every_module_of_an_rpc_answers_a_method_of_the_protos() -> None:
+def test_every_module_of_server_rpc_answers_a_service_of_the_protos() -> None:
     found = {info.name for info in pkgutil.iter_modules(rpc.__path__)}
-    methods = [method for service in services() for method in service.methods]
-    assert len({module_name(method) for method in methods}) == len(methods)
-    assert found == {module_name(method) for method in methods}
+    handlers = [handler_name(method) for service in services() for method in service.methods]
+    assert len(set(handlers)) == len(handlers)
+    assert found == {module for module, _ in handlers}

@@ -29,7 +29,7 @@ from symd.rpc.wire.failures import from_status
 from symd.rpc.wire.modules import from_facts
 from symd.server.lanes import Work
 from symd.server.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
-from symd.server.rpc import list_modules
+from symd.server.rpc import module_service
 from symd.store import Store, rows
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
@@ -234,7 +234,7 @@ def test_a_page_of_modules_reads_one_row_more_than_it_answers(tmp_path, monkeypa
             return found
 
         monkeypatch.setattr(engine.store, "records", noted)
-        page = list_modules.handle(SimpleNamespace(engine=engine), m.ListModulesRequest(page_size=asked), None)
+        page = module_service.list_modules(SimpleNamespace(engine=engine), m.ListModulesRequest(page_size=asked), None)
     assert (len(page.modules), counted) == (answered, read)
     assert page.next_page_token
 

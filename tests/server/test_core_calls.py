@@ -14,7 +14,7 @@ from symd.model.cores import CoreDump, CoreFrame, CoreStack
 from symd.server.addresses import listening
 from symd.server.config import Config
 from symd.server.lanes import Work
-from symd.server.rpc import read_core
+from symd.server.rpc import core_service
 from symd.server.server import build_daemon
 from symd.v1.core_service_pb2 import ReadCoreRequest
 from symd.v1.core_service_pb2_grpc import CoreServiceStub
@@ -75,7 +75,7 @@ def test_a_stack_of_long_names_is_not_written(tmp_path, monkeypatch):
     """Each of its calls may be of a function whose name is as long as whoever made the module liked."""
     call = CoreFrame("return", 0, None, Reason.EXACT, (Frame("n" * 1000, None, "f", 1, 0, False),))
     stack = CoreStack(0, None, None, None, True, 0, None, (call,) * 20, ())
-    monkeypatch.setattr(read_core, "to_parts", lambda _dump: pytest.fail("written"))
+    monkeypatch.setattr(core_service, "to_parts", lambda _dump: pytest.fail("written"))
     engine = FakeEngine()
     engine.core = lambda *_: CoreDump("cuda-core", stacks=(stack,))
     config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")

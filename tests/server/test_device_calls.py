@@ -12,7 +12,7 @@ from symd.engine.contexts.verbs import Contexts
 from symd.errors import LimitExceeded
 from symd.model.contexts import Context
 from symd.server.call import Call, CallEnded
-from symd.server.rpc.symbolize_addresses import handle
+from symd.server.rpc.context_service import symbolize_addresses
 from symd.store import Store
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 
@@ -32,7 +32,7 @@ def asked(tmp_path):
                 config=SimpleNamespace(limits=Limits(question_seconds=seconds)),
                 addresses_at_work=SimpleNamespace(acquired=lambda _: nullcontext()),
             )
-            return handle(service, request, call).answers.answers.count
+            return symbolize_addresses(service, request, call).answers.answers.count
 
         yield ask
 

@@ -17,7 +17,7 @@ from symd.model.listings import ListingPart
 from symd.model.sources import Origin
 from symd.server.addresses import listening
 from symd.server.config import Config
-from symd.server.rpc import get_listing
+from symd.server.rpc import listing_service
 from symd.server.server import build_daemon
 from symd.store import Store
 from tests.query.disasm.objects import SAMPLES
@@ -183,7 +183,7 @@ def test_texts_of_the_module_need_no_folder(config):
 
 def test_texts_of_a_listing_are_counted_before_they_are_read(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed debug data is a thousandth of its names."""
-    monkeypatch.setattr(get_listing, "to_chunks", lambda _listing: pytest.fail("written"))
+    monkeypatch.setattr(listing_service, "to_chunks", lambda _listing: pytest.fail("written"))
     for engine, client in served(replace(config, limits=config.limits._replace(response_bytes=20))):
         digest = engine.add(SHADE).sha256
         with pytest.raises(LimitExceeded) as caught:

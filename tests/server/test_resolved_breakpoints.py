@@ -11,7 +11,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.server.call import Call, CallEnded
-from symd.server.rpc.resolve_breakpoint import handle
+from symd.server.rpc.breakpoint_service import resolve_breakpoint
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
 
@@ -28,7 +28,7 @@ def asked(tmp_path):
 
         def ask(seconds: float, call: Call) -> int:
             config = SimpleNamespace(limits=Limits(question_seconds=seconds))
-            return len(handle(SimpleNamespace(engine=engine, config=config), request, call).locations)
+            return len(resolve_breakpoint(SimpleNamespace(engine=engine, config=config), request, call).locations)
 
         yield ask
 

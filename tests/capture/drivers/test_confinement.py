@@ -26,7 +26,8 @@ from tests.live.conftest import Target, demand
 TEXT = "a_secret_of_the_daemons_user is_a_type_of_nobody;"
 """No OpenCL C, so that a compiler that reads it says so and prints it."""
 needs_landlock = pytest.mark.skipif(
-    not process_confinement.available(), reason="this kernel has no Landlock, or this machine's system calls are not known"
+    not process_confinement.available(),
+    reason="this kernel has no Landlock, or this machine's system calls are not known",
 )
 
 
@@ -272,9 +273,9 @@ def test_a_kernel_that_cannot_confine_runs_no_driver(
 
 
 def test_the_strongest_is_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement, "version", lambda: 0)
+    monkeypatch.setattr(process_confinement, "version", lambda: 0)
     assert confinement.strongest() is Confinement.ENVIRONMENT
-    monkeypatch.setattr(confinement, "version", lambda: 1)
+    monkeypatch.setattr(process_confinement, "version", lambda: 1)
     monkeypatch.setattr(seccomp, "available", lambda: True)
     assert confinement.strongest() is Confinement.FULL
 

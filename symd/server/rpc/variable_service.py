@@ -1,4 +1,4 @@
-"""VariableService.GetVariables."""
+"""VariableService: what is in scope at an address."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from symd.server.service_context import ServiceContext
 from symd.v1.variable_service_pb2 import GetVariablesRequest, GetVariablesResponse
 
 
-def handle(service: ServiceContext, request: GetVariablesRequest, _call: Call) -> GetVariablesResponse:
+def get_variables(service: ServiceContext, request: GetVariablesRequest, _call: Call) -> GetVariablesResponse:
     return to_response(service.engine.variables(*from_request(request)))

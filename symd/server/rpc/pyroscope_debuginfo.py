@@ -1,20 +1,21 @@
-"""Pyroscope's DebuginfoService.Upload: what the client has, whether it is wanted, and then its bytes, in one stream."""
+"""Pyroscope's DebuginfoService: debug data by build ID, uploaded in one stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from symd.rpc.wire.fields import wrong_field
+from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext
 from symd.server.uploaded_debug_data import checked_build_id, is_known, received
 from symd.v1.pyroscope_debuginfo_pb2 import ShouldInitiateUploadResponse, UploadRequest, UploadResponse
 
-WORK = Work.UPLOAD
 
-
-def handle(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> Iterator[UploadResponse]:
+@method(work=Work.UPLOAD)
+def upload(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> Iterator[UploadResponse]:
+    """Pyroscope's DebuginfoService.Upload: what the client has, whether it is wanted, and then its bytes, in one stream."""
     names = _names(requests)
     call.subject = f"build-id/{names[0]}"
     wanted = not is_known(service.engine, names[0])

@@ -1,4 +1,4 @@
-"""CoreService.ReadCore."""
+"""CoreService: GPU core dumps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symd.server.service_context import ServiceContext
 from symd.v1.core_service_pb2 import ReadCoreRequest, ReadCoreResponse
 
 
-def handle(service: ServiceContext, request: ReadCoreRequest, call: Call) -> Iterator[ReadCoreResponse]:
+def read_core(service: ServiceContext, request: ReadCoreRequest, call: Call) -> Iterator[ReadCoreResponse]:
     asked = from_request(request)
     dump = service.lanes[Work.LARGE].run_for(call, lambda: _read(service, *asked))
     service.flight.keep(call, size_of(dump))

@@ -1,4 +1,4 @@
-"""ServerService.GetServerInfo."""
+"""ServerService: what this daemon can."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from symd.server.service_context import ServiceContext
 from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
 
 
-def handle(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
+def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
     config, limits = service.config, service.config.limits
     info = ServerInfo(
         version=__version__,

@@ -1,4 +1,4 @@
-"""NameService.FindNames."""
+"""NameService: functions, kernels and files by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symd.server.service_context import ServiceContext
 from symd.v1.name_service_pb2 import FindNamesRequest, FindNamesResponse
 
 
-def handle(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
+def find_names(service: ServiceContext, request: FindNamesRequest, call: Call) -> FindNamesResponse:
     digest, wanted, path = from_request(request)
     found = service.engine.names(digest, wanted, path, while_waited_for(call, service.config.limits))
     of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"

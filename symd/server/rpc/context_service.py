@@ -1,0 +1,119 @@
+"""ContextService: what a process or device had loaded and when, and device addresses in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import dropwhile
+
+from symd.errors import ContextNotFound
+from symd.model.contexts import ContextRecord
+from symd.rpc.wire.contexts import (
+    from_context,
+    from_record_request,
+    from_request,
+    to_context_record,
+    to_device_columns,
+    to_load,
+)
+from symd.rpc.wire.resource_names import context_id, context_name
+from symd.server.answering import method
+from symd.server.batches import check_device_candidates
+from symd.server.call import Call
+from symd.server.guard import while_waited_for
+from symd.server.lanes import Work
+from symd.server.paging import bad_token, filled, from_token, to_token
+from symd.server.service_context import ServiceContext
+from symd.v1.context_service_pb2 import (
+    CreateContextRequest,
+    CreateContextResponse,
+    DeleteContextRequest,
+    DeleteContextResponse,
+    GetContextRequest,
+    GetContextResponse,
+    KnownLoad,
+    ListContextsRequest,
+    ListContextsResponse,
+    ListLoadsRequest,
+    ListLoadsResponse,
+    RecordEventsRequest,
+    RecordEventsResponse,
+    SymbolizeAddressesRequest,
+    SymbolizeAddressesResponse,
+)
+
+
+@method(work=Work.WRITE)
+def create_context(service: ServiceContext, request: CreateContextRequest, call: Call) -> CreateContextResponse:
+    name = service.engine.contexts.add(from_context(request.context))
+    call.subject = context_name(name)
+    return CreateContextResponse(context=to_context_record(service.engine.contexts.get(name)))
+
+
+def get_context(service: ServiceContext, request: GetContextRequest, _call: Call) -> GetContextResponse:
+    return GetContextResponse(context=to_context_record(service.engine.contexts.get(context_id(request.name))))
+
+
+LIST = "contexts"
+
+
+def list_contexts(service: ServiceContext, request: ListContextsRequest, _call: Call) -> ListContextsResponse:
+    """A token names the last context seen and its time, which counts when that one is gone."""
+    records = _after(service, from_token(request.page_token, LIST, list, []))
+    page = filled(records, request.page_size, to_context_record)
+    token = to_token(LIST, [page.last.id, page.last.create_time]) if page.last else ""
+    return ListContextsResponse(contexts=page.entries, next_page_token=token)
+
+
+def _after(service: ServiceContext, position: list[str | float]) -> Iterator[ContextRecord]:
+    """The contexts after the last one seen. Raises ``BadQuery``."""
+    match position or ["", 0.0]:
+        case [str(last), float(added)]:
+            pass
+        case _:
+            raise bad_token()
+    try:
+        for record in service.engine.contexts.all(last):
+            added = record.create_time
+            yield record
+    except ContextNotFound:
+        yield from dropwhile(lambda record: record.create_time <= added, service.engine.contexts.all())
+
+
+@method(work=Work.WRITE)
+def delete_context(service: ServiceContext, request: DeleteContextRequest, call: Call) -> DeleteContextResponse:
+    call.subject = request.name
+    service.engine.contexts.remove(context_id(request.name))
+    return DeleteContextResponse()
+
+
+@method(work=Work.WRITE)
+def record_events(service: ServiceContext, request: RecordEventsRequest, call: Call) -> RecordEventsResponse:
+    call.subject = request.name
+    keys = service.engine.contexts.record(*from_record_request(request))
+    return RecordEventsResponse(keys=keys)
+
+
+TOP = 1 << 63
+
+
+def list_loads(service: ServiceContext, request: ListLoadsRequest, _call: Call) -> ListLoadsResponse:
+    """A token is the number of the last load seen."""
+    of = f"{request.parent}/loads"
+    after = from_token(request.page_token, of, int, 0)
+    if not 0 <= after < TOP:
+        raise bad_token()
+    loads = service.engine.contexts.loads(context_id(request.parent, "parent"), after)
+    page = filled(loads, request.page_size, lambda each: KnownLoad(number=each[0], load=to_load(each[1])))
+    return ListLoadsResponse(loads=page.entries, next_page_token=to_token(of, page.last[0]) if page.last else "")
+
+
+@method(work=Work.BATCH)
+def symbolize_addresses(
+    service: ServiceContext, request: SymbolizeAddressesRequest, call: Call
+) -> SymbolizeAddressesResponse:
+    with service.addresses_at_work.acquired(request.count):
+        question = from_request(request, service.config.limits.batch)
+        check_wanted = while_waited_for(call, service.config.limits)
+        answers = service.engine.contexts.symbolize(*question, check_wanted=check_wanted)
+        check_device_candidates(answers, service.config.limits)
+        return SymbolizeAddressesResponse(answers=to_device_columns(answers))

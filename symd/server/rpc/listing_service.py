@@ -1,0 +1,45 @@
+"""ListingService: source beside instructions, and texts of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from symd.model.listings import Listing
+from symd.rpc.wire.listings import from_request, size_of, to_chunks
+from symd.rpc.wire.sources import from_request as from_sources_request
+from symd.rpc.wire.sources import to_chunks as to_source_chunks
+from symd.server.batches import check_columns
+from symd.server.call import Call
+from symd.server.disk_sources import DiskSources
+from symd.server.guard import check_waited_for
+from symd.server.lanes import Work
+from symd.server.service_context import ServiceContext
+from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse, ReadSourcesRequest, ReadSourcesResponse
+
+
+def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
+    listings = service.lanes[Work.LARGE].run_for(call, partial(_made, service, request, call))
+    service.flight.keep(call, sum(size_of(each) for each in listings))
+    for listing in listings:
+        yield from service.lanes[Work.BATCH].each_for(call, to_chunks(listing))
+
+
+def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
+    listings = [*service.engine.listing(*from_request(request), partial(check_waited_for, call))]
+    for listing in listings:
+        check_columns(listing.answers, service.config.limits)
+    return listings
+
+
+def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
+    """What the module carries, and the files that this daemon was allowed to read."""
+    digest, files, path = from_sources_request(request)
+    on_disk = DiskSources(service.config)
+    sources = service.lanes[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
+    service.flight.keep(call, sum(len(each.text or "") for each in sources))
+    for source in sources:
+        found = on_disk.completed(source)
+        from_disk = 0 if found is source else len(found.text or "")
+        with service.flight.holding(call.client, from_disk):
+            yield from service.lanes[Work.BATCH].each_for(call, to_source_chunks(found))

@@ -1,0 +1,313 @@
+"""ModuleService: modules uploaded, grabbed, listed and removed, what is in them, and a watch of their list."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+from math import isnan
+from typing import overload
+
+from symd.api import Receiving
+from symd.config import Limits
+from symd.errors import (
+    BuildFailed,
+    FailedPrecondition,
+    HashMismatch,
+    InvalidInput,
+    LimitExceeded,
+    ObjectNotFound,
+    Unsupported,
+)
+from symd.model.grabs import Grabbed
+from symd.model.identities import checked_digest, is_digest
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.rpc.wire.fields import chunks_of, wrong_field
+from symd.rpc.wire.grabs import from_grab_request, log_chunks, to_result
+from symd.rpc.wire.modules import (
+    from_update_request,
+    from_watch_request,
+    to_code_object,
+    to_container,
+    to_kernel,
+    to_module,
+    to_response,
+    to_unreadable_module,
+)
+from symd.rpc.wire.resource_names import module_digest, module_name, optional_path
+from symd.server.answering import method
+from symd.server.call import Call, CallEnded
+from symd.server.guard import check_deadline, while_wanted
+from symd.server.lanes import Work
+from symd.server.messages import module_too_large
+from symd.server.paging import DEFAULT_SIZE, bad_token, filled, from_token, page_size, to_token, written_page
+from symd.server.service_context import ServiceContext
+from symd.system.process import confinement
+from symd.system.process.run import Cancelled
+from symd.v1.module_service_pb2 import (
+    DeleteModuleRequest,
+    DeleteModuleResponse,
+    FindMissingModulesRequest,
+    FindMissingModulesResponse,
+    GetModuleRequest,
+    GetModuleResponse,
+    GrabModuleRequest,
+    GrabModuleResponse,
+    ListCodeObjectsRequest,
+    ListCodeObjectsResponse,
+    ListContainersRequest,
+    ListContainersResponse,
+    ListKernelsRequest,
+    ListKernelsResponse,
+    ListModulesRequest,
+    ListModulesResponse,
+    ReadCodeObjectRequest,
+    ReadCodeObjectResponse,
+    UpdateModuleRequest,
+    UpdateModuleResponse,
+    UploadHeader,
+    UploadModuleRequest,
+    UploadModuleResponse,
+    WatchModulesRequest,
+    WatchModulesResponse,
+)
+
+
+def find_missing_modules(
+    service: ServiceContext, request: FindMissingModulesRequest, _call: Call
+) -> FindMissingModulesResponse:
+    digests = [module_digest(name, "names") for name in request.names]
+    missing = service.engine.missing(digests)
+    return FindMissingModulesResponse(names=map(module_name, missing))
+
+
+@method(work=Work.UPLOAD)
+def upload_module(service: ServiceContext, requests: Iterator[UploadModuleRequest], call: Call) -> UploadModuleResponse:
+    """Chunks go to the disk as they come; a module is kept only once it is whole, announced and
+    indexed."""
+    header = _header(requests, service.config.limits)
+    call.subject = module_name(header.sha256)
+    with service.engine.receive(header.label) as arriving:
+        _receive(requests, header, arriving, service.config.limits)
+        check_deadline(call)
+        service.check_running()
+        module = arriving.commit(header.sha256)
+    packed = service.engine.packed_summary(module.sha256) if header.with_description else None
+    return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module, packed))
+
+
+def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHeader:
+    first = next(requests, None)
+    if first is None or first.WhichOneof("part") != "header":
+        raise wrong_field("header", "an upload begins with its header", "send UploadHeader first")
+    checked_digest(first.header.sha256)
+    if first.header.size_bytes > limits.module_size:
+        size, most = first.header.size_bytes, limits.module_size
+        raise module_too_large(f"the module has {size} bytes, at most {most} are taken", most)
+    return first.header
+
+
+def _receive(
+    requests: Iterator[UploadModuleRequest], header: UploadHeader, arriving: Receiving, limits: Limits
+) -> None:
+    """Take the announced number of bytes. Raises ``HashMismatch`` when fewer or more came."""
+    for request in requests:
+        chunk = _chunk(request, limits)
+        if arriving.size + len(chunk) > header.size_bytes:
+            raise _mismatch(f"more than the announced {header.size_bytes} bytes came")
+        arriving.write(chunk)
+    if arriving.size != header.size_bytes:
+        raise _mismatch(f"{arriving.size} of the announced {header.size_bytes} bytes came")
+
+
+def _chunk(request: UploadModuleRequest, limits: Limits) -> bytes:
+    if request.WhichOneof("part") != "chunk":
+        raise wrong_field("chunk", "after the header an upload has chunks only")
+    if len(request.chunk) > limits.upload_chunk:
+        raise LimitExceeded(
+            f"a chunk has {len(request.chunk)} bytes, at most {limits.upload_chunk} are taken",
+            hint="send smaller chunks",
+            metadata={"limit": "upload_chunk", "value": str(limits.upload_chunk)},
+        )
+    return request.chunk
+
+
+def _mismatch(what: str) -> HashMismatch:
+    return HashMismatch(what, hint="send the module again")
+
+
+@method(work=Work.GRAB)
+def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call) -> Iterator[GrabModuleResponse]:
+    """The build log first, also of a build that failed, then the result and its bytes."""
+    _check_confined(service, call)
+    wanted = from_grab_request(request, call.time_remaining())
+    try:
+        module, grabbed = service.engine.grab(wanted, call.add_callback)
+    except Cancelled:
+        raise CallEnded from None
+    except BuildFailed as error:
+        yield from log_chunks(error.build_log)
+        raise
+    call.subject = module_name(module.sha256)
+    yield from log_chunks(grabbed.build_log)
+    yield GrabModuleResponse(result=to_result(service.engine.record(module.sha256), module, grabbed))
+    if request.include_bytes:
+        yield from while_wanted(_bytes(grabbed, service.config.limits.upload_chunk), call)
+
+
+def _check_confined(service: ServiceContext, call: Call) -> None:
+    """Raises FailedPrecondition where others than the daemon's user would have a driver read what that user can."""
+    if not (call.is_owner or service.config.doors.grab_unconfined or confinement.available()):
+        raise FailedPrecondition(
+            "this machine's kernel cannot confine drivers, so they run for the daemon's user alone",
+            hint="a kernel with Landlock (Linux 5.13 and later), or symd serve --grab-unconfined",
+        )
+
+
+def _bytes(grabbed: Grabbed, size: int) -> Iterator[GrabModuleResponse]:
+    for chunk in chunks_of(grabbed.debug_data, size):
+        yield GrabModuleResponse(debug_data=chunk)
+    for chunk in chunks_of(grabbed.native, size):
+        yield GrabModuleResponse(native=chunk)
+
+
+LIST = "modules"
+_BEFORE_ALL = float("-inf"), ""
+
+
+def list_modules(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
+    """A token names the last record seen, so what is added or removed shifts no page."""
+    at_once = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
+    rest = service.engine.records(_seen(request.page_token), at_once)
+    page = filled(rest, request.page_size, to_module)
+    return ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
+
+
+def _token(last: ModuleRecord) -> str:
+    return to_token(LIST, f"{last.create_time!r} {last.sha256}")
+
+
+def _seen(token: str) -> tuple[float, str]:
+    """(create_time, sha256) of the last record seen. Raises ``BadQuery``."""
+    if not token:
+        return _BEFORE_ALL
+    written, _, digest = from_token(token, LIST, str, "").partition(" ")
+    try:
+        create_time = float(written)
+    except ValueError:
+        raise bad_token() from None
+    if isnan(create_time) or not is_digest(digest):
+        raise bad_token()
+    return create_time, digest
+
+
+def get_module(service: ServiceContext, request: GetModuleRequest, _call: Call) -> GetModuleResponse:
+    """A module that cannot be read is answered with why."""
+    record = service.engine.record(module_digest(request.name))
+    try:
+        summary = service.engine.module(record.sha256)
+    except (InvalidInput, LimitExceeded, Unsupported) as error:
+        return GetModuleResponse(module=to_unreadable_module(record, error))
+    packed = service.engine.packed_summary(record.sha256) if request.with_description else None
+    return GetModuleResponse(module=to_module(record, summary, packed))
+
+
+@method(work=Work.WRITE)
+def update_module(service: ServiceContext, request: UpdateModuleRequest, call: Call) -> UpdateModuleResponse:
+    digest, label = from_update_request(request)
+    call.subject = module_name(digest)
+    return UpdateModuleResponse(module=to_module(service.engine.relabel(digest, label)))
+
+
+@method(work=Work.WRITE)
+def delete_module(service: ServiceContext, request: DeleteModuleRequest, call: Call) -> DeleteModuleResponse:
+    call.subject = request.name
+    service.engine.remove(module_digest(request.name))
+    return DeleteModuleResponse()
+
+
+def list_code_objects(service: ServiceContext, request: ListCodeObjectsRequest, _call: Call) -> bytes:
+    found = service.engine.module(module_digest(request.parent, "parent")).objects
+    of = f"{request.parent}/objects"
+    return written_page(found, of, request.page_size, request.page_token, _respond)
+
+
+def _respond(items: Sequence[ObjectSummary], token: str) -> ListCodeObjectsResponse:
+    return ListCodeObjectsResponse(code_objects=map(to_code_object, items), next_page_token=token)
+
+
+def list_containers(service: ServiceContext, request: ListContainersRequest, _call: Call) -> bytes:
+    found = service.engine.module(module_digest(request.parent, "parent")).containers
+    of = f"{request.parent}/containers"
+    return written_page(found, of, request.page_size, request.page_token, _containers_page)
+
+
+def _containers_page(items: Sequence[ContainerSummary], token: str) -> ListContainersResponse:
+    return ListContainersResponse(containers=map(to_container, items), next_page_token=token)
+
+
+def list_kernels(service: ServiceContext, request: ListKernelsRequest, _call: Call) -> bytes:
+    module = service.engine.module(module_digest(request.parent, "parent"))
+    path = optional_path(request)
+    as_json = request.facts_as_json
+
+    def respond(kernels: Sequence[tuple[str, KernelSummary]], token: str) -> ListKernelsResponse:
+        found = [to_kernel(kernel, of_object, as_json=as_json) for of_object, kernel in kernels]
+        return ListKernelsResponse(kernels=found, next_page_token=token)
+
+    of = f"{request.parent}/kernels/{path}"
+    return written_page(_kernels(module, path), of, request.page_size, request.page_token, respond)
+
+
+def _kernels(module: ModuleSummary, path: str | None) -> _Kernels:
+    objects = [each for each in module.objects if path in (None, each.path)]
+    if path is not None and not objects:
+        raise ObjectNotFound.at(path, (each.path for each in module.objects))
+    return _Kernels(objects)
+
+
+class _Kernels(Sequence[tuple[str, KernelSummary]]):
+    """(path, kernel) of all kernels of some code objects, without a list of them: a page needs a few of many."""
+
+    def __init__(self, objects: Sequence[ObjectSummary]) -> None:
+        self._objects = objects
+        self._ends = list(accumulate(len(each.kernels) for each in objects))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[str, KernelSummary]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[tuple[str, KernelSummary]]: ...
+    def __getitem__(self, at: int | slice) -> tuple[str, KernelSummary] | Sequence[tuple[str, KernelSummary]]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        at = range(len(self))[at]
+        number = bisect_right(self._ends, at)
+        item = self._objects[number]
+        return item.path, item.kernels[at - self._ends[number]]
+
+
+def read_code_object(
+    service: ServiceContext, request: ReadCodeObjectRequest, call: Call
+) -> Iterator[ReadCodeObjectResponse]:
+    size = service.config.limits.upload_chunk
+    asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, size)
+    for chunk in while_wanted(service.lanes[Work.LARGE].run_for(call, asking), call):
+        yield ReadCodeObjectResponse(chunk=chunk)
+
+
+@method(work=Work.WATCH)
+def watch_modules(service: ServiceContext, request: WatchModulesRequest, call: Call) -> Iterator[WatchModulesResponse]:
+    """A thread that sleeps until something happens to a module or the call ends."""
+    resume_after, only_new, contexts, apis = from_watch_request(request)
+    watch = service.engine.watch_modules(resume_after, only_new=only_new, contexts=contexts, apis=apis)
+    with watch, service.watches.opened(call.client, watch.close):
+        if not call.add_callback(watch.close):
+            return  # it has ended already
+        service.check_running()
+        for event in watch:
+            yield to_response(event)
+        service.check_running()

@@ -1,0 +1,76 @@
+"""SymbolService: addresses and line tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from symd.errors import SymdError
+from symd.model.line_tables import LineLevel, LineTable, RowsInParts
+from symd.rpc.wire.failures import to_status
+from symd.rpc.wire.line_tables import from_request, to_chunks
+from symd.server.answering import method
+from symd.server.batches import answer, answer_at_once, answer_unopened
+from symd.server.call import Call
+from symd.server.lanes import Work
+from symd.server.service_context import ServiceContext
+from symd.v1.symbol_service_pb2 import (
+    GetLineTableRequest,
+    GetLineTableResponse,
+    SymbolizeRequest,
+    SymbolizeResponse,
+    SymbolizeStreamRequest,
+    SymbolizeStreamResponse,
+)
+
+
+@method(at_once=answer_at_once, unopened=answer_unopened)
+def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
+    """One address or a batch."""
+    response = SymbolizeResponse()
+    answer(service, request, response, call)
+    return response
+
+
+def _failed_batch(request: SymbolizeStreamRequest, error: SymdError) -> SymbolizeStreamResponse:
+    response = SymbolizeStreamResponse(id=request.id)
+    response.failure.CopyFrom(to_status(error))
+    return response
+
+
+@method(failed=_failed_batch)
+def symbolize_stream(service: ServiceContext, request: SymbolizeStreamRequest, call: Call) -> SymbolizeStreamResponse:
+    """Batch in, answer out; a batch that cannot be served does not end the stream."""
+    response = SymbolizeStreamResponse(id=request.id)
+    try:
+        response.answers.SetInParent()
+        answer(service, request.batch, response.answers, call)
+    except SymdError as error:
+        return _failed_batch(request, error)
+    return response
+
+
+_ROW_BYTES = 40
+"""Of a table's columns together."""
+
+
+def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: Call) -> Iterator[GetLineTableResponse]:
+    digest, path, level = from_request(request)
+    if level is LineLevel.PTX:
+        chunks = _chunks(_ptx(service, digest, path, call))
+    else:
+        work = Work.BATCH if service.engine.is_open(digest) else Work.COLD
+        chunks = _chunks(service.lanes[work].run_for(call, partial(service.engine.stored_lines, digest, path)))
+    yield from service.lanes[Work.BATCH].each_for(call, chunks)
+
+
+def _chunks(tables: Iterable[RowsInParts]) -> Iterator[GetLineTableResponse]:
+    for table in tables:
+        yield from to_chunks(table)
+
+
+def _ptx(service: ServiceContext, digest: str, path: str | None, call: Call) -> list[LineTable]:
+    """They are made of the module's bytes, and kept until the client has taken them."""
+    tables = service.lanes[Work.LARGE].run_for(call, lambda: [*service.engine.lines(digest, path, LineLevel.PTX)])
+    service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
+    return tables
