@@ -43,7 +43,6 @@ from symd.model.summaries import ModuleSummary
 from symd.model.texts import printable
 from symd.query.candidates import MAX_CANDIDATES
 from symd.query.effort import Effort
-from symd.query.function_names import symbols_meant
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.system.notices import complain
 
@@ -322,7 +321,11 @@ def _names_meant(code: CodeObject, names: frozenset[str], effort: Effort) -> fro
     """Those of the names that mean a function of a code object."""
     symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
     same = names & symbols
-    return same if same == names else same.union(symbols_meant(names - same, symbols, effort))
+    if same == names:
+        return same
+    from symd.query.function_names import symbols_meant  # noqa: PLC0415 - most people name kernels
+
+    return same.union(symbols_meant(names - same, symbols, effort))
 
 
 def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
