@@ -5,7 +5,8 @@ A *way* (a preloaded library, a layer, a listener, a watched folder) yields the 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from symd.capture.python_program import PythonCapture as PythonCapture
     from symd.capture.python_program import start as start

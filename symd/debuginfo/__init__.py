@@ -3,7 +3,8 @@ it: one answer does without NumPy."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from symd.debuginfo.reading import PartialDebugInfo as PartialDebugInfo
     from symd.debuginfo.reading import leaves_out_calls as leaves_out_calls

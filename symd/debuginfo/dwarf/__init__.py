@@ -7,7 +7,8 @@ each do their whole work in one call; ``read_units`` reads what both need and ma
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from symd.debuginfo.dwarf.columns import LineColumns as LineColumns
     from symd.debuginfo.dwarf.columns import ScopeColumns as ScopeColumns
