@@ -14,7 +14,7 @@ from symd import debuginfo, index
 from symd.client import symbolize_request
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.files.garbage import gc_paused
+from symd.engine.files.gc_control import gc_paused
 from symd.formats import containers
 from symd.index.builder import DecodedObject
 from symd.index.lookup import first_answer

@@ -23,7 +23,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -75,7 +75,7 @@ class ContextVerbs(Protocol):
 
 
 class ServedContextVerbs(ContextVerbs, Protocol):
-    """The same where a service asks, whose callers may leave: ``check_wanted`` is called now and then, and raises when nobody waits any more."""
+    """The same where a service asks, whose callers may leave: ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
 
     def symbolize(
         self,
@@ -83,7 +83,7 @@ class ServedContextVerbs(ContextVerbs, Protocol):
         values: AnyAddresses,
         times: AnyTimes = None,
         form: AddressForm = WHOLE_ADDRESS,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers: ...
 
 
@@ -235,9 +235,12 @@ class Symbolizer(Protocol):
         ...
 
     def listing(
-        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+        self,
+        digest: ModuleName,
+        part: ListingPart = WHOLE_MODULE,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``). ``check_wanted`` is
+        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``). ``check_cancelled`` is
         called now and then, while a disassembler runs too, and raises when nobody waits any more."""
         ...
 
@@ -276,7 +279,7 @@ class Receiving(Protocol):
     ) -> None: ...
 
 
-class NotYet(Exception):
+class Pending(Exception):
     """Another thread makes the index that a question needs: ``made`` ends when it has, with the error of one that took too long."""
 
     def __init__(self, made: Future[None]) -> None:
@@ -318,7 +321,7 @@ class Host(Symbolizer, Protocol):
         ...
 
     def without_waiting(self) -> AbstractContextManager[None]:
-        """Inside, in this thread, a question raises ``NotYet`` where it would wait until another thread has made an index. It may be
+        """Inside, in this thread, a question raises ``Pending`` where it would wait until another thread has made an index. It may be
         asked again."""
         ...
 
@@ -327,9 +330,9 @@ class Host(Symbolizer, Protocol):
         digest: ModuleName,
         wanted: AnyNames,
         path: str | None = None,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Sequence[NamedItem]:
-        """As ``Symbolizer.names``; ``check_wanted`` is called before each name, and raises when nobody waits any more."""
+        """As ``Symbolizer.names``; ``check_cancelled`` is called before each name, and raises when nobody waits any more."""
         ...
 
     def symbolize(
@@ -339,9 +342,9 @@ class Host(Symbolizer, Protocol):
         path: str | None = None,
         *,
         as_written: bool = False,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        """As ``Symbolizer.symbolize``; ``check_wanted`` likewise, while functions are looked for by names that no kernel has."""
+        """As ``Symbolizer.symbolize``; ``check_cancelled`` likewise, while functions are looked for by names that no kernel has."""
         ...
 
     def symbolize_one(
@@ -349,9 +352,9 @@ class Host(Symbolizer, Protocol):
         digest: ModuleName,
         query: AnyQuery,
         path: str | None = None,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answer:
-        """As ``Symbolizer.symbolize_one``; ``check_wanted`` likewise."""
+        """As ``Symbolizer.symbolize_one``; ``check_cancelled`` likewise."""
         ...
 
     def symbolize_column(
@@ -363,9 +366,9 @@ class Host(Symbolizer, Protocol):
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        """As ``Symbolizer.symbolize_column``; ``check_wanted`` likewise."""
+        """As ``Symbolizer.symbolize_column``; ``check_cancelled`` likewise."""
         ...
 
     def locate(
@@ -376,9 +379,9 @@ class Host(Symbolizer, Protocol):
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
-        """As ``Symbolizer.locate``; ``check_wanted`` likewise, while files are looked through."""
+        """As ``Symbolizer.locate``; ``check_cancelled`` likewise, while files are looked through."""
         ...
 
     def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:

@@ -87,7 +87,7 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.rpc.channel import (
     Credentials,
     Metadata,
@@ -97,7 +97,7 @@ from symd.rpc.channel import (
     default_credentials,
     is_untrusted,
 )
-from symd.rpc.failover import Persistence, are_several
+from symd.rpc.failover import Failover, are_several
 from symd.rpc.retry import Attempt
 from symd.rpc.stall_timer import AsyncSilence
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
@@ -123,7 +123,7 @@ from symd.rpc.wire.grabs import GrabParts, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_level
 from symd.rpc.wire.listings import from_chunks as from_listing_chunks
 from symd.rpc.wire.listings import to_request as to_listing_request
-from symd.rpc.wire.location_tables import KeptTables, TableReceiver
+from symd.rpc.wire.location_tables import TableCache, TableReceiver
 from symd.rpc.wire.modules import from_module, from_packed, from_record
 from symd.rpc.wire.modules import from_responses as from_module_events
 from symd.rpc.wire.names import from_item
@@ -229,10 +229,10 @@ class _Calls:
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, checked_timeout(timeout)
         self._credentials = credentials
-        self._persistence = Persistence(
+        self._persistence = Failover(
             several=are_several(address), is_certain=partial(is_untrusted, address, credentials)
         )
-        self._once = Persistence(several=False)
+        self._once = Failover(several=False)
         self._metadata: Metadata = ()
         self._stubs: _Stubs | None = None
         self._closed = threading.Event()  # of this client, and of those that share its channel
@@ -373,7 +373,7 @@ class AsyncClient:
         self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
     ) -> None:
         self.address = server_address(address)
-        self._tables = KeptTables()
+        self._tables = TableCache()
         self._calls = _Calls(self.address, timeout, default_credentials() if credentials is None else credentials)
 
     async def __aenter__(self) -> Self:
@@ -630,10 +630,13 @@ class AsyncClient:
         return from_variables_response(await self._calls.one(self._calls.stubs.variables.GetVariables, request))
 
     async def listing(
-        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+        self,
+        digest: ModuleName,
+        part: ListingPart = WHOLE_MODULE,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> AsyncIterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
-        check_wanted()
+        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled`` is called before it is asked."""
+        check_cancelled()
         request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
         async for group in _by_header(self._calls.stream(self._calls.stubs.listings.GetListing, request)):
             for each in from_listing_chunks(group):

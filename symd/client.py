@@ -84,7 +84,7 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.rpc.channel import (
     Credentials,
     about_certificates,
@@ -96,9 +96,9 @@ from symd.rpc.channel import (
     late,
     unreachable,
 )
-from symd.rpc.failover import Persistence, are_several
+from symd.rpc.failover import Failover, are_several
 from symd.rpc.retry import Attempt
-from symd.rpc.stall_timer import Silence
+from symd.rpc.stall_timer import StallTimer
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.rpc.wire.breakpoints import from_answer as from_locations
 from symd.rpc.wire.breakpoints import from_events, to_breakpoint
@@ -123,7 +123,7 @@ from symd.rpc.wire.grabs import GrabParts, to_grab_request
 from symd.rpc.wire.line_tables import from_chunks, to_level
 from symd.rpc.wire.listings import from_chunks as from_listing_chunks
 from symd.rpc.wire.listings import to_request as to_listing_request
-from symd.rpc.wire.location_tables import KeptTables, TableReceiver
+from symd.rpc.wire.location_tables import TableCache, TableReceiver
 from symd.rpc.wire.modules import from_module, from_packed, from_record
 from symd.rpc.wire.modules import from_responses as from_module_events
 from symd.rpc.wire.names import from_item
@@ -213,13 +213,13 @@ class Client:
     ) -> None:
         self.address = server_address(address)
         self._timeout = checked_timeout(timeout)
-        self._tables = KeptTables()
+        self._tables = TableCache()
         self._closed = threading.Event()  # of this client, and of those that share its channel
         shown = self._shown = default_credentials() if credentials is None else credentials
-        self._persistence = Persistence(
+        self._persistence = Failover(
             several=are_several(self.address), is_certain=partial(is_untrusted, self.address, shown)
         )
-        self._once = Persistence(several=False)
+        self._once = Failover(several=False)
         self._channel = connect(self.address, shown)
         self._health = HealthStub(self._channel)  # made now: gRPC 1.85 dies of one that is made of a closed channel
         self._cores = CoreServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -456,10 +456,13 @@ class Client:
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
     def listing(
-        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+        self,
+        digest: ModuleName,
+        part: ListingPart = WHOLE_MODULE,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_wanted`` is called before it is asked."""
-        check_wanted()
+        """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled`` is called before it is asked."""
+        check_cancelled()
         request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
         return from_listing_chunks(self._stream(self._listings.GetListing, request))
 
@@ -549,7 +552,7 @@ class Client:
 
     def _sent(self, method: Callable[..., Any], request: Callable[[], Iterator[Any]], attempt: Attempt) -> Any:
         """The answer to many messages, which may take long while they are sent."""
-        silence = Silence(attempt)
+        silence = StallTimer(attempt)
         future: Callable[..., Any] = method.future  # type: ignore[attr-defined] # gRPC's
         call = self._begun(future, silence.requests(request()), timeout=attempt.timeout)
         try:
@@ -565,7 +568,7 @@ class Client:
         return self._persistence.replayed(partial(self._stream_once, method, request), self._timeout)
 
     def _stream_once(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Generator[Any, None, None]:
-        silence = Silence(attempt)
+        silence = StallTimer(attempt)
         asked = silence.requests(request()) if callable(request) else request
         responses = self._begun(method, asked, timeout=attempt.timeout)
         try:

@@ -68,7 +68,7 @@ def environment(url: str, key: str = KEY, secret: str = SECRET) -> Mapping[str, 
     }
 
 
-class Ending(Enum):
+class ExitStatus(Enum):
     """What the proxy does with a request."""
 
     PASS = auto()
@@ -104,7 +104,7 @@ class Proxy:
 
     def __init__(self, upstream: str) -> None:
         self.upstream = http.client.urlsplit(upstream).netloc
-        self.plan: Callable[[Asked], Ending] = lambda asked: Ending.PASS
+        self.plan: Callable[[Asked], ExitStatus] = lambda asked: ExitStatus.PASS
         self.delay = 0.0
         self.asked: list[Asked] = []
         self.end = threading.Event()
@@ -138,7 +138,7 @@ class Proxy:
         """While it lasts nobody listens at the port, and what was connected is cut off at its next request."""
         self._server.shutdown()
         self._server.server_close()
-        before, self.plan = self.plan, lambda asked: Ending.CUT
+        before, self.plan = self.plan, lambda asked: ExitStatus.CUT
         try:
             yield
         finally:
@@ -170,12 +170,12 @@ class _Handler(BaseHTTPRequestHandler):
         asked = self.proxy.note(self.command, self.path, len(body))
         ending = self.proxy.plan(asked)
         time.sleep(self.proxy.delay)
-        if ending is Ending.CUT:
+        if ending is ExitStatus.CUT:
             self.close_connection = True
-        elif ending is Ending.STALL:
+        elif ending is ExitStatus.STALL:
             self.proxy.end.wait()
             self.close_connection = True
-        elif ending is Ending.REFUSE:
+        elif ending is ExitStatus.REFUSE:
             words = b"" if self.command == "HEAD" else b"<Error><Code>SlowDown</Code></Error>"
             self._answer(503, {"Content-Type": "application/xml"}, words, ending)
         else:
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _do
 
-    def _forward(self, body: bytes, ending: Ending) -> None:
+    def _forward(self, body: bytes, ending: ExitStatus) -> None:
         upstream = http.client.HTTPConnection(self.proxy.upstream, timeout=60)
         try:
             upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             upstream.close()
 
-    def _answer(self, status: int, headers: Mapping[str, str], body: bytes, ending: Ending) -> None:
+    def _answer(self, status: int, headers: Mapping[str, str], body: bytes, ending: ExitStatus) -> None:
         self.send_response_only(status)
         for name, value in headers.items():
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):
@@ -205,17 +205,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", size)
         self.end_headers()
         half = len(body) // 2
-        if ending is Ending.CUT_BODY:
+        if ending is ExitStatus.CUT_BODY:
             self.wfile.write(body[:half])
             self.close_connection = True
-        elif ending is Ending.STALL_BODY:
+        elif ending is ExitStatus.STALL_BODY:
             self.wfile.write(body[:half])
             self.wfile.flush()
             self.proxy.end.wait()
             self.close_connection = True
-        elif ending is Ending.DRIP:
+        elif ending is ExitStatus.DRIP:
             self._drip(body)
-        elif ending is Ending.SPOIL:
+        elif ending is ExitStatus.SPOIL:
             self.wfile.write(body[:half] + bytes([body[half] ^ 1]) + body[half + 1 :])
         else:
             self.wfile.write(body)

@@ -22,7 +22,7 @@ from symd.model.addresses import DeviceAddress
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.code import Vendor
 from symd.model.texts import counted, plural
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 AttachEvent = ModuleLoaded | ModuleFound
 
@@ -111,7 +111,7 @@ class Attachment:
             try:
                 data = self._file(mapping)
             except OSError as error:
-                reason = system_reason(error)
+                reason = os_error_text(error)
                 self.left_out.append(LeftOut(mapping.file, Unsupported(f"cannot read the mapped file: {reason}")))
             except SymdError as error:
                 self.left_out.append(LeftOut(mapping.file, error))
@@ -160,7 +160,7 @@ class Attachment:
                 self._check_cache(path)
                 return True
         except OSError as error:
-            reason = system_reason(error)
+            reason = os_error_text(error)
             self.left_out.append(LeftOut(str(path), Unsupported(f"cannot look at the cache: {reason}")))
         except Unsupported as error:
             self.left_out.append(LeftOut(str(path), error))

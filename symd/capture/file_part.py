@@ -10,7 +10,7 @@ from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded
 from symd.formats import containers
 from symd.formats.containers import archive, compressed_file, host_elf, uri
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -50,7 +50,7 @@ def _read(descriptor: int, size: int, place: uri.CodeObjectUri) -> bytes:
 
 
 def _unreadable(place: uri.CodeObjectUri, error: OSError) -> InvalidInput:
-    reason = system_reason(error)
+    reason = os_error_text(error)
     return InvalidInput(f"cannot read the file: {reason}", where=place.path)
 
 

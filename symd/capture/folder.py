@@ -26,7 +26,7 @@ from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, U
 from symd.formats import containers
 from symd.formats.containers import archive, host_elf
 from symd.model.captures import CaptureApi
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class FolderWatch:
                 paths = sorted((not entry.is_dir(follow_symlinks=False), entry.path) for entry in entries)
         except OSError as error:
             if error.errno not in _GONE:
-                yield self._left_out(folder, InvalidInput(f"cannot look into the folder: {system_reason(error)}"))
+                yield self._left_out(folder, InvalidInput(f"cannot look into the folder: {os_error_text(error)}"))
             return
         except LimitExceeded as error:
             yield self._left_out(folder, error)
@@ -268,7 +268,7 @@ class FolderWatch:
         except OSError as error:
             self._unsettled.pop(path, None)
             if error.errno not in _GONE:
-                yield self._left_out(path, InvalidInput(f"cannot read the file: {system_reason(error)}"))
+                yield self._left_out(path, InvalidInput(f"cannot read the file: {os_error_text(error)}"))
         except SymdError as error:
             yield self._left_out(path, error)
         else:
@@ -350,7 +350,7 @@ def _inotify() -> Inotify:
         return Inotify()
     except OSError as error:
         hint = "raise it, as root: sysctl fs.inotify.max_user_instances=NUMBER"
-        raise LimitExceeded(f"the kernel watches no more for this user: {system_reason(error)}", hint=hint) from error
+        raise LimitExceeded(f"the kernel watches no more for this user: {os_error_text(error)}", hint=hint) from error
 
 
 def _content(path: str, status: os.stat_result, roots: Sequence[str], limits: Limits) -> bytes:

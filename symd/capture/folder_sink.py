@@ -23,7 +23,7 @@ from symd.capture.event_json import begins_event, event_line, event_of_line
 from symd.errors import DataLoss, InvalidInput, LimitExceeded, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.system.atomic_output import make_inside, open_inside
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import make_folder, private_lock
 from symd.system.symlinks import resolved, still_resolved
 
@@ -244,7 +244,7 @@ def _cut_unfinished_line(descriptor: int) -> None:
 
 
 def _unavailable(folder: Path, error: OSError) -> StoreUnavailable:
-    reason = system_reason(error)
+    reason = os_error_text(error)
     return StoreUnavailable(
         f"captures cannot be kept there: {reason}", where=str(error.filename or folder), hint="choose another --out"
     )

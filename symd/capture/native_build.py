@@ -21,7 +21,7 @@ from typing import Final
 from symd.capture.folder_hints import ensure_writable, folder_hint
 from symd.config import Limits, native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import FILE_MODE, make_folder
 from symd.system.symlinks import changeable
 
@@ -126,7 +126,7 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
         partial.rename(target)
     except OSError as error:
         raise StoreUnavailable(
-            f"the library {name} cannot be kept: {system_reason(error)}",
+            f"the library {name} cannot be kept: {os_error_text(error)}",
             where=str(target.parent),
             hint=folder_hint("XDG_CACHE_HOME", error),
         ) from error

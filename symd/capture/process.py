@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 from symd.capture.others_files import UNKNOWN_USER, is_trusted, opened_for
 from symd.errors import FailedPrecondition, InvalidInput, SymdError
 from symd.model.captures import CapturedProcess
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 _HEAD: Final = re.compile(
     rb"([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])([x-])([ps]) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)"
@@ -267,7 +267,7 @@ class Process:
                 where=where,
                 hint=_SCOPES.get(scope, _SCOPES[3]),
             )
-        reason = system_reason(error)
+        reason = os_error_text(error)
         hint = "in a container it takes the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
         return FailedPrecondition(f"the kernel does not let you look into it: {reason}", where=where, hint=hint)
 

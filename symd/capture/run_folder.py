@@ -29,8 +29,8 @@ from typing import Final
 from symd.capture.folder_hints import folder_hint
 from symd.capture.process import is_running, start_time
 from symd.errors import StoreUnavailable
-from symd.system.os_errors import system_reason
-from symd.system.private_files import bind_socket, make_folder, new_folder, temporary_place, write_bytes
+from symd.system.os_errors import os_error_text
+from symd.system.private_files import bind_socket, make_folder, new_folder, temp_dir, write_bytes
 
 _PREFIX: Final = "symd-run-"
 _NOTE: Final = "run.json"
@@ -126,7 +126,7 @@ def make_run_folder() -> RunFolder:
             let_in(folder, mode)
     except OSError as error:
         raise StoreUnavailable(
-            f"no folder can be made for the run: {system_reason(error)}",
+            f"no folder can be made for the run: {os_error_text(error)}",
             where=parent,
             hint=folder_hint("TMPDIR", error),
         ) from error
@@ -203,7 +203,7 @@ def _noted(outer: Path, lock: int) -> tuple[RunFolder, Path, int, int] | None:
 def _parent() -> str:
     """The folder for temporary files, unless a socket's path below it would be too long."""
     longest = _INNER_BYTES - len(_PREFIX) - 16 - 34
-    place = str(temporary_place())
+    place = str(temp_dir())
     return place if len(place) <= longest else "/tmp"  # noqa: S108 - not chosen by us otherwise
 
 

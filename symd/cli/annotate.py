@@ -19,8 +19,8 @@ from symd.cli.options import complete_files, demangle_option, example, limit_opt
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.cores.fault_text.annotating import Annotator, Found, GivenModule
-from symd.engine.files.asked_file import AskedFile
 from symd.engine.files.input import is_regular_file
+from symd.engine.files.local_module import LocalModule
 from symd.engine.files.module import add_module
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
@@ -29,7 +29,7 @@ from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.query.demangler import Demangler
 from symd.system.notices import complain
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 READ_BYTES = 1 << 16
 LONGEST_LINE = 1 << 20
@@ -104,7 +104,7 @@ def _opened(log: str) -> Iterator[int]:
     try:
         file = open(log, "rb")  # noqa: PTH123, SIM115 - pathlib is slow to load
     except OSError as error:
-        reason = system_reason(error)
+        reason = os_error_text(error)
         raise InvalidInput(f"cannot read the file: {reason}", where=log) from error
     with file:
         _check_text(file.fileno(), log)
@@ -152,12 +152,12 @@ class _Here:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._files: dict[str, AskedFile] = {}
+        self._files: dict[str, LocalModule] = {}
 
     def add(self, file: str) -> str:
         name = file if file == "-" else _real(file)
         if name not in self._files:
-            self._files[name] = AskedFile(file, self._limits)
+            self._files[name] = LocalModule(file, self._limits)
         return name
 
     def symbolize(self, name: str, queries: Sequence[Query], path: str | None) -> Sequence[Answer]:

@@ -13,8 +13,8 @@ import numpy as np
 from symd.cli.output import printable
 from symd.model.answers import Answer, Answers, Candidate, Reason
 from symd.model.columns import U64
-from symd.model.written_answers import Column, Pieces, decimals, side_by_side
-from symd.model.written_locations import Names, WrittenLocations
+from symd.model.rendered_answers import Column, Pieces, decimals, side_by_side
+from symd.model.rendered_locations import Names, WrittenLocations
 
 UNANSWERED = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE})
 """Reasons that say: what you name does not exist."""

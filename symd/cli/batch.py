@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, check_apart, write_json
+from symd.cli.output import NO, check_output_is_not_input, write_json
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.cli.store_places import is_url, named_store
@@ -132,7 +132,7 @@ def command(
     if locations is not None and form != "locations":
         raise click.UsageError("--locations takes --out-form locations")
     written = written_paths(target, Form(form), locations)
-    check_apart(written, (named_file(each)[1] for each in modules))
+    check_output_is_not_input(written, (named_file(each)[1] for each in modules))
     check_arrow()
     from symd.profiles.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
 

@@ -22,7 +22,7 @@ from symd.config import default_captures, own_socket
 from symd.errors import FailedPrecondition, InvalidInput, PermissionDenied, StoreUnavailable, SymdError
 from symd.model.captures import CaptureEvent
 from symd.system.atomic_output import writing
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import new_folder
 from symd.system.symlinks import anothers, resolved
 
@@ -102,7 +102,7 @@ def _temporary(name: str) -> Path:
         return new_folder(f"symd-captures-{name}-")
     except OSError as error:
         hint = "set SYMD_CAPTURES or TMPDIR to a folder that you may write in"
-        raise StoreUnavailable(f"no folder can be made for captures: {system_reason(error)}", hint=hint) from error
+        raise StoreUnavailable(f"no folder can be made for captures: {os_error_text(error)}", hint=hint) from error
 
 
 def send_waiting(address: str) -> int:

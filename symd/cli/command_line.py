@@ -17,15 +17,15 @@ from typing import NoReturn, TextIO
 
 import click
 
+from symd.cli.blocking_streams import blocking_streams
 from symd.cli.documents import documented
 from symd.cli.options import first_example
 from symd.cli.output import MISUSED, write_build_log
-from symd.cli.patient_streams import patient
 from symd.cli.termination import Terminated, cleaned_up, end
-from symd.engine.files.garbage import gc_frozen
+from symd.engine.files.gc_control import gc_frozen
 from symd.errors import BuildFailed, InvalidInput, StoreUnavailable, SymdError
 from symd.system.notices import complain
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
@@ -215,7 +215,11 @@ def invoke(arguments: Sequence[str]) -> int:
 def ended(work: Callable[[], int], *, is_daemon: bool = False) -> int:
     """Do some work of the command, and give its exit code, or that of the error it raises, once that is explained."""
     _open_closed_streams(is_daemon=is_daemon)
-    sys.stdin, sys.stdout, sys.stderr = patient(sys.stdin), patient(sys.stdout), patient(sys.stderr)
+    sys.stdin, sys.stdout, sys.stderr = (
+        blocking_streams(sys.stdin),
+        blocking_streams(sys.stdout),
+        blocking_streams(sys.stderr),
+    )
     _speak_utf8(sys.stdout)
     _speak_utf8(sys.stderr)
     try:
@@ -226,7 +230,7 @@ def ended(work: Callable[[], int], *, is_daemon: bool = False) -> int:
         return BROKEN_PIPE
     except OSError as error:  # of standard output: verbs explain what happens to other files
         _abandon_stdout()
-        reason = system_reason(error)
+        reason = os_error_text(error)
         return _explain(StoreUnavailable(f"cannot write: {reason}", where="standard output"))
     return code
 

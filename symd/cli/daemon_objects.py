@@ -41,5 +41,5 @@ def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[Co
     with open_module(file, server, limits) as module:
         for each in module.summary().objects:
             data = module.symbolizer.object_data(module.digest, each.path)
-            (code,) = containers.Opening(data, limits, "")
+            (code,) = containers.ContainerUnpacker(data, limits, "")
             yield code._replace(path=each.path)

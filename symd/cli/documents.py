@@ -21,7 +21,7 @@ from symd.cli.options import EXAMPLE, example
 from symd.cli.output import write_line
 from symd.errors import InvalidInput, Unavailable
 from symd.system.atomic_output import output_folder
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import temporary_folder
 
 COPIED = ("samples", "protos")
@@ -84,7 +84,7 @@ def _copy_file(named: Path, source: str, target: str) -> None:
 
 
 def _refused(error: OSError, named: Path) -> Unavailable:
-    return Unavailable(f"cannot copy: {system_reason(error)}", where=str(named), hint="name another folder")
+    return Unavailable(f"cannot copy: {os_error_text(error)}", where=str(named), hint="name another folder")
 
 
 def _first_other(folder: Path, original: Path) -> Path | None:

@@ -10,7 +10,7 @@ import click
 
 from symd.cli.large_summary import large_file_objects
 from symd.cli.options import example, file_verb
-from symd.cli.output import check_apart, write_json, write_line
+from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import is_large
@@ -81,7 +81,7 @@ def _write(path: Path, data: bytes, file: str, *, force: bool) -> None:
         if not force and (path.exists() or path.is_symlink()):
             _check_same(path, data)
             return
-    check_apart((path,), (file,))
+    check_output_is_not_input((path,), (file,))
     write_file(path, data, hint="choose another DIR", follow_links=False)
 
 

@@ -10,7 +10,7 @@ import click
 
 from symd.cli.check import violation_text
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
-from symd.cli.output import check_apart, printable, write_build_log, write_json, write_line
+from symd.cli.output import check_output_is_not_input, printable, write_build_log, write_json, write_line
 from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat
@@ -95,7 +95,7 @@ def command(
     driver may choke on is said on stderr (see symd check). Where the build fails the compiler's whole log follows the
     error on stderr. A source file is named to Intel's compiler (-s PATH) unless FLAGS have -s.
     """
-    check_apart((output,), (file,))
+    check_output_is_not_input((output,), (file,))
     name, drivers = _driver(driver, driver_root, server)
     data = read_input(file, limits)
     kind = kind or sniff(data, file)

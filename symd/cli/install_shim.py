@@ -16,7 +16,7 @@ from symd.cli.original_tools import SHIM_MARK
 from symd.cli.output import write_line
 from symd.errors import InvalidInput
 from symd.system.atomic_output import output_folder
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import new_file
 from symd.system.symlinks import resolved
 
@@ -42,7 +42,7 @@ def command(folder: str, force: bool) -> None:
             _write(place / name, name, force)
             write_line(str(Path(folder, name)))
     except OSError as error:
-        raise InvalidInput(f"cannot be written: {system_reason(error)}", where=folder) from error
+        raise InvalidInput(f"cannot be written: {os_error_text(error)}", where=folder) from error
 
 
 def _write(path: Path, name: str, force: bool) -> None:

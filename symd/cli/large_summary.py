@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
-from symd.engine.files.garbage import gc_frozen
+from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.opened_file import mapped_file
 from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
-from symd.formats.containers import Opening
-from symd.formats.containers.code_again import read_now
+from symd.formats.containers import ContainerUnpacker
+from symd.formats.containers.code_reloader import read_now
 from symd.formats.containers.file_part import forget, sha256_of
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
@@ -31,12 +31,12 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
     where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of others takes minutes."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one question of one file needs neither
 
-    from symd.system.process.heap import keep_much  # noqa: PLC0415
+    from symd.system.process.heap import tune_malloc_for_daemon  # noqa: PLC0415
 
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
-        opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
-        keep_much()
+        opening, budget = ContainerUnpacker(data, limits), DebugBudget(limits, len(data))
+        tune_malloc_for_daemon()
         with ThreadPoolExecutor(_HASHING) as pool:
             digest = pool.submit(sha256_of, data)
             try:
@@ -54,7 +54,7 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
 
 
 def _summaries(
-    opening: Opening, limits: Limits, budget: DebugBudget, pool: ThreadPoolExecutor | None
+    opening: ContainerUnpacker, limits: Limits, budget: DebugBudget, pool: ThreadPoolExecutor | None
 ) -> Iterator[ObjectSummary]:
     """Every code object described. The digest of each is made while the next one is opened: no more than two are in memory, without digests one."""
     pending: tuple[ObjectSummary, Future[str]] | None = None
@@ -93,7 +93,7 @@ def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummar
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         try:
-            for code in Opening(data, limits):
+            for code in ContainerUnpacker(data, limits):
                 yield code_summary(code, Digest(sha256_of(code.data))), code.data
                 forget(data)
         except SymdError as error:

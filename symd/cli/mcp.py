@@ -31,7 +31,7 @@ from symd.errors import InvalidInput, ToolMissing, extra_hint
 from symd.formats.containers import uri
 from symd.model.sources import PathRule, SourceText
 from symd.server.mcp.tools import AskedModule, Tools
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
@@ -145,7 +145,7 @@ def _allowed(roots: Sequence[Path], files: Sequence[str], server: str | None) ->
         )
     except (OSError, ValueError) as error:
         named = str(getattr(error, "filename", "") or "")
-        raise InvalidInput(f"cannot read the file: {system_reason(error)}", where=named) from error
+        raise InvalidInput(f"cannot read the file: {os_error_text(error)}", where=named) from error
 
 
 def _check(file: str, allowed: AllowedFiles) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 
-def check_apart(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
+def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
     """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code object URIs, "-". None is a
     file that nobody named."""
     check_no_input(

@@ -20,7 +20,7 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, check_apart, write_json
+from symd.cli.output import NO, check_output_is_not_input, write_json
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
@@ -113,9 +113,9 @@ def command(
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
-    check_apart((target,), (named_file(each)[1] for each in modules))
+    check_output_is_not_input((target,), (named_file(each)[1] for each in modules))
     if to is not None:
-        check_apart((target,), (source,))
+        check_output_is_not_input((target,), (source,))
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     if name is None:
         _check_no_module(data, source)
@@ -135,7 +135,7 @@ def command(
     if nothing and to is None and target != "-" and Path(target).exists():
         say(f"{target} stays as it was: nothing could be resolved")
     else:
-        check_apart((target,), files.paths)
+        check_output_is_not_input((target,), files.paths)
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")

@@ -12,7 +12,7 @@ from typing import overload
 
 import numpy as np
 
-from symd.cli.patient_streams import read
+from symd.cli.blocking_streams import read
 from symd.errors import LimitExceeded
 from symd.model.columns import I64, U64
 

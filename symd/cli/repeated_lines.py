@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from symd.cli.output import write_raw
 from symd.cli.question_lines import arriving_pieces, line_text
-from symd.engine.files.garbage import gc_paused
+from symd.engine.files.gc_control import gc_paused
 
 _KEPT_LINES = 1 << 17
 """Lines whose answers are kept."""

@@ -15,7 +15,7 @@ from symd.cli.options import (
     rules_option,
     server_option,
 )
-from symd.cli.output import check_apart, printable
+from symd.cli.output import check_output_is_not_input, printable
 from symd.cli.page_site import Shown, page_options, shown_module
 from symd.cli.report_lines import say
 from symd.config import Limits
@@ -77,7 +77,7 @@ def command(
     It holds the instructions, the source texts that were found, and the samples of the profile. Of a module of many kernels those with the most
     samples are put in, or the first; --kernel names others.
     """
-    check_apart((target,), (file, debug, profile))
+    check_output_is_not_input((target,), (file, debug, profile))
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
         from symd.server.http.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
 

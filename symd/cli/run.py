@@ -24,7 +24,7 @@ from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
 from symd.model.texts import counted
 from symd.system.atomic_output import make_inside, writing
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import make_folder
 from symd.system.process.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.system.symlinks import still_resolved
@@ -122,7 +122,7 @@ def command(
         environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines, limits)
         ending, counts, sent = _captured(program, environment | simulated, run, chosen, limits)
     except ProgramNotStarted as error:
-        _say(f"{program[0]}: {system_reason(error.reason)}")
+        _say(f"{program[0]}: {os_error_text(error.reason)}")
         return NOT_FOUND if isinstance(error.reason, FileNotFoundError) else NOT_EXECUTABLE
     finally:
         run.end()
@@ -230,7 +230,7 @@ def _goes_on(without: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _say(f"{without} ({system_reason(error)})")
+        _say(f"{without} ({os_error_text(error)})")
 
 
 def _started(program: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> ForegroundProgram:

@@ -21,19 +21,19 @@ from typing import Any, Final
 
 import click
 
-from symd.cli.door_options import door_options
+from symd.cli.auth_options import door_options
+from symd.cli.blocking_streams import write
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
-from symd.cli.patient_streams import write
 from symd.cli.store_places import is_url
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
-from symd.server.config import Config, Doors
+from symd.server.config import Config, ListenConfig
 
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
 
-def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: Doors) -> None:
+def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: ListenConfig) -> None:
     """Raises click.UsageError for an option that promises what no door of this daemon gives: somebody who is let in, TLS, other machines."""
     if doors.users and not any(map(is_unix, addresses)):
         raise click.UsageError("--allow-uid is about who comes over a Unix socket: give --address unix:PATH too")
@@ -44,7 +44,7 @@ def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: Doors)
 
 
 def without_effect(
-    addresses: Sequence[str], http: str, doors: Doors, *, is_certificate_rights_given: bool
+    addresses: Sequence[str], http: str, doors: ListenConfig, *, is_certificate_rights_given: bool
 ) -> Iterator[str]:
     """A sentence for each further option that does nothing here. Files of options that several daemons share may have it all the same."""
     if not _has_tcp(addresses, http):
@@ -341,7 +341,7 @@ def command(
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
     drivers: Mapping[str, str],
-    doors: Doors,
+    doors: ListenConfig,
     metrics: str,
     otlp: str,
     verbose: bool,
@@ -360,10 +360,10 @@ def command(
         # whom this door keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
-    from symd.system.process.heap import keep_little  # noqa: PLC0415 - likewise
+    from symd.system.process.heap import tune_malloc_for_command  # noqa: PLC0415 - likewise
     from symd.system.process.process import allow_open_files  # noqa: PLC0415 - likewise
 
-    keep_little()
+    tune_malloc_for_command()
     from symd.server import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")

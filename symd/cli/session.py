@@ -10,14 +10,14 @@ from symd.cli.answer_lines import AnswerLines, names_nothing
 from symd.cli.output import MISUSED, NO, printable
 from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.engine.files.file_hints import WHERE_CUT_OFF
-from symd.engine.files.garbage import gc_paused
+from symd.engine.files.gc_control import gc_paused
 from symd.errors import BadQuery
 from symd.model.addresses import ByKernel, Query, as_hexadecimal, has_decimal, parse_query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
+from symd.model.rendered_answers import RenderedAnswers, encoded
+from symd.model.rendered_locations import unusual
 from symd.model.summaries import NO_SECTIONS
-from symd.model.written_answers import WrittenAnswers, encoded
-from symd.model.written_locations import unusual
 
 if TYPE_CHECKING:
     from symd.query.demangler import Demangler
@@ -216,7 +216,7 @@ class Session:
         self._longest = max(self._longest, *map(len, answered))
         self._refused |= refused
 
-    def _new(self, lines: Sequence[bytes]) -> tuple[WrittenAnswers, set[bytes]]:
+    def _new(self, lines: Sequence[bytes]) -> tuple[RenderedAnswers, set[bytes]]:
         """What is written for each line, and those lines that cannot be read; an empty one is none of these."""
         column = addresses_in(lines) if len(lines) > SINGLE_LINES else None
         if column is None:
@@ -226,7 +226,7 @@ class Session:
             return self._in_columns(lines, lambda number: line_text(lines[number]), answers), set()
         return self._written([line_text(line) for line in lines], answers), set()
 
-    def _read(self, lines: Sequence[bytes]) -> tuple[WrittenAnswers, set[bytes]]:
+    def _read(self, lines: Sequence[bytes]) -> tuple[RenderedAnswers, set[bytes]]:
         """``_new`` for lines of any kind."""
         texts = [line_text(line) for line in lines]
         read = [_parsed(text) for text in texts]
@@ -242,9 +242,9 @@ class Session:
                 unreadable |= {line} if text else set()
             else:
                 written.append(next(answered))
-        return WrittenAnswers([written], len(written)), unreadable
+        return RenderedAnswers([written], len(written)), unreadable
 
-    def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> WrittenAnswers:
+    def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> RenderedAnswers:
         """The lines of each answer."""
         if len(texts) + len(self._outside) <= SINGLE_LINES:
             outside = [text for text, answer in zip(texts, answers, strict=True) if _is_outside(answer)]
@@ -254,16 +254,16 @@ class Session:
         if isinstance(answers, Answers):
             return self._in_columns(encoded(map(self._lines.query, texts)), texts.__getitem__, answers)
         shown = zip(texts, self._readable(answers), strict=True)
-        return WrittenAnswers([encoded(self._one(text, answer) for text, answer in shown)], len(texts))
+        return RenderedAnswers([encoded(self._one(text, answer) for text, answer in shown)], len(texts))
 
-    def _in_columns(self, queries: Sequence[bytes], text: Callable[[int], str], answers: Answers) -> WrittenAnswers:
+    def _in_columns(self, queries: Sequence[bytes], text: Callable[[int], str], answers: Answers) -> RenderedAnswers:
         """The same for queries as they are written; ``text`` gives what was typed of one."""
         self._notice_first(answers)
         columns, odd = self._lines.answers(queries, answers), unusual(answers)
         some: Sequence[Answer] = list(answers) if len(odd) > SINGLE_LINES else answers
         shown = zip(odd, self._readable([some[number] for number in odd]), strict=True)
         instead = {number: self._one(text(number), answer) for number, answer in shown}
-        return WrittenAnswers(columns, len(queries), dict(zip(instead, encoded(instead.values()), strict=True)))
+        return RenderedAnswers(columns, len(queries), dict(zip(instead, encoded(instead.values()), strict=True)))
 
     def _notice_first(self, answers: Answers) -> None:
         """``_notice`` the first of each reason that the module explains."""

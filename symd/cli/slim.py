@@ -9,7 +9,7 @@ import click
 
 from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
 from symd.cli.options import complete_files, example, json_option, limit_option
-from symd.cli.output import check_apart, write_json, write_line
+from symd.cli.output import check_output_is_not_input, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.split.slim import Slimmed, slim
 from symd.engine.files.input import read_input
@@ -68,7 +68,7 @@ def _refusal(data: bytes) -> SymdError:
 
 def _check_apart(file: str, output: Path, debug: Path) -> None:
     """Nothing is written over the input, which has more than the two files together, nor one over the other."""
-    check_apart((output, debug), (file,))
+    check_output_is_not_input((output, debug), (file,))
     if os.path.realpath(output) == os.path.realpath(debug):
         raise InvalidInput("the debug data would replace the code object", where=str(output), hint="give another name")
 

@@ -22,13 +22,13 @@ import numpy as np
 from symd.cli.options import complete_files
 from symd.model.addresses import ByAddress, ObjectAddress, Query
 from symd.model.answers import Answer, Frame, Reason
-from symd.model.written_answers import encoded
+from symd.model.rendered_answers import encoded
 
 if TYPE_CHECKING:
     from symd.cli.session import Ask
     from symd.model.answers import Answers
     from symd.model.columns import U64
-    from symd.model.written_answers import Column
+    from symd.model.rendered_answers import Column
 
 
 UNKNOWN = "??"

@@ -27,10 +27,10 @@ from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import AskedKernels, Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
-from symd.engine.files.asked_file import AskedFile
 from symd.engine.files.file_hints import hints_name
-from symd.engine.files.garbage import gc_frozen
+from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.input import module_digest
+from symd.engine.files.local_module import LocalModule
 from symd.errors import BadQuery
 from symd.model.addresses import Query, is_number, parse_query
 from symd.model.answers import Answer
@@ -203,7 +203,7 @@ def _answering(
     files."""
     if server is None and debug is None and module_digest(file) is None:
         with hints_name(file):
-            asked = AskedFile(file, limits, store, sources)
+            asked = LocalModule(file, limits, store, sources)
             yield asked.symbolize, asked
         return
     from symd.engine.files.listing_sources import allowed_folders, with_python_names  # noqa: PLC0415 - likewise

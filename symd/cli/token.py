@@ -10,7 +10,7 @@ from shlex import quote
 
 import click
 
-from symd.cli.door_options import rights_value
+from symd.cli.auth_options import rights_value
 from symd.cli.options import example, json_option
 from symd.cli.output import write_json, write_line
 from symd.model.rights import Rights, rights_text

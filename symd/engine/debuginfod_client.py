@@ -21,7 +21,7 @@ from symd.config import Limits
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
 from symd.formats.debug_ids import checked_name
 from symd.model.texts import printable
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 Result = TypeVar("Result")
 
@@ -67,7 +67,7 @@ def _problem(url: str) -> str:
     except UnicodeError:
         return ": its host is no name that can be looked up"
     except ValueError as error:
-        return f": {system_reason(error)}"
+        return f": {os_error_text(error)}"
     if parts.scheme not in _SCHEMES or not host or parts.query or parts.fragment or _BLANK.search(url):
         return ": it lacks http:// or https:// or a host, or has more than a path behind them"
     if parts.username is not None:
@@ -252,7 +252,7 @@ def _asking_failed(error: Exception) -> str:
         return "it ended the connection without an answer"
     if isinstance(reason, (http.client.BadStatusLine, http.client.UnknownProtocol)):
         return f"it does not answer in HTTP: {reason}"
-    return f"it cannot be asked: {system_reason(reason) if isinstance(reason, Exception) else reason}"
+    return f"it cannot be asked: {os_error_text(reason) if isinstance(reason, Exception) else reason}"
 
 
 def _fail(url: str, why: str) -> NoReturn:

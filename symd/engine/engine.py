@@ -18,13 +18,13 @@ from symd.cores.stopped import DumpContents
 from symd.engine.contexts.breakpoint_watch import breakpoint_events
 from symd.engine.contexts.module_watch import ModuleWatcher, checked_apis
 from symd.engine.contexts.verbs import Contexts, StoredAliases
-from symd.engine.indexes import Indexes
+from symd.engine.indexes import IndexManager
 from symd.engine.reading.questions import (
     CallFrameData,
-    CarriedSources,
     CodeIdentities,
     DumpedBytes,
     DumpedMemory,
+    EmbeddedSources,
     FrameAddresses,
     ListedCode,
     ObjectBytes,
@@ -76,12 +76,12 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope, Visible
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.query.breakpoints import locate
-from symd.query.effort import Effort
 from symd.query.lines import lines, stored_tables
 from symd.query.listing import Disassemble, listings, with_kernel_name
 from symd.query.names import find_names
+from symd.query.query_budget import QueryBudget
 from symd.query.source_text import with_named
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.query.variables import variables
@@ -122,7 +122,7 @@ class Engine:
         self.limits = limits or Limits()
         self._grab = grab
         self._disassemble = disassemble
-        self._indexes = Indexes(store, self.limits, reader or InProcessReader(self.limits))
+        self._indexes = IndexManager(store, self.limits, reader or InProcessReader(self.limits))
         self._open_index = self._indexes.get_open
         self._stopping = threading.Event()
         self.contexts: ServedContextVerbs = Contexts(store.context_log, self._indexes.whole)
@@ -256,17 +256,23 @@ class Engine:
         path: str | None = None,
         *,
         as_written: bool = False,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
         path, column = checked_path(path), address_column(queries)
         if column is not None:
-            return self.symbolize_column(digest, column, path=path, as_written=as_written, check_wanted=check_wanted)
+            return self.symbolize_column(
+                digest, column, path=path, as_written=as_written, check_cancelled=check_cancelled
+            )
         asked = checked_queries(queries)
         index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
-        return symbolize(index, asked, path, Effort(self.limits, check_wanted))
+        return symbolize(index, asked, path, QueryBudget(self.limits, check_cancelled))
 
     def symbolize_one(
-        self, digest: ModuleName, query: AnyQuery, path: str | None = None, check_wanted: Callable[[], None] = always
+        self,
+        digest: ModuleName,
+        query: AnyQuery,
+        path: str | None = None,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answer:
         digest, asked, path = checked_name(digest), checked_query(query), checked_path(path)
         index = self._open_index(digest)
@@ -275,7 +281,10 @@ class Engine:
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
-        return _answer(index, asked, path) or symbolize(index, (asked,), path, Effort(self.limits, check_wanted))[0]
+        return (
+            _answer(index, asked, path)
+            or symbolize(index, (asked,), path, QueryBudget(self.limits, check_cancelled))[0]
+        )
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
@@ -303,9 +312,9 @@ class Engine:
         section: str | int | None = None,
         path: str | None = None,
         as_written: bool = False,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        effort = Effort(self.limits, check_wanted)
+        effort = QueryBudget(self.limits, check_cancelled)
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
@@ -320,7 +329,7 @@ class Engine:
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
         return locate(
             self._indexes.whole(checked_name(digest)),
@@ -328,7 +337,7 @@ class Engine:
             checked_path(path),
             every_address=every_address,
             rules=checked_rules(rules),
-            check_wanted=check_wanted,
+            check_cancelled=check_cancelled,
         )
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
@@ -364,10 +373,10 @@ class Engine:
         digest: ModuleName,
         wanted: AnyNames,
         path: str | None = None,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Sequence[NamedItem]:
         return find_names(
-            self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_wanted
+            self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_cancelled
         )
 
     def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
@@ -376,20 +385,23 @@ class Engine:
         def read(within: str, section: int, offset: int) -> Visible | str:
             return self._indexes.ask(name, VariablesAt(within, section, offset))
 
-        return variables(self._indexes.whole(name), checked_query(query), read, path, Effort(self.limits))
+        return variables(self._indexes.whole(name), checked_query(query), read, path, QueryBudget(self.limits))
 
     def listing(
-        self, digest: ModuleName, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+        self,
+        digest: ModuleName,
+        part: ListingPart = WHOLE_MODULE,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Iterator[Listing]:
         part = checked_part(part)
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
         digest = checked_name(digest)
         index = self._indexes.whole(digest)
-        part = with_kernel_name(index, part, Effort(self.limits, check_wanted))
-        check_wanted()
+        part = with_kernel_name(index, part, QueryBudget(self.limits, check_cancelled))
+        check_cancelled()
         codes = self._indexes.ask(digest, ListedCode(part))
-        found = self._disassemble(codes, part.kernel, self.limits, check_wanted)
+        found = self._disassemble(codes, part.kernel, self.limits, check_cancelled)
         return listings(index, codes, found, f"modules/{digest}")
 
     def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
@@ -426,7 +438,7 @@ class Engine:
 
     def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         digest, path = checked_name(digest), checked_path(path)
-        found = self._indexes.ask(digest, CarriedSources(tuple(checked_files(files)), path))
+        found = self._indexes.ask(digest, EmbeddedSources(tuple(checked_files(files)), path))
         return with_named(found, self._indexes.whole(digest), path)
 
 

@@ -19,7 +19,7 @@ from symd.api import Symbolizer
 from symd.errors import BadQuery, SymdError
 from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 
 ALIAS_KIND = "build-id"
 SHORTEST = 16
@@ -108,22 +108,22 @@ class ModuleNames:
         return [NamedObject(Digest(each.module), each.path, name) for name, each in told if each is not None]
 
     def of_debug_ids(
-        self, identities: Iterable[str], check_wanted: Callable[[], None] = always
+        self, identities: Iterable[str], check_cancelled: Callable[[], None] = never_cancelled
     ) -> dict[str, list[NamedObject]]:
-        """``of_debug_id`` of several, in one walk through the modules; what is neither a debug ID nor a whole digest is left out. ``check_wanted`` is
+        """``of_debug_id`` of several, in one walk through the modules; what is neither a debug ID nor a whole digest is left out. ``check_cancelled`` is
         called between the steps, and raises when nobody waits any more."""
         wanted: dict[str, list[str]] = {}
         for each in identities:
             if (beginning := _wanted_beginning(each)) is not None:
                 wanted.setdefault(beginning, []).append(each)
         found: dict[str, list[NamedObject]] = {beginning: [] for beginning in wanted}
-        for item in self._all(check_wanted) if wanted else ():
+        for item in self._all(check_cancelled) if wanted else ():
             for beginning in {_beginning(item.name), item.name[: 2 * GUID_DIGITS]}:
                 if beginning in found:
                     found[beginning].append(item)
         named_so = {}
         for beginning, own in found.items():
-            check_wanted()
+            check_cancelled()
             named_so[beginning] = self._with_told(beginning, own)
         return {each: named_so[beginning] for beginning, asked in wanted.items() for each in asked}
 
@@ -138,14 +138,14 @@ class ModuleNames:
         told = self._symbolizer.aliases.resolve(ALIAS_KIND, name)
         return [NamedObject(Digest(told.module), told.path, name)] if told is not None else []
 
-    def _all(self, check_wanted: Callable[[], None] = always) -> Iterator[NamedObject]:
+    def _all(self, check_cancelled: Callable[[], None] = never_cancelled) -> Iterator[NamedObject]:
         with self._lock:
             known = self._known
         there: dict[str, tuple[NamedObject, ...]] = {}
         is_whole = False
         try:
             for record in self._symbolizer.modules():
-                check_wanted()
+                check_cancelled()
                 names = known.get(record.sha256)
                 if names is None and not record.failure and record.format:
                     try:

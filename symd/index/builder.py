@@ -13,15 +13,15 @@ from typing import BinaryIO
 import numpy as np
 
 from symd.index.column_file import ColumnFile
+from symd.index.compressed_columns import CompressedColumn, Differences, Keeper, packed_table
 from symd.index.file_header import LARGEST
 from symd.index.format import Column, Compressor, encoded_strings, narrow
 from symd.index.interner import Interner
-from symd.index.kept import Differences, Keeper, Kept, packed_table
 from symd.index.merged import merged
 from symd.index.module_tables import DecodedObject, module_tables
 from symd.index.portions import Portion, portion
 from symd.index.range_pages import range_columns
-from symd.index.starts import encode_starts
+from symd.index.rank_bitmap import encode_starts
 from symd.index.summary import is_too_much, pack_around, shortened
 from symd.model.columns import U64
 from symd.model.debug_info import DebugInfo
@@ -121,7 +121,7 @@ def _entries(item: DecodedObject) -> int:
 class _Opened:
     """Kept columns, opened one after the other whenever somebody goes through them."""
 
-    def __init__(self, kept: Sequence[Kept]) -> None:
+    def __init__(self, kept: Sequence[CompressedColumn]) -> None:
         self._kept = kept
 
     def __iter__(self) -> Iterator[U64]:
@@ -158,7 +158,7 @@ class _Writer:
             if name.partition("_")[0] in kinds:
                 self._write(name, [each.columns[name] for each in self._portions])
 
-    def _write(self, name: str, pieces: Sequence[Kept]) -> None:
+    def _write(self, name: str, pieces: Sequence[CompressedColumn]) -> None:
         self._file.write(name, _end_to_end(pieces))
 
     def _write_kernels_by_name(self) -> None:
@@ -198,6 +198,6 @@ class _Writer:
         self._file.write_bytes("summary", self._compress.pieces(len(head) + size + len(tail), parts))
 
 
-def _end_to_end(pieces: Sequence[Kept]) -> Column:
+def _end_to_end(pieces: Sequence[CompressedColumn]) -> Column:
     """Columns as narrow as they are, one after the other."""
     return pieces[0].values() if len(pieces) == 1 else np.concatenate([each.values() for each in pieces])

@@ -116,7 +116,7 @@ def _readings(module: ModuleTables, text: Text, roots: I64, claims: _Claims, sus
     if not len(suspects):
         return np.zeros((0, 4), np.int64)
     pieces = _SuspectPieces(module, text, roots, claims, suspects)
-    judge = _Judge(module, text, roots, claims, suspects)
+    judge = _Reconciler(module, text, roots, claims, suspects)
     judged = [reading for first, stop in suspects[pieces.doubtful].tolist() for reading in judge.row(first, stop)]
     return np.concatenate([pieces.readings(), np.array(judged, np.int64).reshape(-1, 4)])
 
@@ -375,7 +375,7 @@ def _lines_of_others(module: ModuleTables, row: Column, scope: I64) -> NDArray[n
     return found
 
 
-class _Judge:
+class _Reconciler:
     """Decides row by row where that is doubtful (``_SuspectPieces``). ``row`` yields (piece, scope, reason, torn) of the pieces that
     are answered otherwise."""
 

@@ -11,8 +11,8 @@ import numpy as np
 from symd.errors import DataLoss
 from symd.index.format import Column
 from symd.index.packing import RangePages, unpack_table
+from symd.index.rank_bitmap import RankBitmap
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
-from symd.index.starts import Starts
 from symd.model.answers import Reason
 from symd.model.columns import I64
 from symd.model.debug_info import BODY
@@ -34,9 +34,9 @@ class DerivedColumns:
         self._columns, self._as_written = columns, as_written
 
     @cached_property
-    def starts(self) -> Starts:
+    def starts(self) -> RankBitmap:
         """Where ranges start."""
-        return Starts(self._columns)
+        return RankBitmap(self._columns)
 
     @cached_property
     def ranges(self) -> RangePages:

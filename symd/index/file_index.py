@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import read_in_turn
 from symd.errors import SymdError
-from symd.formats.containers.code_again import CodeAgain, without_bytes
+from symd.formats.containers.code_reloader import CodeReloader, without_bytes
 from symd.index.builder import build
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
@@ -29,7 +29,7 @@ class FileIndex:
     """Partial, then whole. ``again`` has the bytes of those code objects that have none."""
 
     def __init__(
-        self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits, again: CodeAgain | None = None
+        self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits, again: CodeReloader | None = None
     ) -> None:
         self._objects, self._limits, self._again = objects, limits, again
         self._summary = summary

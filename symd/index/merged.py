@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from symd.index.compressed_columns import CompressedColumn, Differences, Keeper, Opened
 from symd.index.distinct import grouped
 from symd.index.format import Column, narrow
-from symd.index.kept import Differences, Keeper, Kept, Opened
 from symd.index.locations import NO_LINE, base_lines
 from symd.index.portions import Extent, Portion
 from symd.index.range_pages import KeptRanges
@@ -21,7 +21,7 @@ def merged(portions: Sequence[Portion], string: U32, keeper: Keeper) -> Iterator
     symbols, and owners so, too."""
     scopes = sum(each.extent.scopes for each in portions)
     bounds = [_bounds(each) for each in portions]
-    nobody = _Nobody(portions, [first for first, _, _ in bounds], string)
+    nobody = _NoOwner(portions, [first for first, _, _ in bounds], string)
     next_scope = len(nobody.line)
     next_symbol = next_scope + sum(stop - first for first, stop, _ in bounds)
     before = Extent()
@@ -63,7 +63,7 @@ def _bounds(portion: Portion) -> tuple[int, int, int]:
     return first, stop, len(owner)
 
 
-class _Nobody:
+class _NoOwner:
     """The frames of nobody's code, which portions have in common, of so many each: ``number`` of each of a portion's, and their columns."""
 
     def __init__(self, portions: Sequence[Portion], counts: Sequence[int], string: U32) -> None:
@@ -128,7 +128,7 @@ class _Numbers:
         return np.where(owner > 0, moved, 0)
 
 
-def _columns(portion: Portion, numbers: _Numbers, keeper: Keeper) -> dict[str, Kept]:
+def _columns(portion: Portion, numbers: _Numbers, keeper: Keeper) -> dict[str, CompressedColumn]:
     found = {name: numbers.final(name, kept.values()) for name, kept in portion.columns.items()}
     order = np.lexsort((found["file_name"], found["file_object"]))
     found["file_name"] = found["file_name"][order]

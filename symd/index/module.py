@@ -12,14 +12,14 @@ from symd import debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import SymdError
 from symd.formats import containers
-from symd.formats.containers.code_again import read_now, settled, without_bytes
+from symd.formats.containers.code_reloader import read_now, settled, without_bytes
 from symd.formats.containers.file_part import LARGE, forget, sha256_of
 from symd.index.builder import IndexBuilder, build
 from symd.index.column_file import check_size
+from symd.index.compressed_columns import Arena
 from symd.index.contradiction_notes import noted
 from symd.index.format import Column
 from symd.index.interner import Interner
-from symd.index.kept import Arena
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
 from symd.model.code import CodeObject
@@ -69,7 +69,7 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limi
     it meanwhile. Raises LimitExceeded where it would take more than ``limits.index_size`` bytes."""
     keep_freed_memory()
     known = _digest_aside(data) if digest is None else partial(Digest, digest)
-    opening = containers.Opening(data, limits)
+    opening = containers.ContainerUnpacker(data, limits)
     index = IndexBuilder(Arena())
     for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
         index.add(*_kept(DecodedObject(code, debug), known() if code.data is data else None))

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd.index.compressed_columns import CompressedColumn, Differences, Keeper
 from symd.index.contradiction_notes import noted
 from symd.index.format import Column, narrow
 from symd.index.functions import module_functions
 from symd.index.interner import Interner
-from symd.index.kept import Differences, Keeper, Kept
 from symd.index.locations import ModuleRanges, module_ranges
 from symd.index.module_tables import DecodedObject, ModuleTables, RowTables
 from symd.index.range_pages import KeptRanges, kept_ranges
@@ -48,12 +48,12 @@ class Portion(NamedTuple):
     an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
     extent: Extent
-    columns: Mapping[str, Kept]
-    layers: Mapping[str, Sequence[Kept]]
+    columns: Mapping[str, CompressedColumn]
+    layers: Mapping[str, Sequence[CompressedColumn]]
     ranges: KeptRanges
     functions: Sequence[Differences]
     rows: Sequence[Differences]
-    summaries: Sequence[Kept]
+    summaries: Sequence[CompressedColumn]
     listed: int
     suspected: bool
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symd.index.compressed_columns import CompressedColumn, Keeper
 from symd.index.format import Column, Compressor, narrow
-from symd.index.kept import Keeper, Kept
 from symd.index.locations import ModuleRanges
 from symd.index.packing import PAGE_SHIFT, narrow_signed, widest
 from symd.model.columns import I64
@@ -21,12 +21,12 @@ class KeptRanges(NamedTuple):
     """The ranges of a portion. ``start`` are text positions. From each entry of ``run``, a range, to the next the frame is that of ``frame``; ``above``
     is how far a range's line is above its frame's (0: none)."""
 
-    start: Kept
-    run: Kept
-    frame: Kept
-    above: Kept
-    column: Kept
-    reason: Kept
+    start: CompressedColumn
+    run: CompressedColumn
+    frame: CompressedColumn
+    above: CompressedColumn
+    column: CompressedColumn
+    reason: CompressedColumn
 
 
 def kept_ranges(found: ModuleRanges, keeper: Keeper) -> KeptRanges:
@@ -47,9 +47,9 @@ class _Cut(NamedTuple):
     """A portion's ranges: ``run`` are those that begin a page or have another frame than the one before, ``steps`` how far that is from
     its (0 where a page begins)."""
 
-    run: Kept
-    steps: Kept
-    planes: tuple[Kept, Kept, Kept]
+    run: CompressedColumn
+    steps: CompressedColumn
+    planes: tuple[CompressedColumn, CompressedColumn, CompressedColumn]
 
 
 def range_columns(
@@ -106,7 +106,7 @@ class _Ranges:
             yield from _packed(compress, run, steps, planes)
 
 
-def _longer(column: Column, more: Kept) -> Column:
+def _longer(column: Column, more: CompressedColumn) -> Column:
     return np.concatenate([column, more.values()], dtype=column.dtype)
 
 

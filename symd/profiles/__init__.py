@@ -25,10 +25,10 @@ from symd.profiles import (
 )
 from symd.profiles.code_ids import by_code_id
 from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized, weight_of
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.sampled import READERS
 from symd.profiles.samples import SampledProfile
-from symd.profiles.spending import Spending
 
 __all__ = (
     "FORMATS",
@@ -130,7 +130,7 @@ def convert(
         profile = by_code_id(profile, resolver, options)
     if not profile.samples:
         profile.notes.append("there are no samples in it")
-    written = exports.export(profile, to, Spending(options.limits, 0), value)
+    written = exports.export(profile, to, ProfileBudget(options.limits, 0), value)
     return Converted(written.data, report, (*profile.notes, *written.notes))
 
 
@@ -161,7 +161,7 @@ def _expanded(data: bytes, options: Options | None) -> tuple[bytes, Options]:
 def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:
     if module.NAME not in READERS:
         raise Unsupported(f"the samples of a {module.NAME} profile are not read", where="the profile")
-    return READERS[module.NAME](data, Spending(options.limits, len(data)))
+    return READERS[module.NAME](data, ProfileBudget(options.limits, len(data)))
 
 
 _ANY_COUNTS = "any counts can be given as folded stacks, lines such as [KERNEL+0x40] 12"

@@ -22,8 +22,8 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
-from symd.profiles.spending import Spending
 
 NAME = "att"
 FRAMES = "symd_frames"
@@ -68,7 +68,7 @@ class Document:
     earlier: list[int | None] = field(default_factory=list)
 
 
-def read(text: str, spending: Spending) -> Document:
+def read(text: str, spending: ProfileBudget) -> Document:
     """The rows of ``code``. Raises Malformed."""
     spending.read_json(text, 0, len(text))
     found = Document()
@@ -125,7 +125,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add frames to the rows that have none of an earlier run. A code object is known by its id, as the user named it: rocprofv3
     leaves it beside the trace as ``…_code_object_id_ID.out``."""
     text = json_text.decode(data)
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     document = read(text, spending)
     batch, tally = AddressBatch(), Tally()
     objects = _CodeObjects(resolver, batch)

@@ -19,8 +19,8 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.resolver import LookupTarget, Resolver, section_target
-from symd.profiles.spending import Spending
 
 NAME = "cupti"
 FRAMES = "frames"
@@ -33,7 +33,7 @@ def claims(data: bytes) -> bool:
     """The first line is an object with the two members that say where a sample was taken."""
     try:
         first = json_text.decode(data[: 1 << 20].partition(b"\n")[0])
-        _, record = next(each_record(first, Spending(DEFAULT_LIMITS, len(first))), (None, None))
+        _, record = next(each_record(first, ProfileBudget(DEFAULT_LIMITS, len(first))), (None, None))
     except (Malformed, LimitExceeded):
         return False
     return isinstance(record, dict) and "cubinCrc" in record and "pcOffset" in record
@@ -50,7 +50,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     batch = AddressBatch()
     functions = _FunctionTargets(resolver, batch)
     pending: list[tuple[Span, bool, int]] = []
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     for number, (span, record) in enumerate(each_record(text, spending)):
         if number % PROGRESS_RECORDS == 0:
             options.progress("reading records", span.begin, len(text))
@@ -70,7 +70,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
 
 
-def each_record(text: str, spending: Spending) -> Iterator[tuple[Span, Any]]:
+def each_record(text: str, spending: ProfileBudget) -> Iterator[tuple[Span, Any]]:
     """Span and value of each line that is not blank."""
     for line in _LINE.finditer(text):
         cursor = JsonCursor(text, line.start())

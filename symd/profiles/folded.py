@@ -14,9 +14,9 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.samples import shown_name
-from symd.profiles.spending import Spending
 
 NAME = "folded"
 INLINED = "_[i]"
@@ -55,7 +55,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     options.progress("reading stacks", 0, len(text))
     batch = AddressBatch()
     handles: dict[str, int] = {}
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     placer = MappingPlacer(resolver, options.limits)
     for found in _FRAME.finditer(text):
         spending.read()
@@ -77,7 +77,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(json_text.encode(changed) if tally.resolved else data, report)
 
 
-def _decimal_frames(text: str, resolver: Resolver, spending: Spending, tally: Tally) -> tuple[str, ...]:
+def _decimal_frames(text: str, resolver: Resolver, spending: ProfileBudget, tally: Tally) -> tuple[str, ...]:
     """Count the frames of known names with an offset that may be decimal or hexadecimal, and say so of each."""
     known: dict[str, bool] = {}
     frames: dict[str, None] = {}

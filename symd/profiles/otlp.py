@@ -11,10 +11,10 @@ from symd.model.answers import Reason
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, section_target
 from symd.profiles.schemas import otlp as schema
-from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "otlp"
@@ -62,7 +62,7 @@ def claims(data: bytes) -> bool:
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     whole = each_field(data, where=WHERE, spending=spending)
     found = [item for item in whole if item.number == schema.ProfilesData.dictionary and item.wire == LENGTH]
     if len(found) != 1:
@@ -92,7 +92,7 @@ class _Location:
 
 
 class _Dictionary:
-    def __init__(self, data: bytes, whole: Field, spending: Spending) -> None:
+    def __init__(self, data: bytes, whole: Field, spending: ProfileBudget) -> None:
         self.data = data
         self.whole = whole
         self._spending = spending

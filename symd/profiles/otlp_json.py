@@ -18,10 +18,10 @@ from symd.model.answers import Reason
 from symd.profiles import json_text, otlp
 from symd.profiles.format import Options, Report, Symbolized
 from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, fields, length_field, number_field
 from symd.profiles.resolver import Resolver
 from symd.profiles.schemas import otlp as schema
-from symd.profiles.spending import Spending
 
 NAME = "otlp-json"
 WIDE = ("line", "column", "startLine")
@@ -64,7 +64,7 @@ def claims(data: bytes) -> bool:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the locations that have none, in every document of the text."""
     text = json_text.decode(data)
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     edits: list[Edit] = []
     reports = []
     for document in _documents(text, spending):
@@ -79,7 +79,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(changed, _joined(reports))
 
 
-def binary_documents(data: bytes, spending: Spending) -> Iterator[bytes]:
+def binary_documents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
     """The documents of the text in binary form."""
     for document in _documents(json_text.decode(data), spending):
         yield message("ProfilesData", document.value)
@@ -104,7 +104,7 @@ class Document:
     snake: bool = False
 
 
-def _documents(text: str, spending: Spending) -> Iterator[Document]:
+def _documents(text: str, spending: ProfileBudget) -> Iterator[Document]:
     """The whole text where it is one value, else the value of each line."""
     spending.read_json(text, 0, len(text))
     cursor = JsonCursor(text)

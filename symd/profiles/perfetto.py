@@ -15,11 +15,11 @@ from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.perfetto_trace import Packet, TracedMapping, each_packet
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, each_field, fields, length_field, number_field, text_field
 from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.samples import shown_name
 from symd.profiles.schemas import perfetto as schema
-from symd.profiles.spending import Spending
 
 NAME = "perfetto"
 CLAIM_PACKETS = 16
@@ -75,7 +75,7 @@ def module_symbols(packet: Packet) -> list[tuple[_Key, dict[int, bytes]]]:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Append the symbols of frames that have a mapping and no symbols yet. A module is known by its build id, in hexadecimal
     digits or as the text that it is, or by the path of the mapping."""
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     wanted: dict[TracedMapping, dict[int, None]] = {}
     known: dict[_Key, set[int]] = {}
     for packet in each_packet(data, spending):
@@ -124,7 +124,7 @@ class _Asked:
             else:
                 handles[address] = self._batch.refuse(placed)
 
-    def packets(self, tally: Tally, spending: Spending) -> list[bytes]:
+    def packets(self, tally: Tally, spending: ProfileBudget) -> list[bytes]:
         """A packet for each module that has symbols now."""
         answers = self._batch.ask(self._resolver, self._options.progress)
         packets = []

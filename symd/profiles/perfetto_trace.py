@@ -15,9 +15,9 @@ from symd.config import Limits
 from symd.errors import Malformed
 from symd.formats.budget import exceeded
 from symd.profiles import gzipped
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
 from symd.profiles.schemas import perfetto as schema
-from symd.profiles.spending import Spending
 
 WHERE = "the Perfetto trace"
 _Packet, _Interned = schema.TracePacket, schema.InternedData
@@ -82,7 +82,7 @@ class Tables:
         self._mappings: dict[int, TracedMapping] = {}
         self._new: list[int] = []
 
-    def intern(self, data: bytes, item: Field, spending: Spending) -> None:
+    def intern(self, data: bytes, item: Field, spending: ProfileBudget) -> None:
         for entry in fields(data, item.value, item.end, WHERE, spending):
             if entry.number in TABLES and entry.wire == LENGTH:
                 number = _numbers(data[entry.value : entry.end]).get(schema.InternedString.iid, 0)
@@ -141,7 +141,7 @@ class Tables:
         return self._mappings[number]
 
 
-def each_packet(data: bytes, spending: Spending) -> Iterator[Packet]:
+def each_packet(data: bytes, spending: ProfileBudget) -> Iterator[Packet]:
     """Every packet in order. Raises Malformed, and LimitExceeded where compressed ones expand too far."""
     sequences: dict[int, Tables] = {}
     for content in _contents(data, spending):
@@ -159,7 +159,7 @@ def each_packet(data: bytes, spending: Spending) -> Iterator[Packet]:
         yield Packet(content, inner, sequence, tables)
 
 
-def _contents(data: bytes, spending: Spending) -> Iterator[bytes]:
+def _contents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
     for item in each_field(data, where=WHERE, spending=spending):
         if item.number != schema.Trace.packet or item.wire != LENGTH:
             continue

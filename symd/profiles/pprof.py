@@ -11,6 +11,7 @@ from symd.model.answers import Frame, Reason
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping, RangeLookup
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import (
     FIXED32,
     FIXED64,
@@ -24,7 +25,6 @@ from symd.profiles.protobuf_wire import (
 )
 from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.schemas import pprof as schema
-from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "pprof"
@@ -101,7 +101,7 @@ class Location:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the locations that have none and whose mapping is a known module: by build id or file name as the
     user named it, or by SHA-256. A location without a mapping belongs to the one whose range holds its address."""
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     profile = _Profile(data, spending)
     tally = Tally(already=profile.symbolized)
     changed = profile.rewritten(resolver, options, tally)
@@ -112,7 +112,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
 
 class _Profile:
-    def __init__(self, data: bytes, spending: Spending) -> None:
+    def __init__(self, data: bytes, spending: ProfileBudget) -> None:
         self.data = data
         self._spending = spending
         self.fields = [item for item in each_field(data, where=WHERE, spending=spending) if item.number in _READ]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from symd.errors import Malformed
-from symd.profiles.spending import Spending
+from symd.profiles.profile_budget import ProfileBudget
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _COUNTED_TOGETHER = 4096
@@ -26,7 +26,11 @@ class Field(NamedTuple):
 
 
 def fields(
-    data: bytes, begin: int = 0, end: int | None = None, where: str = "the message", spending: Spending | None = None
+    data: bytes,
+    begin: int = 0,
+    end: int | None = None,
+    where: str = "the message",
+    spending: ProfileBudget | None = None,
 ) -> list[Field]:
     """The fields of a message in ``data[begin:end]``, in order. Raises Malformed where they do not fill it exactly, and
     LimitExceeded before there are more than may be read."""
@@ -34,7 +38,11 @@ def fields(
 
 
 def each_field(
-    data: bytes, begin: int = 0, end: int | None = None, where: str = "the message", spending: Spending | None = None
+    data: bytes,
+    begin: int = 0,
+    end: int | None = None,
+    where: str = "the message",
+    spending: ProfileBudget | None = None,
 ) -> Iterator[Field]:
     """The fields of a message, as ``fields`` gives them, one by one."""
     limit = len(data) if end is None else end

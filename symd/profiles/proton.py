@@ -19,8 +19,8 @@ from symd.model.answers import Frame
 from symd.profiles import json_text
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import JsonCursor
+from symd.profiles.profile_budget import MEMBERS_A_RECORD, ProfileBudget
 from symd.profiles.resolver import Resolver
-from symd.profiles.spending import MEMBERS_A_RECORD, Spending
 
 NAME = "proton"
 _HEAD = re.compile(rb'\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
@@ -55,7 +55,7 @@ def is_trace(data: bytes) -> bool:
     return bool(_CALL_STACK.search(data[: 1 << 20]) or (b"baseTime" in data[:4096] and _NO_EVENTS.search(data[:4096])))
 
 
-def tree(data: bytes, spending: Spending) -> Any:
+def tree(data: bytes, spending: ProfileBudget) -> Any:
     """The list that a tree is. Raises Malformed and LimitExceeded."""
     if is_packed(data):
         spending.read(1 + len(data) // MEMBERS_A_RECORD)
@@ -65,7 +65,7 @@ def tree(data: bytes, spending: Spending) -> Any:
     return JsonCursor(text).value()
 
 
-def events(data: bytes, spending: Spending) -> Iterator[dict[str, Any]]:
+def events(data: bytes, spending: ProfileBudget) -> Iterator[dict[str, Any]]:
     """The complete events of a trace that have a call stack, and a number for the base of their times as ``base``. Raises Malformed and
     LimitExceeded."""
     text = json_text.decode(data)
@@ -91,7 +91,7 @@ def frame_of_name(name: str) -> Frame:
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:  # noqa: ARG001 - there is nothing to look up
     """The profile as it is; the report counts the frames that have lines. Raises Malformed."""
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     if is_trace(data):
         number = sum(1 for _ in events(data, spending))
     else:

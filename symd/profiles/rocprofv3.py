@@ -22,8 +22,8 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
-from symd.profiles.spending import Spending
 
 NAME = "rocprofv3-json"
 ROOT = "rocprofiler-sdk-tool"
@@ -47,7 +47,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     named it, or through the URI where reading it is allowed. What a ``memory://`` URI named is gone with the process:
     the report says so, and the samples stay."""
     text = json_text.decode(data)
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     spending.read_json(text, 0, len(text))
     tally = Tally()
     notes: list[str] = []

@@ -15,9 +15,9 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Progress, Symbolized, Tally, no_progress
 from symd.profiles.json_text import Span
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.resolver import Resolver
 from symd.profiles.samples import shown_name
-from symd.profiles.spending import Spending
 
 NAME = "unitrace"
 ADDED = ", Function, File, Line, Column, User File, User Line, Stack"
@@ -48,7 +48,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     kernels = _KernelTargets(resolver, batch)
     headers: list[Span] = []
     rows: list[tuple[Span, int]] = []
-    spending = Spending(options.limits, len(data))
+    spending = ProfileBudget(options.limits, len(data))
     for span, row, extended in each_row(text, options.progress):
         spending.read()
         if row is None:

@@ -26,7 +26,7 @@ from symd.model.columns import I64, U64
 from symd.model.debug_info import RowFlag
 from symd.model.identities import Digest
 from symd.model.sources import PathRule
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.query.paths import Remapping, base_name, matching
 
 
@@ -135,19 +135,19 @@ def locate(
     *,
     every_address: bool = False,
     rules: Sequence[PathRule] = (),
-    check_wanted: Callable[[], None] = always,
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Located:
     """The addresses of a source line in a module, or in the code object at ``path``.
 
     Without ``every_address`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
     the prologue where it is the function's first; a line without statements slides to the next that has some, in each instance of
     the template, and each inlined copy of the function, that it stands in. With
-    ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound, and what ``check_wanted`` raises.
+    ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound, and what ``check_cancelled`` raises.
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
     files = _Files(index, path)
-    found = matching(files.paths, wanted.file, rules, check_wanted)
+    found = matching(files.paths, wanted.file, rules, check_cancelled)
     if len(found) != 1:
         return _no_file(wanted, found, files.paths, rules)
     ((file, spellings),) = found.items()
@@ -376,12 +376,15 @@ def _frames(index: Index, rows: I64, leaf: I64) -> I64:
 
 
 def resolved(
-    index: Index, digest: Digest, breakpoints: Sequence[Breakpoint], check_wanted: Callable[[], None] = always
+    index: Index,
+    digest: Digest,
+    breakpoints: Sequence[Breakpoint],
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> Iterator[Resolved]:
-    """The answers that say something: a module without the file says nothing. ``check_wanted`` is called now and then, and raises when nobody waits
+    """The answers that say something: a module without the file says nothing. ``check_cancelled`` is called now and then, and raises when nobody waits
     any more."""
     for each in breakpoints:
-        check_wanted()
+        check_cancelled()
         try:
             answer = locate(
                 index,
@@ -389,7 +392,7 @@ def resolved(
                 each.path,
                 every_address=each.every_address,
                 rules=each.rules,
-                check_wanted=check_wanted,
+                check_cancelled=check_cancelled,
             )
         except ObjectNotFound:
             continue

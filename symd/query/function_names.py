@@ -11,8 +11,8 @@ import numpy as np
 from symd.index import Index
 from symd.index.format import Column
 from symd.index.lookup import Start
-from symd.query.effort import Effort
 from symd.query.function_spellings import LONGEST, Key, Spelled, meaning, taken_apart, ways_to_read, words_in
+from symd.query.query_budget import QueryBudget
 
 CHARACTERS_A_NAME = 2_000
 """About so many characters are searched for a word in the time that it takes to take one name apart."""
@@ -22,12 +22,12 @@ _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
 
 
-def starts(index: Index, name: str, path: str | None, effort: Effort | None = None) -> list[Start]:
+def starts(index: Index, name: str, path: str | None, effort: QueryBudget | None = None) -> list[Start]:
     """Where functions of that name begin, in what ``path`` chooses: those of the first kind of name that has it."""
-    return starts_of_each(index, (name,), path, effort or Effort())[name]
+    return starts_of_each(index, (name,), path, effort or QueryBudget())[name]
 
 
-def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort: Effort) -> dict[str, list[Start]]:
+def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort: QueryBudget) -> dict[str, list[Start]]:
     """The same for several names, in time that grows with the module's names and with these, not with one times the other.
     Raises what ``effort`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
@@ -45,12 +45,12 @@ _Found = Iterator[tuple[str, Iterable[Start]]]
 """Names, and where functions of these begin."""
 
 
-def _kernels(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
+def _kernels(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
     for name in names:
         yield name, index.kernel_starts(name, path)
 
 
-def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
+def _symbols(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
     numbers, called = index.strings.equal_to(names), _symbol_names(index)
     near = np.flatnonzero(np.isin(called, [number for own in numbers.values() for number in own]))
     rows: dict[int, list[int]] = {}
@@ -66,7 +66,7 @@ def _symbol_names(index: Index) -> Column:
     return index.columns.owner_name[np.where(functions.symbol > 0, functions.symbol, functions.owner)]
 
 
-def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effort: QueryBudget) -> _Found:
     """What kernels and symbols may be called."""
     columns, called = index.columns, _symbol_names(index)
     asked = _asked(names)
@@ -79,7 +79,7 @@ def _readable_symbols(index: Index, names: Sequence[str], path: str | None, effo
         yield name, [*kernels, *_placed(index, rows, path)]
 
 
-def _readable(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+def _readable(index: Index, names: Sequence[str], path: str | None, effort: QueryBudget) -> _Found:
     """What functions may be called in debug data. Those that are called the same are compared once."""
     functions, strings, asked = index.functions, index.strings, _asked(names)
     rows = np.flatnonzero(functions.section > 0)
@@ -99,7 +99,7 @@ def _asked(names: Iterable[str]) -> dict[str, Spelled]:
     return {name: spelled for name in names if name and (spelled := taken_apart(name)).path[-1].name}
 
 
-def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: Effort) -> _Found:
+def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort: QueryBudget) -> _Found:
     """Kernels of machine code by the names of the entry points that they were compiled from. Drivers and compilers take that of the
     function behind, where it has another."""
     columns, functions = index.columns, index.functions
@@ -115,7 +115,7 @@ def _entry_points(index: Index, names: Sequence[str], path: str | None, _effort:
         yield name, [start for other in sorted(called - {name}) for start in index.kernel_starts(other, path)]
 
 
-def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: Effort) -> Column:
+def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: QueryBudget) -> Column:
     """The numbers of the strings that hold a word of a name that is asked for; of all of them where to compare ``count`` names takes no longer
     than to look for that many words."""
     words, strings = {each.anchor for each in asked.values()}, index.strings
@@ -123,7 +123,7 @@ def _holding(index: Index, asked: Mapping[str, Spelled], count: int, effort: Eff
         return np.arange(len(strings)) if words else np.zeros(0, np.int64)
     holding = [np.zeros(0, np.int64)]
     for word in words:
-        effort.check_wanted()
+        effort.check_cancelled()
         holding.append(strings.holding(word))
     return np.concatenate(holding)
 
@@ -132,7 +132,7 @@ _Number = TypeVar("_Number")
 
 
 def _meant(
-    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], effort: Effort
+    asked: Mapping[str, Spelled], functions: Iterable[tuple[_Number, Sequence[str]]], effort: QueryBudget
 ) -> Iterator[tuple[str, list[_Number]]]:
     """The functions, given with all their names, that each of the names asked for means best."""
     compared = Compared(asked, effort.spend)
@@ -144,7 +144,7 @@ def _meant(
         yield name, by_meaning[max(by_meaning)]
 
 
-def symbols_meant(asked: Iterable[str], symbols: Iterable[str], effort: Effort) -> dict[str, list[str]]:
+def symbols_meant(asked: Iterable[str], symbols: Iterable[str], effort: QueryBudget) -> dict[str, list[str]]:
     """The symbols that each name means best, as ``starts_of_each`` finds them where no symbol has that very name."""
     return dict(_meant(_asked(asked), ((each, (each,)) for each in symbols), effort))
 
@@ -183,7 +183,7 @@ class SymbolsByWord:
         return self._ways[key]
 
 
-def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> _Found:
+def _small_letters(index: Index, names: Sequence[str], path: str | None, effort: QueryBudget) -> _Found:
     """Names in capital letters, as Fortran's sources may have them: its compilers write small ones."""
     small = {in_small_letters(name): name for name in names}
     small.pop("", None)

@@ -18,21 +18,21 @@ from symd.model.columns import U64
 from symd.model.listings import Instructions, Listing, ListingPart
 from symd.model.summaries import in_spirv
 from symd.query import function_names
-from symd.query.effort import Effort
+from symd.query.query_budget import QueryBudget
 
 Disassemble = Callable[[Sequence[CodeObject], str | None, Limits, Callable[[], None]], list[Instructions | SymdError]]
 """For each code object its instructions (of one kernel, where one is named), or why there are none. The last argument is called now and
 then, and raises when nobody waits any more."""
 
 
-def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = None) -> ListingPart:
+def with_kernel_name(index: Index, part: ListingPart, effort: QueryBudget | None = None) -> ListingPart:
     """``part`` with the kernel's name as its symbol has it, for one that ``symbolize`` takes. Raises BadQuery where several
     kernels are called so, KernelNotFound where none is, ObjectNotFound, and what ``effort`` raises."""
     if part.kernel is None or index.kernels_named(part.kernel):
         return part
     if part.path is not None and not index.has_object(part.path):
         raise ObjectNotFound.at(part.path, index.objects)
-    effort = effort or Effort()
+    effort = effort or QueryBudget()
     places = function_names.starts(index, part.kernel, part.path, effort)
     if places and not any(place.room for place in places):
         raise KernelNotFound(f"{part.kernel!r} has no code", hint="the compiler left no instructions of it")
@@ -47,7 +47,7 @@ def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = No
     return replace(part, kernel=names[0])
 
 
-def _no_kernel(index: Index, name: str, path: str | None, around: Sequence[str], effort: Effort) -> KernelNotFound:
+def _no_kernel(index: Index, name: str, path: str | None, around: Sequence[str], effort: QueryBudget) -> KernelNotFound:
     """``around`` are the kernels in whose code a function of that name stands."""
     if around:
         return KernelNotFound(

@@ -22,7 +22,7 @@ import numpy as np
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.query.function_names import Compared, in_small_letters
 from symd.query.function_spellings import plain, spellings, stands_in_no_name, taken_apart
 from symd.query.paths import ends_with, normal
@@ -101,21 +101,21 @@ MAX_MATCHED = 10_000
 
 
 def find_names(
-    index: Index, wanted: NameQuery, path: str | None = None, check_wanted: Callable[[], None] = always
+    index: Index, wanted: NameQuery, path: str | None = None, check_cancelled: Callable[[], None] = never_cancelled
 ) -> Sequence[NamedItem]:
     """Kernels, then functions, then files, each by code objects in the order of the module. In one object functions with code of their own
     come first, in the order of its debug data and then of its symbols; those that only stand inlined and files come by name: numbers of strings, by which an index has
     these, depend on what other objects say. A function that is a kernel is given as one.
 
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
-    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_wanted`` is called before each name
+    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_cancelled`` is called before each name
     that is looked at, and raises where nobody waits any more.
     """
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
-    search = _Search(index, wanted, path, check_wanted)
+    search = _Search(index, wanted, path, check_cancelled)
     return _Found(index, [entry for kind in NameKind for entry in search.entries(kind)])
 
 
@@ -143,11 +143,11 @@ class _Found(Sequence[NamedItem]):
 
 
 class _Search:
-    def __init__(self, index: Index, wanted: NameQuery, path: str | None, check_wanted: Callable[[], None]) -> None:
+    def __init__(self, index: Index, wanted: NameQuery, path: str | None, check_cancelled: Callable[[], None]) -> None:
         self.index = index
         self.kinds = wanted.kinds or frozenset(NameKind)
-        self.fits = _matcher(index, wanted, check_wanted)
-        self.fits_file = _file_matcher(wanted, check_wanted)
+        self.fits = _matcher(index, wanted, check_cancelled)
+        self.fits_file = _file_matcher(wanted, check_cancelled)
         self.objects = index.told_objects(path)
 
     def entries(self, kind: NameKind) -> Iterator[_Entry]:
@@ -227,25 +227,25 @@ def _is_kernel(index: Index) -> Any:
     )
 
 
-def _matcher(index: Index, wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str, str], bool]:
+def _matcher(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str, str], bool]:
     """A test of a function's name and linkage name."""
     fits = _text_matcher(wanted)
-    means = _means(index, wanted, check_wanted) if wanted.match is not Match.PREFIX else _nothing
+    means = _means(index, wanted, check_cancelled) if wanted.match is not Match.PREFIX else _nothing
     spelled = _spelled_matcher(wanted) if wanted.match is not Match.EXACT else _nothing
 
     def test(name: str, linkage: str) -> bool:
-        check_wanted()
+        check_cancelled()
         return any(fits(each) or means(each) or spelled(each) for each in (name, linkage) if each)
 
     return test
 
 
-def _means(index: Index, wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str], bool]:
+def _means(index: Index, wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str], bool]:
     """A test whether a function of that name is meant; what is taken apart are names that hold a word which is asked for. Capital letters mean
     small ones where nothing else is meant, as in Fortran."""
     for pattern in filter(None, (wanted.pattern, in_small_letters(wanted.pattern))):
         asked = taken_apart(pattern)
-        compared = Compared({pattern: asked}, lambda _: check_wanted())
+        compared = Compared({pattern: asked}, lambda _: check_cancelled())
         strings = index.strings
         meant = {
             text for number in strings.holding(asked.anchor).tolist() if compared.meant_by(text := strings[number])
@@ -286,12 +286,12 @@ def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     return lambda text: text == wanted.pattern
 
 
-def _file_matcher(wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str], Any]:
+def _file_matcher(wanted: NameQuery, check_cancelled: Callable[[], None]) -> Callable[[str], Any]:
     """A test of a path."""
     fits = _text_matcher(wanted)
 
     def test(path: str) -> Any:
-        check_wanted()
+        check_cancelled()
         if wanted.match is Match.EXACT:
             return ends_with(normal(path), normal(wanted.pattern))
         return fits(path) or fits(normal(path).rpartition("/")[2])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from symd.errors import BadQuery
 from symd.model.sources import PathRule
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _UPWARD = re.compile(r"\A(\.\./)+")
@@ -69,12 +69,15 @@ def ends_with(path: str, wanted: str) -> bool:
 
 
 def matching(
-    paths: Iterable[str], wanted: str, rules: Sequence[PathRule] = (), check_wanted: Callable[[], None] = always
+    paths: Iterable[str],
+    wanted: str,
+    rules: Sequence[PathRule] = (),
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> dict[str, list[str]]:
     """The files that ``wanted`` can mean, each with the spellings of ``paths`` that are it.
 
     Keys are normal and remapped. A path is found under its own name and under that which the rules give it. Where one
-    file is ``wanted`` exactly, the others are not meant. ``check_wanted`` is called now and then, and raises when nobody waits any more.
+    file is ``wanted`` exactly, the others are not meant. ``check_cancelled`` is called now and then, and raises when nobody waits any more.
     """
     plain = _UPWARD.sub("", normal(wanted))
     found: dict[str, list[str]] = {}
@@ -82,7 +85,7 @@ def matching(
     remapping = Remapping(rules)
     for number, path in enumerate(paths):
         if not number % _BETWEEN_CHECKS:
-            check_wanted()
+            check_cancelled()
         file = normal(remapping.of(path))
         names = {normal(path), file}
         if any(ends_with(name, plain) for name in names):

@@ -12,8 +12,8 @@ from symd.index import Index
 from symd.index.format import Column
 from symd.model.answers import Candidate
 from symd.model.columns import I64
-from symd.query.effort import Effort
 from symd.query.function_spellings import LONGEST, plain, spellings
+from symd.query.query_budget import QueryBudget
 
 MAX_SUGGESTIONS = 5
 """So many names are suggested for one that does not exist."""
@@ -37,7 +37,9 @@ class _ComparedNames(NamedTuple):
     size: I64
 
 
-def suggestions(index: Index, names: Sequence[str], path: str | None, effort: Effort) -> list[tuple[Candidate, ...]]:
+def suggestions(
+    index: Index, names: Sequence[str], path: str | None, effort: QueryBudget
+) -> list[tuple[Candidate, ...]]:
     """For each of ``names``, which do not exist, the functions whose names are most like it, the best first. Raises what ``effort``
     raises."""
     functions = index.functions
@@ -73,7 +75,7 @@ def _pairs_of(text: str) -> Column:
     return characters[:-1] << 8 | characters[1:]
 
 
-def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], effort: Effort) -> list[int]:
+def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], effort: QueryBudget) -> list[int]:
     """Which of the texts are like a name, the best first. ``spelled`` keeps what was spelled out."""
     wanted = _pairs(name)
     found = []

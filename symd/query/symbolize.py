@@ -16,13 +16,15 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionO
 from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64
 from symd.query.candidates import MAX_CANDIDATES, MAX_EXPLAINED, NamedCandidates, Places
-from symd.query.effort import Effort
+from symd.query.query_budget import QueryBudget
 
 MAX_SUGGESTED = 16
 """For so many unknown names of a batch, and for so many queries of each, names like it are looked for. Likewise for unknown sections."""
 
 
-def symbolize(index: Index, queries: Sequence[Query], path: str | None = None, effort: Effort | None = None) -> Answers:
+def symbolize(
+    index: Index, queries: Sequence[Query], path: str | None = None, effort: QueryBudget | None = None
+) -> Answers:
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what ``effort``
     raises, which bounds the search for names that no kernel has."""
     _check_object(index, path)
@@ -47,7 +49,7 @@ def symbolize_column(
     kernel: str | None = None,
     section: str | int | None = None,
     path: str | None = None,
-    effort: Effort | None = None,
+    effort: QueryBudget | None = None,
 ) -> Answers:
     """The same for a column: kernel offsets, section offsets, or object addresses when neither is given."""
     _check_object(index, path)
@@ -67,7 +69,7 @@ class Part(NamedTuple):
     path: str | None = None
 
 
-def symbolize_parts(index: Index, parts: Sequence[Part], size: int, effort: Effort | None = None) -> Answers:
+def symbolize_parts(index: Index, parts: Sequence[Part], size: int, effort: QueryBudget | None = None) -> Answers:
     """A batch of ``size`` queries of several kinds. Where there is no code object of that path the reason is
     UNKNOWN_KERNEL."""
     batch = _Batch(index, None, size, effort)
@@ -131,10 +133,10 @@ def _check_object(index: Index, path: str | None) -> None:
 class _Batch:
     """Columns of a batch while its queries are resolved."""
 
-    def __init__(self, index: Index, path: str | None, size: int, effort: Effort | None) -> None:
+    def __init__(self, index: Index, path: str | None, size: int, effort: QueryBudget | None) -> None:
         self.index = index
         self.path = path
-        self._effort = effort or Effort()
+        self._effort = effort or QueryBudget()
         self._starts: dict[str | None, dict[str, list[Start]]] = {}
         self._sections: dict[str | None, dict[str | int | None, list[Start]]] = {}
         self.section = np.zeros(size, np.int32)

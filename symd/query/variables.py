@@ -14,7 +14,7 @@ from symd.model.addresses import Query
 from symd.model.answers import Frame, Reason
 from symd.model.code import CodeObject
 from symd.model.variables import InScope, Variable, Visible
-from symd.query.effort import Effort
+from symd.query.query_budget import QueryBudget
 from symd.query.symbolize import symbolize
 
 NOBODYS = (
@@ -27,7 +27,7 @@ section; text where its debug data cannot be trusted: why. Called only when the 
 
 
 def variables(
-    index: Index, query: Query, read: ReadVisible, path: str | None = None, effort: Effort | None = None
+    index: Index, query: Query, read: ReadVisible, path: str | None = None, effort: QueryBudget | None = None
 ) -> InScope:
     """The variables in scope at one place; ``path`` restricts the query to one code object.
 

@@ -22,7 +22,7 @@ from symd.model.texts import is_utf8
 from symd.rpc.failover import KEEPALIVE, OPTIONS, RECONNECTING, SCHEMES, are_several, hosts
 from symd.system.addresses import host_and_port, is_loopback
 from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
@@ -451,7 +451,7 @@ def _check_pair(certificate: str, key: str) -> None:
     except (OSError, ValueError) as error:  # OSError: they went since they were read
         hint = "$SYMD_TLS_CERT takes a chain in PEM, $SYMD_TLS_KEY the key of its first certificate, without a password"
         raise InvalidInput(
-            f"not a certificate and its key: {system_reason(error)}", where=f"{certificate}, {key}", hint=hint
+            f"not a certificate and its key: {os_error_text(error)}", where=f"{certificate}, {key}", hint=hint
         ) from None
 
 
@@ -467,7 +467,7 @@ def _read(name: str, hint: str) -> bytes:
     try:
         return read_credentials(name)[0]
     except OSError as error:
-        raise InvalidInput(f"it cannot be read: {system_reason(error)}", where=name, hint=hint) from error
+        raise InvalidInput(f"it cannot be read: {os_error_text(error)}", where=name, hint=hint) from error
 
 
 class _Details(NamedTuple):

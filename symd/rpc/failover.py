@@ -15,7 +15,7 @@ from contextlib import aclosing, closing
 from typing import Any, Final, TypeVar
 
 from symd.errors import CallRefused, StoreUnavailable, SymdError
-from symd.rpc.retry import Attempt, Attempts, Patience
+from symd.rpc.retry import Attempt, Attempts, RetryPolicy
 
 T = TypeVar("T")
 SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
@@ -36,7 +36,7 @@ _STREAMED: Final = {
     "symd.v1.SymbolService": ("SymbolizeStream", "GetLineTable"),
 }
 """Methods whose requests or answers are streams: begun anew by gRPC itself, such a call may wait forever, also beyond its deadline (seen with
-gRPC 1.85: no connection is left, and the call does not end). ``Persistence`` begins them anew instead."""
+gRPC 1.85: no connection is left, and the call does not end). ``Failover`` begins them anew instead."""
 SERVICE_CONFIG: Final = json.dumps(
     {
         "loadBalancingConfig": [{"round_robin": {}}],
@@ -103,13 +103,13 @@ def hosts(address: str) -> list[str]:
     return rest.split(",") if scheme != "dns" else [rest.rpartition("/")[2]]
 
 
-class Persistence:
+class Failover:
     """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. A call that a daemon
     refused without looking at it is sent again in any case. ``is_certain`` says of the first loss whether another attempt can only end so too; it
     may take a while. ``seconds`` are the caller's timeout, for all attempts together; a watch has none, and may be silent."""
 
     def __init__(self, *, several: bool, is_certain: Callable[[SymdError], bool] = lambda _: False) -> None:
-        self._patience = Patience(several=several)
+        self._patience = RetryPolicy(several=several)
         self._is_certain = is_certain
 
     def called(self, call: Callable[[Attempt], T], seconds: float | None) -> T:
@@ -121,7 +121,7 @@ class Persistence:
             return call(first)
         except CallRefused as error:
             attempts = self._patience.attempts(seconds, first.began)
-            self._wait(attempts, attempts.bear(error), error)
+            self._wait(attempts, attempts.next_delay(error), error)
         return self._called_again(attempts, call)
 
     def _called_again(self, attempts: Attempts, call: Callable[[Attempt], T]) -> T:
@@ -129,7 +129,7 @@ class Persistence:
             try:
                 answer = call(attempts.next())
             except SymdError as error:
-                self._wait(attempts, attempts.bear(error), error)
+                self._wait(attempts, attempts.next_delay(error), error)
             else:
                 attempts.answered()
                 return answer
@@ -153,7 +153,7 @@ class Persistence:
             return await call(first)
         except CallRefused as error:
             attempts = self._patience.attempts(seconds, first.began)
-            await self._wait_async(attempts, attempts.bear(error), error)
+            await self._wait_async(attempts, attempts.next_delay(error), error)
         return await self._called_again_async(attempts, call)
 
     async def _called_again_async(self, attempts: Attempts, call: Callable[[Attempt], Awaitable[T]]) -> T:
@@ -161,7 +161,7 @@ class Persistence:
             try:
                 answer = await call(attempts.next())
             except SymdError as error:
-                await self._wait_async(attempts, attempts.bear(error), error)
+                await self._wait_async(attempts, attempts.next_delay(error), error)
             else:
                 attempts.answered()
                 return answer
@@ -186,7 +186,7 @@ class Persistence:
                     yield from filter(course.is_new, messages)
                     return
             except SymdError as error:
-                self._wait(course.attempts, course.bear(error), error)
+                self._wait(course.attempts, course.next_delay(error), error)
 
     async def _heard_async(
         self, course: _Replay | _Watched, begin: Callable[[Attempt], AsyncGenerator[T, None]]
@@ -201,7 +201,7 @@ class Persistence:
                             yield message
                     return
             except SymdError as error:
-                await self._wait_async(course.attempts, course.bear(error), error)
+                await self._wait_async(course.attempts, course.next_delay(error), error)
 
     def _wait(self, attempts: Attempts, seconds: float, error: SymdError) -> None:
         """Until the next attempt. Raises the error of the first loss where that is certain to end so too."""
@@ -236,9 +236,9 @@ class _Replay:
         self.attempts.answered()
         return True
 
-    def bear(self, error: SymdError) -> float:
-        """As ``Attempts.bear``."""
-        return self.attempts.bear(error)
+    def next_delay(self, error: SymdError) -> float:
+        """As ``Attempts.next_delay``."""
+        return self.attempts.next_delay(error)
 
 
 class _Watched:
@@ -266,9 +266,9 @@ class _Watched:
         self._since.add(name)
         return True
 
-    def bear(self, error: SymdError) -> float:
-        """As ``Attempts.bear``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
+    def next_delay(self, error: SymdError) -> float:
+        """As ``Attempts.next_delay``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
         daemons may be away for a moment, as a database is that is started anew: what happens meanwhile is told after it."""
         if time.monotonic() - self._begun >= _STOOD_SECONDS:
             self.attempts.answered()
-        return self.attempts.bear(error, outlives=(StoreUnavailable,))
+        return self.attempts.next_delay(error, outlives=(StoreUnavailable,))

@@ -11,9 +11,9 @@ from typing import Final
 
 from symd.errors import CallRefused, DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
 
-STRANGE_SECONDS: Final = 10.0
+CONNECT_DEADLINE: Final = 10.0
 """So long a client tries where no daemon has answered it yet: the address may be wrong."""
-AWAY_SECONDS: Final = 30.0
+RECONNECT_DEADLINE: Final = 30.0
 """So long where one has, and the call has no timeout: daemons come back, and a busy machine connects late."""
 SILENT_SECONDS: Final = 40.0
 """So long the first daemon may say nothing: longer than most of what a daemon does is allowed to take (``question_seconds``)."""
@@ -28,7 +28,7 @@ _LONGEST_REFUSED_PAUSE: Final = 0.1
 """A call that has ended makes room for one that was refused: sooner than a daemon comes back."""
 
 
-class Patience:
+class RetryPolicy:
     """A client's, for all of its calls: with ``several`` daemons it tries again, else never."""
 
     def __init__(self, *, several: bool) -> None:
@@ -65,7 +65,7 @@ class Attempt:
 class Attempts:
     """The attempts of one call, one after another, for ``timeout`` seconds in all since it began; None: as long as daemons are there."""
 
-    def __init__(self, patience: Patience, timeout: float | None, began: float) -> None:
+    def __init__(self, patience: RetryPolicy, timeout: float | None, began: float) -> None:
         self._patience = patience
         self._end = math.inf if timeout is None else began + timeout
         self._timeout = timeout
@@ -88,7 +88,7 @@ class Attempts:
         self.lost = self._silences = self._refusals = 0
         self._patience.was_answered = True
 
-    def bear(self, error: SymdError, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
+    def next_delay(self, error: SymdError, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
         """The seconds until the next attempt after one that failed with ``error``: the loss of a daemon, its refusal of a call that it has not
         looked at, or one of ``outlives``. Raises it where there is no next."""
         if self._attempt.was_silent:
@@ -109,7 +109,7 @@ class Attempts:
         return pause
 
     def _bear_refusal(self, error: CallRefused) -> float:
-        """As ``bear``, also where there is one daemon only."""
+        """As ``next_delay``, also where there is one daemon only."""
         now = time.monotonic()
         self._patience.was_answered = True
         self._refused_since = self._refused_since if self._refusals else now
@@ -133,8 +133,8 @@ class Attempts:
     def _until(self) -> float:
         """When the client gives up."""
         if not self._patience.was_answered:
-            return min(self._end, self._since + STRANGE_SECONDS)
-        return self._since + AWAY_SECONDS if self._timeout is None else self._end
+            return min(self._end, self._since + CONNECT_DEADLINE)
+        return self._since + RECONNECT_DEADLINE if self._timeout is None else self._end
 
 
 def _is_lost(error: SymdError) -> bool:

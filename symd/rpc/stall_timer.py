@@ -16,7 +16,7 @@ from symd.rpc.retry import Attempt
 T = TypeVar("T")
 
 
-class Silence:
+class StallTimer:
     """Watches over an attempt of several messages, and ends it where nothing moves for as long as it may be silent. Time in which nobody
     waits for the next message does not count."""
 
@@ -63,14 +63,14 @@ class Silence:
 
 
 class AsyncSilence:
-    """``Silence``, awaited."""
+    """``StallTimer``, awaited."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._bound: asyncio.Timeout | None = None
 
     async def requests(self, messages: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, None]:
-        """As ``Silence.requests``."""
+        """As ``StallTimer.requests``."""
         if isinstance(messages, AsyncIterable):
             async for message in messages:
                 self._moved()
@@ -81,7 +81,7 @@ class AsyncSilence:
                 yield message
 
     async def answers(self, messages: AsyncIterable[T]) -> AsyncGenerator[T, None]:
-        """As ``Silence.answers``."""
+        """As ``StallTimer.answers``."""
         left = aiter(messages)
         while True:
             async with self.watched():

@@ -32,7 +32,7 @@ from symd.errors import FailedPrecondition, InvalidInput, NotFound, StoreUnavail
 from symd.model.identities import is_digest
 from symd.model.rights import NO_RIGHTS, Rights, parse_rights, rights_text
 from symd.server.watched_files import read_private
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import FILE_MODE, new_file, private_lock
 from symd.system.symlinks import resolved
 
@@ -268,7 +268,7 @@ def _led_to(path: Path) -> Path:
     try:
         return resolved(path)
     except OSError as error:
-        raise FailedPrecondition(f"it cannot be reached: {system_reason(error)}", where=str(path)) from error
+        raise FailedPrecondition(f"it cannot be reached: {os_error_text(error)}", where=str(path)) from error
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def _locked(path: Path) -> Iterator[None]:
             stack.enter_context(private_lock(path.with_name(f".{path.name[:_NAME_CHARACTERS]}.lock")))
         except OSError as error:
             raise FailedPrecondition(
-                f"the folder cannot be used: {system_reason(error)}", where=str(path.parent)
+                f"the folder cannot be used: {os_error_text(error)}", where=str(path.parent)
             ) from error
         yield
 
@@ -296,7 +296,7 @@ def _replace(path: Path, text: str) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        reason = system_reason(error)
+        reason = os_error_text(error)
         raise StoreUnavailable(
             f"cannot write the file: {reason}", where=str(path), hint="choose another --access"
         ) from error

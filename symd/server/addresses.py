@@ -22,13 +22,13 @@ from typing import Final
 from symd.config import own_socket
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.model.texts import is_utf8
-from symd.server.config import Doors
-from symd.server.doors import Doorkeeper, doorkeeper
+from symd.server.authentication import Authenticator, doorkeeper
+from symd.server.config import ListenConfig
 from symd.server.event_loop import Server
 from symd.server.http.bound_socket import bound
 from symd.server.relay import relaying
 from symd.system.addresses import host_and_port, is_loopback
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import bind_socket, make_folder, private_lock, private_umask
 from symd.system.process.folders import child_folder
 from symd.system.symlinks import replaceable
@@ -100,7 +100,7 @@ LONGEST_PATH = 107
 
 @contextmanager
 def listening(
-    server: Server, address: str, keeper: Doorkeeper | None = None, handed: HandedSockets | None = None
+    server: Server, address: str, keeper: Authenticator | None = None, handed: HandedSockets | None = None
 ) -> Iterator[str]:
     """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end, unless it is one of
     ``handed``. Without a keeper of its doors that is a Unix socket for the daemon's user.
@@ -108,7 +108,7 @@ def listening(
     Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
     else answers there, and ``Unavailable`` when the system refuses.
     """
-    keeper = keeper or doorkeeper(Doors())
+    keeper = keeper or doorkeeper(ListenConfig())
     if not address.startswith(UNIX):
         reached = _listen_tcp(server, address, keeper)
         with keeper.connections.watching(int(reached.rpartition(":")[2])):
@@ -134,13 +134,13 @@ def listening(
 
 
 @contextmanager
-def _behind(server: Server, listener: socket.socket, keeper: Doorkeeper) -> Iterator[None]:
+def _behind(server: Server, listener: socket.socket, keeper: Authenticator) -> Iterator[None]:
     """Let the server listen in a folder that only the daemon's user may open, behind a relay from ``listener``."""
     with ExitStack() as stack:
         try:
             own = stack.enter_context(child_folder("daemon")) / "own.sock"
         except OSError as error:
-            raise Unavailable(f"cannot make a folder for the daemon's own socket: {system_reason(error)}") from error
+            raise Unavailable(f"cannot make a folder for the daemon's own socket: {os_error_text(error)}") from error
         _bind(server, own)
         stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
         yield
@@ -167,7 +167,7 @@ def _checked(path: Path, address: str) -> Path:
     return path
 
 
-def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
+def _listen_tcp(server: Server, address: str, keeper: Authenticator) -> str:
     named = host_and_port(address.removeprefix(TLS)) if is_utf8(address) else None
     if named is None:
         raise InvalidInput(
@@ -194,7 +194,7 @@ def _refusal(host: str, port: int, where: str) -> FailedPrecondition:
     )
 
 
-def _check_plain(address: str, keeper: Doorkeeper) -> None:
+def _check_plain(address: str, keeper: Authenticator) -> None:
     """Raises ``FailedPrecondition`` where plain TCP would let anybody in, or let anybody read tokens."""
     if address.startswith(TLS):
         raise FailedPrecondition(
@@ -235,7 +235,7 @@ def _unusable(folder: Path, error: OSError, elsewhere: str) -> Unavailable:
     hint = f"choose a folder that can be made, or that you may write in: {elsewhere}"
     if isinstance(error, FileNotFoundError):
         hint = f"the folder above it, which symd does not make, is not there: mkdir -p {quote(str(folder.parent))}, or choose another: {elsewhere}"
-    return Unavailable(f"cannot use the folder: {system_reason(error)}", where=str(folder), hint=hint)
+    return Unavailable(f"cannot use the folder: {os_error_text(error)}", where=str(folder), hint=hint)
 
 
 def _check_folder(folder: Path, status: os.stat_result, elsewhere: str) -> None:

@@ -1,7 +1,7 @@
 """How a call is answered, on the event loop: its message awaited, a lane taken, the handler run there, its answer sent.
 
 Bytes become messages, and messages bytes, in the lane's thread: a large one would hold up every other call for as long as that
-takes. What a method can answer at once (``at_once`` of its options) is answered on the loop, which saves the way to a thread
+takes. What a method can answer at once (``inline`` of its options) is answered on the loop, which saves the way to a thread
 and back.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from google.protobuf.message import Message
 from grpc.aio import EOF
 
-from symd.api import NotYet
+from symd.api import Pending
 from symd.config import Limits
 from symd.errors import InvalidInput, SymdError
 from symd.rpc.wire.columns import COUNTED_BYTES as COUNTED_FIELDS_BYTES
@@ -26,11 +26,11 @@ from symd.server.bridge import Requests, Responses
 from symd.server.bytes_in_flight import COUNTED_BYTES, BytesInFlight
 from symd.server.call import Call
 from symd.server.guard import check_deadline
-from symd.server.lanes import Work
 from symd.server.logs import note_request
 from symd.server.messages import AT_ONCE_BYTES, message_too_large, parsed
 from symd.server.service_context import ServiceContext
-from symd.store.write_patience import waiting_at_most
+from symd.server.work_queues import Work
+from symd.store.lock_timeout import waiting_at_most
 
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
@@ -45,12 +45,12 @@ it were a call of its own."""
 
 
 class MethodOptions(NamedTuple):
-    """How the handler of a method is called, where that is neither as a question nor as a stream like others; None stands for what these have. ``unopened`` is ``at_once``
+    """How the handler of a method is called, where that is neither as a question nor as a stream like others; None stands for what these have. ``uncached`` is ``inline``
     for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
 
     work: Work | None = None
-    at_once: AtOnce | None = None
-    unopened: AtOnce | None = None
+    inline: AtOnce | None = None
+    uncached: AtOnce | None = None
     failed: Failed | None = None
 
 
@@ -61,14 +61,14 @@ _NO_OPTIONS = MethodOptions()
 def method(
     *,
     work: Work | None = None,
-    at_once: AtOnce | None = None,
-    unopened: AtOnce | None = None,
+    inline: AtOnce | None = None,
+    uncached: AtOnce | None = None,
     failed: Failed | None = None,
 ) -> Callable[[Handler], Handler]:
     """Decorate a handler with its ``MethodOptions``."""
 
     def noted(handler: Handler) -> Handler:
-        _OPTIONS[handler] = MethodOptions(work, at_once, unopened, failed)
+        _OPTIONS[handler] = MethodOptions(work, inline, uncached, failed)
         return handler
 
     return noted
@@ -90,8 +90,8 @@ class Method(NamedTuple):
     handle: Handler
     request: type[Message]
     work: Work
-    at_once: AtOnce | None
-    unopened: AtOnce | None
+    inline: AtOnce | None
+    uncached: AtOnce | None
     many_requests: bool
     many_responses: bool
     failed: Failed | None = None
@@ -99,7 +99,7 @@ class Method(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether its request is no batch, no grab and no message of several."""
-        return not self.many_requests and self.at_once is None and self.work not in (Work.BATCH, Work.GRAB)
+        return not self.many_requests and self.inline is None and self.work not in (Work.BATCH, Work.GRAB)
 
     def read(self, data: bytes, limits: Limits) -> Message:
         """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
@@ -117,8 +117,8 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
         raise await _no_message()
     call.received = len(data)
     check_deadline(call)
-    if method.at_once is not None and len(data) <= AT_ONCE_BYTES:
-        answered = method.at_once(service, data, call)
+    if method.inline is not None and len(data) <= AT_ONCE_BYTES:
+        answered = method.inline(service, data, call)
         call.index_was_open = answered is not None
         if answered is not None:
             call.sent = len(answered)
@@ -146,7 +146,7 @@ def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
 
 def _kind_of_question(service: ServiceContext, digest: str | None, size: int) -> Work:
     if digest is not None and not service.engine.is_open(digest):
-        return Work.COLD
+        return Work.CACHE_MISS
     return Work.BATCH if size > BATCH_BYTES else Work.QUESTION
 
 
@@ -225,9 +225,9 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
-    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``NotYet`` is raised."""
-    if method.unopened is not None and len(arrived[0]) <= AT_ONCE_BYTES:
-        answered = method.unopened(service, arrived[0], call)
+    """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``Pending`` is raised."""
+    if method.uncached is not None and len(arrived[0]) <= AT_ONCE_BYTES:
+        answered = method.uncached(service, arrived[0], call)
         if answered is not None:
             return answered
     with service.engine.without_waiting():
@@ -247,7 +247,7 @@ def _read_and_answer(method: Method, service: ServiceContext, arrived: list[byte
     note_request(call, request)
     try:
         response: Message | bytes = method.handle(service, request, call)
-    except NotYet:
+    except Pending:
         arrived.append(request.SerializeToString())
         raise
     del request
@@ -347,4 +347,4 @@ async def _no_message() -> InvalidInput:
     return InvalidInput("the call has no message", hint="send one")
 
 
-_ANSWERING = {Work.COLD: _without_waiting, Work.WRITE: _while_waited_for}
+_ANSWERING = {Work.CACHE_MISS: _without_waiting, Work.WRITE: _while_waited_for}

@@ -91,28 +91,28 @@ def _answer(
     service: ServiceContext,
     request: SymbolizeRequest,
     response: SymbolizeResponse,
-    check_wanted: CheckWanted,
+    check_cancelled: CheckWanted,
     sent: set[bytes],
 ) -> None:
     batch = from_request(request, service.config.limits.batch)
     few = batch.column is None and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS
     if few and not batch.as_columns and not batch.as_written:
         rows, one = response.answers, service.engine.symbolize_one
-        room = RowRoom(service.config.limits)
+        room = ResponseSizeLimit(service.config.limits)
         for query in batch.queries:
-            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_wanted)))
+            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_cancelled)))
     elif batch.as_columns:
-        _write_columns(service, batch, response, _answers(service, batch, check_wanted), sent)
+        _write_columns(service, batch, response, _answers(service, batch, check_cancelled), sent)
     else:
         check_rows(batch, service.config.limits)
-        _write_rows(response, _answers(service, batch, check_wanted), RowRoom(service.config.limits))
+        _write_rows(response, _answers(service, batch, check_cancelled), ResponseSizeLimit(service.config.limits))
 
 
-def _answers(service: ServiceContext, batch: Batch, check_wanted: CheckWanted) -> Answers:
+def _answers(service: ServiceContext, batch: Batch, check_cancelled: CheckWanted) -> Answers:
     digest, path, column = batch.digest, batch.path, batch.column
     if column is None:
         return service.engine.symbolize(
-            digest, batch.queries, path, as_written=batch.as_written, check_wanted=check_wanted
+            digest, batch.queries, path, as_written=batch.as_written, check_cancelled=check_cancelled
         )
     return service.engine.symbolize_column(
         digest,
@@ -121,11 +121,11 @@ def _answers(service: ServiceContext, batch: Batch, check_wanted: CheckWanted) -
         section=column.section,
         path=path,
         as_written=batch.as_written,
-        check_wanted=check_wanted,
+        check_cancelled=check_cancelled,
     )
 
 
-class RowRoom:
+class ResponseSizeLimit:
     """How much of the largest response is left for answers and candidates that are spelled out, counted before they are."""
 
     def __init__(self, limits: Limits) -> None:
@@ -204,14 +204,14 @@ def check_rows(batch: Batch, limits: Limits) -> None:
 def check_device_candidates(answers: DeviceAnswers, limits: Limits) -> None:
     """Raises ``LimitExceeded`` where a response has no room for its text sections, or for what its ambiguous addresses could mean."""
     check_columns(answers.answers, limits)
-    room = RowRoom(limits)
+    room = ResponseSizeLimit(limits)
     for candidates in answers.candidates.values():
         room.take_device_candidates(candidates)
 
 
 def check_columns(answers: Answers, limits: Limits) -> None:
     """Raises ``LimitExceeded`` where a response has no room for the texts, the text sections and the candidates of columns."""
-    room = RowRoom(limits)
+    room = ResponseSizeLimit(limits)
     if _is_long(answers.locations, limits):
         room.take_texts(answers.locations, answers.location)
     room.take_text_sections(answers.text_sections[number - 1] for number in used_text_sections(answers).tolist())
@@ -224,7 +224,7 @@ def _is_long(table: Locations, limits: Limits) -> bool:
     return isinstance(table.strings, Strings) and table.strings.text_bytes > limits.response_bytes
 
 
-def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: RowRoom) -> None:
+def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: ResponseSizeLimit) -> None:
     rows = response.answers
     for each in answers:
         add_answer(rows, room.taken_by(each))

@@ -45,9 +45,9 @@ class Call:
         "number",
         "peer",
         "received",
+        "recheck_access",
         "sent",
         "span",
-        "still_let_in",
         "subject",
         "tables",
     )
@@ -65,7 +65,7 @@ class Call:
         """Who makes the call; "" until that is known."""
         self.is_owner = False
         """Whether that is the daemon's own user."""
-        self.still_let_in: Callable[[Call], None] | None = None
+        self.recheck_access: Callable[[Call], None] | None = None
         """Raises where the caller has lost the right to the call since it began; None where that cannot happen."""
         self.begun = time.monotonic()
         self.module = ""
@@ -103,8 +103,8 @@ class Call:
 
     def check_let_in(self) -> None:
         """Raises Unauthenticated or PermissionDenied where a token was revoked, or a right taken away, since the call began."""
-        if self.still_let_in is not None:
-            self.still_let_in(self)
+        if self.recheck_access is not None:
+            self.recheck_access(self)
 
     def add_callback(self, callback: Callable[[], object]) -> bool:
         """Let ``callback`` be called when the call ends, on the event loop: it must not wait. False: it has ended already."""

@@ -24,10 +24,10 @@ import grpc
 
 from symd.errors import FailedPrecondition, Unavailable
 from symd.model.texts import printable
-from symd.server.config import Doors
+from symd.server.config import ListenConfig
 from symd.server.watched_files import WatchedFiles, read_private, unreadable
 from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _VERSION: Final = 0xA0
@@ -98,7 +98,7 @@ class Certificates:
     """What ``doors`` names. Raises FailedPrecondition where a file cannot be read or does not belong to the others, and Unavailable where the
     system has no descriptor or memory for that."""
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: ListenConfig) -> None:
         if doors.tls_certificate is None or doors.tls_key is None:
             raise FailedPrecondition("TLS takes a certificate and its key", hint="give --tls-cert and --tls-key")
         self._certificate, self._key, self._client_ca = doors.tls_certificate, doors.tls_key, doors.tls_client_ca
@@ -164,7 +164,7 @@ class Certificates:
             hint = "give a chain in PEM and the key of its first certificate, without a password"
             raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
         except OSError as error:  # ssl.SSLError is one too
-            raise Unavailable(f"they cannot be handed to OpenSSL: {system_reason(error)}", where=where) from error
+            raise Unavailable(f"they cannot be handed to OpenSSL: {os_error_text(error)}", where=where) from error
         if authorities is not None:
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))

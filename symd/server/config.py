@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class ListenConfig:
     """Who is let in and what they may do. By default that is the daemon's user alone, over its Unix socket."""
 
     users: Mapping[int, Rights] = field(default_factory=dict)
@@ -99,5 +99,5 @@ class Config:
     """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""
     drivers: Mapping[str, str] = field(default_factory=default_drivers)
     """Folders of driver generations beside the system's, by the names under which clients may ask for them."""
-    doors: Doors = field(default_factory=Doors)
+    doors: ListenConfig = field(default_factory=ListenConfig)
     """Who is let in and what they may do."""

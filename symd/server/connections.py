@@ -35,7 +35,7 @@ from symd.server.other_end import other_end
 from symd.server.peer_names import Remote, tcp_remote
 from symd.server.shut_out import NETWORKS, Network, ShutOut, network_of
 from symd.server.unknown_bytes import Stranger, UnknownBytes, received
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 log = logging.getLogger("symd.server")
 
@@ -194,7 +194,7 @@ class Connections:
             is_soon = self._look(now)
         except OSError as error:
             if not self._trouble:
-                self._left_out.warn(system_reason(error))
+                self._left_out.warn(os_error_text(error))
             self._trouble = str(error)
             return False
         self._trouble = ""
@@ -289,7 +289,7 @@ class Connections:
             self._can_filter = False
             log.warning(
                 "the kernel takes no packet filter (%s): connections of addresses that are shut out are closed as they come",
-                system_reason(error),
+                os_error_text(error),
             )
 
     def _leave(self, peer: str, entry: _LetIn) -> None:

@@ -9,7 +9,7 @@ from symd.config import Limits
 from symd.errors import LimitExceeded
 
 
-def while_there_is_time(limits: Limits) -> Callable[[], None]:
+def deadline_check(limits: Limits) -> Callable[[], None]:
     """What a question that may take long calls between its steps. It raises ``LimitExceeded`` where ``question_seconds`` have passed since now."""
     end = time.monotonic() + limits.question_seconds
 

@@ -17,9 +17,9 @@ from symd.config import Limits
 from symd.errors import DeadlineExceeded, SymdError
 from symd.rpc.wire.failures import to_status
 from symd.server.audit import CANCELLED, OK
+from symd.server.authentication import Authenticator
 from symd.server.call import Call, CallEnded, next_number
-from symd.server.deadline import while_there_is_time
-from symd.server.doors import Doorkeeper
+from symd.server.deadline import deadline_check
 from symd.server.logs import log_request
 from symd.server.metrics import Metrics
 from symd.store.catalogue import is_locked
@@ -38,7 +38,7 @@ Answer = Callable[[Any, Call], Awaitable[Any]]
 
 
 def guard(
-    method: str, answer: Answer, doors: Doorkeeper, metrics: Metrics | None = None, spans: Spans | None = None
+    method: str, answer: Answer, doors: Authenticator, metrics: Metrics | None = None, spans: Spans | None = None
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
@@ -75,7 +75,7 @@ def guard(
     return guarded
 
 
-def unknown(doors: Doorkeeper, metrics: Metrics | None = None) -> Callable[[Any, Any], Awaitable[Any]]:
+def unknown(doors: Authenticator, metrics: Metrics | None = None) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler of every method that is not served. gRPC's own would not say who calls it."""
 
     async def refused(_requests: Any, context: Any) -> Any:
@@ -148,7 +148,7 @@ def check_deadline(call: Call) -> None:
 def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
     """What a question that may take long calls between its steps, in the lane's thread. It raises ``CallEnded`` once nobody waits,
     ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
-    check_time = while_there_is_time(limits)
+    check_time = deadline_check(limits)
 
     def check() -> None:
         check_waited_for(call)

@@ -24,7 +24,7 @@ from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.server.addresses import UNIX, handed_sockets, listening
 from symd.server.audit import audit_eviction
-from symd.server.config import Config, Doors
+from symd.server.config import Config, ListenConfig
 from symd.server.cpu_affinity import pinned_to_one_cpu
 from symd.server.event_loop import Server
 from symd.server.memory import heap_trimmed
@@ -39,8 +39,8 @@ from symd.system.process import folders
 from symd.system.process.starter import Starter
 
 if TYPE_CHECKING:
+    from symd.server.http_server import Page
     from symd.server.spans import Spans
-    from symd.server.web_door import Page
 
 
 READY: Final = "READY=1"
@@ -151,7 +151,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
 
 
 def _page_served(daemon: Daemon, config: Config, metrics: Metrics | None, stack: ExitStack) -> Page:
-    from symd.server.web_door import web_served  # noqa: PLC0415 - a daemon without --http starts without the web server
+    from symd.server.http_server import web_served  # noqa: PLC0415 - a daemon without --http starts without the web server
 
     return stack.enter_context(web_served(daemon, config, metrics))
 
@@ -204,7 +204,7 @@ class _Signals:
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-def _ending(doors: Doors) -> Sequence[signal.Signals]:
+def _ending(doors: ListenConfig) -> Sequence[signal.Signals]:
     """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a terminal, it
     says that the terminal was closed."""
     files = (doors.access, doors.tls_certificate)
@@ -280,7 +280,7 @@ def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
         recovery.join()
 
 
-def _announce(address: str, doors: Doors, ready: Ready | None) -> None:
+def _announce(address: str, doors: ListenConfig, ready: Ready | None) -> None:
     """Say once where the daemon listens: to ``ready``, who tells it, or else in the log."""
     if not address.startswith(UNIX) and doors.anonymous_rights:
         log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))

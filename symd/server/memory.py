@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from symd.system.process.heap import give_back
+from symd.system.process.heap import trim_heap
 
 _STATM = Path("/proc/self/statm")
 _RESIDENT, _SHARED = 1, 2
@@ -41,7 +41,7 @@ def heap_trimmed() -> Iterator[None]:
             if before <= least + GROWTH:
                 pause = PERIOD
                 continue
-            give_back()
+            trim_heap()
             pause = PERIOD if before - own_bytes() > LITTLE else min(2 * pause, LONGEST_PERIOD)
 
     threading.Thread(target=look, name="symd-memory", daemon=True).start()

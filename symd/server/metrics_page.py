@@ -15,7 +15,7 @@ from typing import Any, Final
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.server.addresses import UNIX, locked_folder, socket_path
 from symd.system.addresses import host_and_port, is_loopback
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import bind_socket
 
 SECONDS: Final = 5.0
@@ -64,7 +64,7 @@ def _listen(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tu
         return server, f"{host}:{server.server_address[1]}"
     except OSError as error:
         raise FailedPrecondition(
-            f"cannot tell metrics there: {system_reason(error)}", where=address, hint="choose another with --metrics"
+            f"cannot tell metrics there: {os_error_text(error)}", where=address, hint="choose another with --metrics"
         ) from error
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from symd.server.logs import QuietLog
 from symd.server.peer_names import address
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 log = logging.getLogger("symd.server")
 
@@ -75,7 +75,7 @@ class _Relay:
             try:
                 client, _ = await loop.sock_accept(listener)
             except OSError as error:  # no descriptors are left: those that are open go on
-                log.warning("the relay cannot accept: %s", system_reason(error))
+                log.warning("the relay cannot accept: %s", os_error_text(error))
                 await asyncio.sleep(_PAUSE)
                 continue
             pid, uid, _gid = _CREDENTIALS.unpack(

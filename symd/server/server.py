@@ -15,18 +15,18 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
 from symd.config import Limits
+from symd.server.authentication import Authenticator, doorkeeper
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.config import Config
-from symd.server.doors import Doorkeeper, doorkeeper
 from symd.server.event_loop import Options, Server
 from symd.server.health import NOT_SERVING, SERVING, Health, Watches
-from symd.server.lanes import Lanes, WeightedSemaphore, lanes_of
 from symd.server.messages import MAX_REQUEST
 from symd.server.metrics import Metrics
 from symd.server.reflection import REFLECTION, Reflection
 from symd.server.service_context import ServiceContext
 from symd.server.table import Router, services
 from symd.server.waiting import WaitingCalls
+from symd.server.work_queues import WeightedSemaphore, WorkQueues, lanes_of
 from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Daemon:
 
     server: Server
     engine: Host
-    doors: Doorkeeper
+    doors: Authenticator
     health: Health
     stopping: threading.Event
     watches: Watches
-    lanes: Lanes
+    lanes: WorkQueues
     flight: BytesInFlight
     waiting: WaitingCalls
 

@@ -12,8 +12,8 @@ from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.config import Config
 from symd.server.health import Watches
 from symd.server.installed_disassemblers import InstalledDisassemblers
-from symd.server.lanes import Lanes, WeightedSemaphore
 from symd.server.waiting import WaitingCalls
+from symd.server.work_queues import WeightedSemaphore, WorkQueues
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ServiceContext:
 
     engine: Host
     config: Config
-    lanes: Lanes
+    lanes: WorkQueues
     waiting: WaitingCalls
     flight: BytesInFlight
     watches: Watches

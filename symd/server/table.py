@@ -1,7 +1,7 @@
 """The routing table: every RPC and its handler, by its name. A new RPC is one function; a new service is one module, and one line here.
 
 A module of ``server/rpc`` is called as the file of its service in ``protos/``, a function in it as its method in snake_case. Where that is neither a question nor a
-stream like others it is decorated (``answering.method``): with what kind of work it is (``server/lanes.py``), how some requests are answered at once.
+stream like others it is decorated (``answering.method``): with what kind of work it is (``server/work_queues.py``), how some requests are answered at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.server.answering import Method, answer_one, answer_stream, options_of
-from symd.server.doors import Doorkeeper
+from symd.server.authentication import Authenticator
 from symd.server.guard import Answer, guard, unknown
 from symd.server.health import Health
-from symd.server.lanes import Work
 from symd.server.metrics import Metrics
 from symd.server.reflection import REFLECTION, Reflection
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1 import (
     alias_service_pb2,
     breakpoint_service_pb2,
@@ -78,7 +78,7 @@ def _method(method: MethodDescriptor) -> Method:
     many = method.client_streaming, method.server_streaming
     work = options.work or (Work.STREAM if any(many) else Work.QUESTION)
     request = GetMessageClass(method.input_type)
-    return Method(method.full_name, handler, request, work, options.at_once, options.unopened, *many, options.failed)
+    return Method(method.full_name, handler, request, work, options.inline, options.uncached, *many, options.failed)
 
 
 METHODS: Mapping[str, Method] = {
@@ -96,7 +96,7 @@ class Router(grpc.GenericRpcHandler):
         service: ServiceContext,
         health: Health,
         reflection: Reflection,
-        doors: Doorkeeper,
+        doors: Authenticator,
         metrics: Metrics | None = None,
         spans: Spans | None = None,
     ) -> None:

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from symd.errors import FailedPrecondition, SymdError, Unavailable
 from symd.system.credential_files import read_credentials
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 log = logging.getLogger("symd.server")
 
@@ -121,7 +121,7 @@ def unreadable(path: Path, error: OSError, *, option: str = "", hint: str = "") 
     """The error for a file that cannot be read: FailedPrecondition where that lasts until somebody changes it, else Unavailable. ``option`` is
     the one that names it, where that has to be said."""
     kind = FailedPrecondition if error.errno in _OF_THE_FILE else Unavailable
-    message = f"it cannot be read: {system_reason(error)}"
+    message = f"it cannot be read: {os_error_text(error)}"
     if not hint and isinstance(error, PermissionError):
         hint = _refused_to_whom(path)
     return kind(f"{option}: {message}" if option else message, where=str(path), hint=hint)

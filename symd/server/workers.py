@@ -23,7 +23,7 @@ from typing import Any, Final, Self, TypeVar
 
 from symd.config import Limits
 from symd.engine.reading.module_file import ModuleFile
-from symd.engine.reading.questions import MakeIndex, Question
+from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.served import LARGE_MODULE, files, request
 from symd.engine.reading.values import decode
 from symd.errors import (
@@ -36,11 +36,11 @@ from symd.errors import (
     Unavailable,
     WorkerDied,
 )
-from symd.system.os_errors import refusal, system_reason
+from symd.system.os_errors import os_error_text, refusal
 from symd.system.process import confinement
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Defect, Ending, Limit
+from symd.system.process.run import ChildException, ExitStatus, Limit
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Workers:
         self._quick.close()
         self._long.close()
 
-    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+    def ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
         """The answer, as ``_ask``; the observers are called."""
         work, begun, outcome = "index" if isinstance(question, MakeIndex) else "question", time.monotonic(), "OK"
         try:
@@ -99,7 +99,7 @@ class Workers:
             for observe in self._observers:
                 observe(work, outcome, seconds)
 
-    def _ask(self, module: ModuleFile, question: Question[T]) -> T:
+    def _ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
         """The answer. Raises what the question raises; DeadlineExceeded or LimitExceeded, which name the limit that the
         process passed; WorkerDied when it died otherwise; Malformed, with the id of what the log says, for an exception
         that nobody expected; Unavailable when no process can be started."""
@@ -108,28 +108,28 @@ class Workers:
         limits = self._limits._replace(build_memory=memory)
         seconds = self._limits.build_seconds if building else self._limits.question_seconds
         quick = min(seconds, QUICK_SECONDS)
-        answer: bytes | Defect | Ending | None = None
+        answer: bytes | ChildException | ExitStatus | None = None
         with _opened(module, question) as descriptors:
             asked = request(module, question), descriptors
             if not (building and os.fstat(descriptors[0]).st_size > LARGE_MODULE):
                 answer = self._called(self._quick, asked, self._process_limits(quick, memory), module)
             if answer is None or (_late(answer) and quick < seconds):
                 answer = self._called(self._long, asked, self._process_limits(seconds, memory), module)
-        if isinstance(answer, Defect):
+        if isinstance(answer, ChildException):
             raise _defect(answer, module)
-        if isinstance(answer, Ending):
+        if isinstance(answer, ExitStatus):
             raise _death(answer, limits, building=building)
         found: T = decode(answer)
         return found
 
     def _called(
         self, pool: Pool, asked: tuple[bytes, Sequence[int]], limits: ProcessLimits, module: ModuleFile
-    ) -> bytes | Defect | Ending:
+    ) -> bytes | ChildException | ExitStatus:
         data, descriptors = asked
         try:
             return pool.call(data, self._limits, limits, module.digest, descriptors)
         except OSError as error:
-            raise Unavailable(f"no process to read modules with could be started: {system_reason(error)}") from error
+            raise Unavailable(f"no process to read modules with could be started: {os_error_text(error)}") from error
 
     def _process_limits(self, seconds: float, memory: int) -> ProcessLimits:
         limits = self._limits
@@ -143,7 +143,7 @@ class Workers:
 
 
 @contextmanager
-def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]]:
+def _opened(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[Sequence[int]]:
     """Descriptors of the files that the question is about: a process that reads modules opens none."""
     descriptors: list[int] = []
     try:
@@ -162,11 +162,11 @@ def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]
             os.close(each)
 
 
-def _late(answer: bytes | Defect | Ending) -> bool:
-    return isinstance(answer, Ending) and answer.limit in (Limit.SECONDS, Limit.CPU_SECONDS)
+def _late(answer: bytes | ChildException | ExitStatus) -> bool:
+    return isinstance(answer, ExitStatus) and answer.limit in (Limit.SECONDS, Limit.CPU_SECONDS)
 
 
-def _death(ending: Ending, limits: Limits, *, building: bool) -> SymdError:
+def _death(ending: ExitStatus, limits: Limits, *, building: bool) -> SymdError:
     """What it means that a process ended in place of answering."""
     doing = "indexing" if building else "reading the module"
     match ending.limit:
@@ -193,7 +193,7 @@ def _raise(name: str, value: float) -> dict[str, Any]:
     return {"hint": f"raise the limit {name}", "metadata": {"limit": name, "value": str(value)}}
 
 
-def _defect(found: Defect, module: ModuleFile) -> Malformed:
+def _defect(found: ChildException, module: ModuleFile) -> Malformed:
     """The error for bytes that a reader has no error for: a defect of the reader, and for who sent them bytes that cannot be
     read. The log has the traceback under the id that the error names."""
     number = uuid.uuid4().hex[:12]

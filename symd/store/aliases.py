@@ -12,8 +12,8 @@ from symd.model.identities import checked_digest
 from symd.store import budgets, rows
 from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.connection import DIGEST, TEXT, Connection, optional, typed
+from symd.store.lock_timeout import patience
 from symd.store.paths import not_found
-from symd.store.write_patience import patience
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"

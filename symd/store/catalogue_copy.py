@@ -12,7 +12,7 @@ from pathlib import Path
 from symd.errors import StoreUnavailable
 from symd.store.files import disk
 from symd.store.temporary_folder import make_temporary_folder
-from symd.system.private_files import temporary_place, written
+from symd.system.private_files import temp_dir, written
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder is private
 _PREFIX = "symd-catalogue-"
@@ -29,7 +29,7 @@ class CatalogueCopy:
         try:
             self._copy_to(_SHARED_MEMORY, original, copy)
         except StoreUnavailable:  # it is not there, or full
-            self._copy_to(temporary_place(), original, copy)
+            self._copy_to(temp_dir(), original, copy)
 
     def _copy_to(self, place: Path, original: Path, copy: Callable[[Path, Path], None]) -> None:
         with disk(place):

@@ -23,6 +23,7 @@ from symd.store.context_log import ContextLog
 from symd.store.eviction import Evicted, RemoveFile
 from symd.store.eviction_log import EvictionLog, moment
 from symd.store.files import IncomingFile, disk
+from symd.store.lock_timeout import patience
 from symd.store.module_log import ADDED, ModuleLog, append_to_log
 from symd.store.paths import digest_of, not_found
 from symd.store.removals import Removals
@@ -30,7 +31,6 @@ from symd.store.removed_files import RemovedFiles, removing
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 from symd.store.writability import Writability
-from symd.store.write_patience import patience
 
 log = logging.getLogger("symd.store")
 

@@ -44,8 +44,8 @@ from symd.store.connection import (
 )
 from symd.store.event_batch import BatchChanges, EventBatch
 from symd.store.event_rows import EventRows
+from symd.store.lock_timeout import patience
 from symd.store.module_log import append_to_log
-from symd.store.write_patience import patience
 
 PAGE = 5000
 """Loads that are read together."""

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from symd.errors import StoreUnavailable, SymdError
 from symd.system import private_files
-from symd.system.os_errors import refusal, system_reason
+from symd.system.os_errors import os_error_text, refusal
 from symd.system.stale_files import if_unlocked
 
 log = logging.getLogger("symd.store")
@@ -82,7 +82,7 @@ def disk_error(path: Path, error: OSError, what: str = "") -> StoreUnavailable:
     """The error of a system that said no, with what to do about it."""
     hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
     name = errno.errorcode.get(error.errno or 0, "unknown")
-    message = f"{what}: {system_reason(error)}" if what else refusal(error)
+    message = f"{what}: {os_error_text(error)}" if what else refusal(error)
     return StoreUnavailable(message, where=str(path), hint=hint, metadata={"file": str(path), "errno": name})
 
 

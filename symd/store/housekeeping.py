@@ -13,9 +13,9 @@ from symd.errors import SymdError
 from symd.store import soundness
 from symd.store.catalogue import Catalogue, existing, newest
 from symd.store.changes import ChangeReader
-from symd.store.complaints import Complaints
 from symd.store.files import disk
 from symd.store.folder_writability import FolderWritability
+from symd.store.maintenance_log import MaintenanceLog
 from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults, finish_rebuild, rebuild
@@ -61,7 +61,7 @@ class Housekeeping:
         self._changes = ChangeReader(catalogue)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
-        self._complaints = Complaints()
+        self._complaints = MaintenanceLog()
 
     def begin(self) -> None:
         self._thread.start()

@@ -23,7 +23,7 @@ from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
 from symd.store.removed_files import all_in_place, put_in_place, sweep_leftovers, waiting_modules
 from symd.store.tree import Tree, check_links, check_no_others, look
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 log = logging.getLogger("symd.store")
 
@@ -68,7 +68,7 @@ def prepared(paths: StorePaths, *, durable: bool) -> Tree:
     except OSError as error:
         if not size_of(newest(paths.root)):
             raise
-        log.error("%s: folders of the store cannot be made: %s", paths.root, system_reason(error))  # noqa: TRY400 - it says all
+        log.error("%s: folders of the store cannot be made: %s", paths.root, os_error_text(error))  # noqa: TRY400 - it says all
     return tree
 
 
@@ -86,7 +86,7 @@ def put_right(tree: Tree, paths: StorePaths) -> bool:
         except FileNotFoundError:
             continue
         except OSError as error:
-            log.error("%a %s, and stays where it is: %s", str(path), problem, system_reason(error))  # noqa: TRY400 - it says all
+            log.error("%a %s, and stays where it is: %s", str(path), problem, os_error_text(error))  # noqa: TRY400 - it says all
     return bool(tree.misplaced)
 
 
@@ -160,7 +160,7 @@ def _adopt_into_copy(paths: StorePaths, catalogue: Catalogue, limits: Limits, di
             return
         record = ModuleRecord(digest, path.lstat().st_size, "", "", time.time())
     except OSError as error:
-        log.error("%s cannot be read: %s", path, system_reason(error))  # noqa: TRY400 - it says all
+        log.error("%s cannot be read: %s", path, os_error_text(error))  # noqa: TRY400 - it says all
         return
     with catalogue.writing_copy() as connection:
         rows.insert(connection, record)
@@ -183,7 +183,7 @@ def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Dige
     except FileNotFoundError:
         return True
     except PermissionError as error:
-        log.error("%s cannot be read: %s", path, system_reason(error))  # noqa: TRY400 - it says all
+        log.error("%s cannot be read: %s", path, os_error_text(error))  # noqa: TRY400 - it says all
         return True
     return whole
 
@@ -205,7 +205,7 @@ def _put_back(paths: StorePaths, catalogue: Catalogue) -> bool:
                     log.warning("%s is back in its place: its removal was not finished", path)
                     sync_folder(path.parent)
             except OSError as error:
-                log.error("%s cannot be put back: %s", path, system_reason(error))  # noqa: TRY400 - it says all
+                log.error("%s cannot be put back: %s", path, os_error_text(error))  # noqa: TRY400 - it says all
                 catalogue.is_recovered = False
     return True
 

@@ -22,7 +22,7 @@ from typing import Final
 from symd.errors import StoreUnavailable
 from symd.model.identities import Digest, is_digest
 from symd.store.files import incoming_name, lock_folder, remove, remove_abandoned, sync_folder
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 log = logging.getLogger("symd.store")
 
@@ -79,7 +79,7 @@ class RemovedFiles:
             try:
                 put_in_place(aside, path)
             except OSError as error:
-                log.error("%s could not be put back: %s", path, system_reason(error))  # noqa: TRY400 - it says all
+                log.error("%s could not be put back: %s", path, os_error_text(error))  # noqa: TRY400 - it says all
                 left.append((path, aside))
         self._moved = left
 
@@ -90,7 +90,7 @@ class RemovedFiles:
             try:
                 remove(aside)
             except OSError as error:
-                log.error("%s was removed, and waits as %s: %s", path, aside, system_reason(error))  # noqa: TRY400 - it says all
+                log.error("%s was removed, and waits as %s: %s", path, aside, os_error_text(error))  # noqa: TRY400 - it says all
 
     def _locked(self) -> int:
         lock = lock_folder(self._folder, _REMOVAL_SECONDS)

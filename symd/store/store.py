@@ -45,7 +45,7 @@ from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
 from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
-from symd.system.private_files import temporary_place
+from symd.system.private_files import temp_dir
 
 log = logging.getLogger("symd.store")
 
@@ -95,7 +95,7 @@ class Store(CataloguedModules):
     def temporary(cls, limits: Limits | None = None) -> Store:
         """A store of its own for one run, removed at ``close``, collection or a normal end of the process; by the next one where the
         process is killed."""
-        place = temporary_place()
+        place = temp_dir()
         with disk(place):
             folder = make_temporary_folder(place, "symd-store-")
         try:
@@ -231,7 +231,7 @@ class Store(CataloguedModules):
         bytes are not looked at."""
         size = self._size(digest)
         path = self._paths.module(digest)
-        with self.usage.held(digest):
+        with self.usage.pin(digest):
             with disk(path):
                 actual = size_of(path)
             if actual is None:

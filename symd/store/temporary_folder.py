@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.system.private_files import make_folder
-from symd.system.stale_files import remove_leftovers
+from symd.system.stale_files import remove_stale_files
 
 log = logging.getLogger("symd.store")
 
@@ -39,7 +39,7 @@ class TemporaryFolder:
 def make_temporary_folder(parent: Path, prefix: str) -> TemporaryFolder:
     """A new one in ``parent``; this user's with that prefix whose makers are dead go. Raises OSError."""
     name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
-    remove_leftovers(parent, name, stat.S_ISDIR, _remove)
+    remove_stale_files(parent, name, stat.S_ISDIR, _remove)
     while True:
         path = parent / f"{prefix}{secrets.token_hex(_RANDOM_BYTES)}"
         try:

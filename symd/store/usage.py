@@ -35,7 +35,7 @@ class Usage:
         self._noted[digest] = time.time()
 
     @contextmanager
-    def held(self, digest: str) -> Iterator[None]:
+    def pin(self, digest: str) -> Iterator[None]:
         """The module is being added, indexed or read: it is not to be removed for want of room."""
         with self._lock:
             self._held[digest] += 1

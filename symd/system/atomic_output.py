@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from symd.errors import FailedPrecondition, InvalidInput, StoreUnavailable
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import OPENING, make_folder, open_private
-from symd.system.stale_files import remove_leftovers
+from symd.system.stale_files import remove_stale_files
 from symd.system.symlinks import resolved, still_resolved
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -164,7 +164,7 @@ def writing(path: Path, hint: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise StoreUnavailable(f"cannot write the file: {system_reason(error)}", where=str(path), hint=hint) from error
+        raise StoreUnavailable(f"cannot write the file: {os_error_text(error)}", where=str(path), hint=hint) from error
 
 
 @contextmanager
@@ -261,7 +261,7 @@ def _locks(stream: BinaryIO) -> bool:
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary files beside ``path`` whose writers are dead."""
     name = re.compile(rf"\.{re.escape(path.name[:_NAME_CHARACTERS])}\.[0-9a-f]{{8}}\.symd")
-    remove_leftovers(path.parent, name, stat.S_ISREG, Path.unlink)
+    remove_stale_files(path.parent, name, stat.S_ISREG, Path.unlink)
 
 
 def _put(temporary: Path, path: Path) -> None:

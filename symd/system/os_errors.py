@@ -18,7 +18,7 @@ _OF_THE_PATH: Final = frozenset(
 _OF_THE_SYSTEM: Final = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
-def system_reason(error: Exception) -> str:
+def os_error_text(error: Exception) -> str:
     """The system's words as they stand inside a sentence, "no such file or directory"; an abbreviation at their beginning stays.
     An exception without words is told by its kind."""
     words = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -30,5 +30,5 @@ def system_reason(error: Exception) -> str:
 def refusal(error: OSError) -> str:
     """Who refused to read or write a file, and why: a disk is innocent of a path that leads nowhere, and of rights."""
     if error.errno in _OF_THE_PATH:
-        return f"the path cannot be used: {system_reason(error)}"
-    return f"{'the system' if error.errno in _OF_THE_SYSTEM else 'the disk'} refused: {system_reason(error)}"
+        return f"the path cannot be used: {os_error_text(error)}"
+    return f"{'the system' if error.errno in _OF_THE_SYSTEM else 'the disk'} refused: {os_error_text(error)}"

@@ -27,7 +27,7 @@ OPENING: Final = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O
 """A file is made where it is not there, no link is followed, and no pipe waited for."""
 
 
-def temporary_place() -> Path:
+def temp_dir() -> Path:
     """The folder for temporary files: the one that $TMPDIR names, or one that the system has; /tmp where another user may change what is in it, and
     so put links or other bytes in the place of what is made there. Raises StoreUnavailable where none can be written, as in a container whose file
     system is read-only."""
@@ -42,8 +42,8 @@ def temporary_place() -> Path:
 
 
 def new_folder(prefix: str, place: Path | None = None) -> Path:
-    """A new folder in ``place``, or in the one for temporary files. Raises OSError, and StoreUnavailable as ``temporary_place``."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place or temporary_place()))
+    """A new folder in ``place``, or in the one for temporary files. Raises OSError, and StoreUnavailable as ``temp_dir``."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place or temp_dir()))
     _keep_owners_rights(folder)
     return folder
 
@@ -51,7 +51,7 @@ def new_folder(prefix: str, place: Path | None = None) -> Path:
 @contextmanager
 def temporary_folder(prefix: str = "symd-", place: Path | None = None) -> Iterator[Path]:
     """As ``new_folder``, and it goes at the end."""
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place or temporary_place()) as name:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place or temp_dir()) as name:
         Path(name).chmod(FOLDER_MODE)
         yield Path(name)
 

@@ -15,7 +15,7 @@ SECONDS = 300
 """Against hanging."""
 
 
-class Lane(NamedTuple):
+class WorkQueue(NamedTuple):
     sm: int
     warp: int
     lane: int
@@ -33,19 +33,19 @@ def program() -> str:
     return found
 
 
-def frames(dump: Path, lanes: Sequence[Lane]) -> dict[Lane, Frames]:
+def frames(dump: Path, lanes: Sequence[WorkQueue]) -> dict[WorkQueue, Frames]:
     """The call stack of each lane."""
     found = _asked(dump, lanes, ["bt"])
     return {lane: [*_frames(text)] for lane, text in zip(lanes, found, strict=True)}
 
 
-def values(dump: Path, asked: Sequence[tuple[Lane, str]]) -> list[str]:
+def values(dump: Path, asked: Sequence[tuple[WorkQueue, str]]) -> list[str]:
     """What cuda-gdb prints of each variable in the innermost frame of its lane."""
     texts = _asked(dump, [lane for lane, _ in asked], [f"print {name}" for _, name in asked])
     return [_value(text) for text in texts]
 
 
-def _asked(dump: Path, lanes: Sequence[Lane], commands: Sequence[str]) -> list[str]:
+def _asked(dump: Path, lanes: Sequence[WorkQueue], commands: Sequence[str]) -> list[str]:
     """What each command, or the only one, prints with the focus on each lane."""
     each = commands if len(commands) == len(lanes) else [commands[0]] * len(lanes)
     script = ["set pagination off", "set width 0", "set print frame-arguments none", f"target cudacore {dump}"]

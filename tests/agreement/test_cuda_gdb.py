@@ -13,7 +13,7 @@ from symd.formats import containers
 from symd.model.cores import CoreStack
 from symd.store import Store
 from tests.agreement import cuda_gdb
-from tests.agreement.cuda_gdb import Lane
+from tests.agreement.cuda_gdb import WorkQueue
 from tests.builders.cuda_core import CudaCore
 from tests.builders.relocated_cubin import relocated
 from tests.cores import test_cuda_memory
@@ -57,10 +57,10 @@ def a_lane_at_each_instruction(cubin: bytes) -> bytes:
     return dump.build()
 
 
-def stacks(engine: Engine, data: bytes) -> dict[Lane, CoreStack]:
+def stacks(engine: Engine, data: bytes) -> dict[WorkQueue, CoreStack]:
     found = engine.core(engine.add(data).sha256)
     return {
-        Lane(wave.unit, wave.wave, lane): stack
+        WorkQueue(wave.unit, wave.wave, lane): stack
         for stack in found.stacks
         for wave in stack.waves
         for lane in range(32)
@@ -128,4 +128,4 @@ def test_values_in_memory(engine: Engine, tmp_path: Path) -> None:
         (value,) = [each for each in stack.values if each.name == name]
         every = value.values if len(value.values) > 1 else value.values * 4
         ours = [each if offset is None else f"{test_cuda_memory.floats(each)[offset // 4]:g}" for each in every]
-        assert cuda_gdb.values(dump, [(Lane(0, 0, lane), member) for lane in range(4)]) == ours
+        assert cuda_gdb.values(dump, [(WorkQueue(0, 0, lane), member) for lane in range(4)]) == ours

@@ -13,9 +13,9 @@ from io import BytesIO
 import numpy as np
 
 from symd.index.column_file import ColumnFile
+from symd.index.compressed_columns import Differences, Keeper, packed_table
 from symd.index.file_header import LARGEST
 from symd.index.format import Column, Compressor, encoded_strings, narrow
-from symd.index.kept import Differences, Keeper, packed_table
 from symd.index.locations import ModuleRanges
 from symd.index.range_pages import kept_ranges, range_columns
 

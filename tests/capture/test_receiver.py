@@ -30,7 +30,7 @@ from tests.capture.records_made import DATA, FAILED, FOUND, NATIVE_BINARY, SOURC
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
-class Kept:
+class CompressedColumn:
     """A sink that remembers."""
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ def folder() -> Iterator[RunFolder]:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def kept() -> CompressedColumn:
+    return CompressedColumn()
 
 
 @pytest.fixture
-def receiver(folder: RunFolder, kept: Kept) -> Receiver:
+def receiver(folder: RunFolder, kept: CompressedColumn) -> Receiver:
     made = Receiver(folder, kept, Limits(capture_size=10_000))
     made.start()
     return made
@@ -85,7 +85,9 @@ def own(data: bytes = b"bytes", **more: int) -> bytes:
     return loaded(data, process=os.getpid(), **more)
 
 
-def test_small_records_large_ones_and_files_arrive_in_order(folder: RunFolder, receiver: Receiver, kept: Kept) -> None:
+def test_small_records_large_ones_and_files_arrive_in_order(
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn
+) -> None:
     with connect(folder) as connected:
         connected.send(own(handle=1, time=1))
         send_file(connected, in_memory(own(b"x" * 9000, handle=2, time=2)))
@@ -102,7 +104,7 @@ def test_small_records_large_ones_and_files_arrive_in_order(folder: RunFolder, r
 
 
 def test_what_was_sent_by_a_process_that_is_gone_arrives_before_its_end(
-    folder: RunFolder, receiver: Receiver, kept: Kept
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn
 ) -> None:
     script = (
         "import os, socket, sys; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect(sys.argv[1])\n"
@@ -187,7 +189,7 @@ def test_descriptors_that_are_sent_are_closed(folder: RunFolder, receiver: Recei
     os.close(reading)
 
 
-def test_files_that_are_none(folder: RunFolder, receiver: Receiver, kept: Kept, tmp_path: Path) -> None:
+def test_files_that_are_none(folder: RunFolder, receiver: Receiver, kept: CompressedColumn, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(own())
     (folder.spool / "1-1-1.record").symlink_to(secret)
@@ -232,7 +234,7 @@ def test_a_named_file_that_cannot_be_read_is_counted(folder: RunFolder, receiver
     assert "cannot read the file" in str(counts.refused[0])
 
 
-def test_a_large_record_is_copied_once(folder: RunFolder, kept: Kept) -> None:
+def test_a_large_record_is_copied_once(folder: RunFolder, kept: CompressedColumn) -> None:
     size = 32 << 20
     receiver = Receiver(folder, kept, Limits())
     tracemalloc.start()
@@ -253,7 +255,9 @@ def test_a_large_record_is_copied_once(folder: RunFolder, kept: Kept) -> None:
     assert peak < 2.5 * size  # what came, and the module of it
 
 
-def test_a_sink_that_refuses_is_said_and_stops_nothing(folder: RunFolder, receiver: Receiver, kept: Kept) -> None:
+def test_a_sink_that_refuses_is_said_and_stops_nothing(
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn
+) -> None:
     kept.refuses = True
     with connect(folder) as connected:
         connected.send(own(handle=1))
@@ -289,7 +293,7 @@ def brought(uri: str) -> bytes:
     return record(FOUND, field(SOURCE, uri.encode()), api=3, way=1, process=os.getpid())
 
 
-def test_device_code_in_a_file_is_read_from_there(folder: RunFolder, kept: Kept, tmp_path: Path) -> None:
+def test_device_code_in_a_file_is_read_from_there(folder: RunFolder, kept: CompressedColumn, tmp_path: Path) -> None:
     program = tmp_path / "a program"
     program.write_bytes(b"in front" + ZEBIN.read_bytes() + b"behind")
     receiver = Receiver(folder, kept, Limits())
@@ -317,7 +321,7 @@ def test_device_code_in_a_file_is_read_from_there(folder: RunFolder, kept: Kept,
         "",
     ],
 )
-def test_a_program_cannot_have_other_files_read(folder: RunFolder, kept: Kept, uri: str) -> None:
+def test_a_program_cannot_have_other_files_read(folder: RunFolder, kept: CompressedColumn, uri: str) -> None:
     receiver = Receiver(folder, kept, Limits())
     with connect(folder) as connected:
         connected.send(brought(uri))
@@ -326,7 +330,7 @@ def test_a_program_cannot_have_other_files_read(folder: RunFolder, kept: Kept, u
     assert not [event for event in kept.events if isinstance(event, ModuleFound)]
 
 
-def test_a_file_that_is_too_large_is_refused_by_the_limits_name(folder: RunFolder, kept: Kept) -> None:
+def test_a_file_that_is_too_large_is_refused_by_the_limits_name(folder: RunFolder, kept: CompressedColumn) -> None:
     receiver = Receiver(folder, kept, Limits(folder_bytes=100))
     with connect(folder) as connected:
         connected.send(brought(f"file://{ZEBIN}"))
@@ -379,7 +383,7 @@ by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize(("folder_mode", "mode"), [(0o700, 0o644), (0o750, 0o644), (0o755, 0o600), (0o755, 0o640)])
 def test_a_file_that_a_programs_user_may_not_read_is_not_read_for_it(
-    folder: RunFolder, kept: Kept, when: str, folder_mode: int, mode: int
+    folder: RunFolder, kept: CompressedColumn, when: str, folder_mode: int, mode: int
 ) -> None:
     place = a_folder_for("private", folder_mode)
     try:
@@ -396,7 +400,7 @@ def test_a_file_that_a_programs_user_may_not_read_is_not_read_for_it(
 
 @by_root
 @pytest.mark.parametrize("when", WHEN)
-def test_a_file_that_a_programs_user_may_read_is_read(folder: RunFolder, kept: Kept, when: str) -> None:
+def test_a_file_that_a_programs_user_may_read_is_read(folder: RunFolder, kept: CompressedColumn, when: str) -> None:
     place = a_folder_for("public", 0o755)
     try:
         (place / "program").write_bytes(ZEBIN.read_bytes())
@@ -412,7 +416,7 @@ def test_a_file_that_a_programs_user_may_read_is_read(folder: RunFolder, kept: K
 
 @by_root
 def test_what_a_privileged_program_writes_to_a_strangers_connection_is_refused(
-    folder: RunFolder, receiver: Receiver, kept: Kept, caplog: pytest.LogCaptureFixture
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A stranger may start a setuid program whose output is that connection: the kernel says that root sent it."""
     ours, its = socket.socketpair()
@@ -436,7 +440,7 @@ def test_what_a_privileged_program_writes_to_a_strangers_connection_is_refused(
 
 
 @by_root
-def test_a_link_leads_another_users_program_into_no_private_folder(folder: RunFolder, kept: Kept) -> None:
+def test_a_link_leads_another_users_program_into_no_private_folder(folder: RunFolder, kept: CompressedColumn) -> None:
     public, private = a_folder_for("public", 0o755), a_folder_for("private", 0o700)
     try:
         (private / "program").write_bytes(ZEBIN.read_bytes())
@@ -451,7 +455,7 @@ def test_a_link_leads_another_users_program_into_no_private_folder(folder: RunFo
 
 
 @by_root
-def test_the_owner_of_a_private_file_has_it_read(folder: RunFolder, kept: Kept) -> None:
+def test_the_owner_of_a_private_file_has_it_read(folder: RunFolder, kept: CompressedColumn) -> None:
     place = a_folder_for("own", 0o700)
     try:
         (place / "program").write_bytes(ZEBIN.read_bytes())
@@ -466,14 +470,14 @@ def test_the_owner_of_a_private_file_has_it_read(folder: RunFolder, kept: Kept) 
     assert (counts.brought, counts.refusals) == (1, 0)
 
 
-def wait_for_events(kept: Kept, count: int) -> None:
+def wait_for_events(kept: CompressedColumn, count: int) -> None:
     deadline = time.monotonic() + 30
     while len(kept.events) < count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def ends(kept: Kept) -> int:
+def ends(kept: CompressedColumn) -> int:
     return sum(isinstance(event, ProcessEnded) for event in kept.events)
 
 
@@ -486,7 +490,7 @@ def test_a_number_that_no_process_has_costs_its_sender_the_connection(
 
 
 def test_a_process_with_another_title_that_closes_its_connection_lives_on(
-    folder: RunFolder, receiver: Receiver, kept: Kept
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn
 ) -> None:
     image = image_number(os.getpid())
     assert image
@@ -500,7 +504,7 @@ def test_a_process_with_another_title_that_closes_its_connection_lives_on(
 
 @pytest.mark.parametrize(("failures", "expected"), [(1, (1, 0)), (1000, (0, 1))])
 def test_a_file_that_cannot_be_opened_now_is_tried_again_and_not_forgotten(
-    folder: RunFolder, kept: Kept, monkeypatch: pytest.MonkeyPatch, failures: int, expected: tuple[int, int]
+    folder: RunFolder, kept: CompressedColumn, monkeypatch: pytest.MonkeyPatch, failures: int, expected: tuple[int, int]
 ) -> None:
     (folder.spool / "1-1-1.record").write_bytes(own())
     failed: list[Path] = []
@@ -525,7 +529,7 @@ def test_a_file_that_cannot_be_opened_now_is_tried_again_and_not_forgotten(
 
 
 def test_a_process_whose_end_cannot_be_waited_for_has_not_ended(
-    folder: RunFolder, receiver: Receiver, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse_all(process: int) -> int:
         raise OSError(errno.EMFILE, "too many open files", process)
@@ -540,7 +544,7 @@ def test_a_process_whose_end_cannot_be_waited_for_has_not_ended(
 
 
 def test_without_descriptors_whoever_connects_waits_and_the_thread_rests(
-    folder: RunFolder, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, kept: CompressedColumn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Receiver(folder, kept, Limits())
     tried: list[int] = []
@@ -564,7 +568,7 @@ def test_without_descriptors_whoever_connects_waits_and_the_thread_rests(
 
 
 def test_a_program_that_sends_without_end_does_not_hold_the_run(
-    folder: RunFolder, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    folder: RunFolder, kept: CompressedColumn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiver_module, "_LAST_SECONDS", 0.2)
     monkeypatch.setattr(Receiver, "_receive", lambda *_: receiver_module._Sent(own(), os.geteuid()))
@@ -575,7 +579,9 @@ def test_a_program_that_sends_without_end_does_not_hold_the_run(
     assert counts.lost == 1
 
 
-def test_more_than_is_held_at_once_arrives_all_the_same(folder: RunFolder, receiver: Receiver, kept: Kept) -> None:
+def test_more_than_is_held_at_once_arrives_all_the_same(
+    folder: RunFolder, receiver: Receiver, kept: CompressedColumn
+) -> None:
     with connect(folder) as connected, connect(folder) as other:
         for number in range(10):
             send_file(connected, in_memory(own(b"x" * 9000, handle=number)))

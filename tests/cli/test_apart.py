@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from symd.batch import BatchSymbolizer
-from symd.cli.output import check_apart
+from symd.cli.output import check_output_is_not_input
 from symd.errors import InvalidInput
 from tests.cli.conftest import ROOT, Run
 
@@ -92,17 +92,17 @@ def test_standard_input_may_be_the_file(folder: Path, monkeypatch: pytest.Monkey
     with (folder / "s.co").open() as stream:
         monkeypatch.setattr(sys, "stdin", stream)
         with pytest.raises(InvalidInput, match="input itself"):
-            check_apart(("s.co",), ("-",))
-        check_apart(("-", "k.cl", None), ("-", None))
+            check_output_is_not_input(("s.co",), ("-",))
+        check_output_is_not_input(("-", "k.cl", None), ("-", None))
 
 
 def test_what_is_no_regular_file_may_be_both() -> None:
-    check_apart((os.devnull,), (os.devnull,))
+    check_output_is_not_input((os.devnull,), (os.devnull,))
 
 
 def test_a_standard_input_without_a_file_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    check_apart((__file__,), ("-",))
+    check_output_is_not_input((__file__,), ("-",))
 
 
 def test_a_profile_may_be_symbolized_in_place(run: Run, folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine.engine import Engine
-from symd.engine.files.opened_file import OneFile
+from symd.engine.files.opened_file import SmallFile
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
 from symd.formats import containers
 from symd.index.file_index import MAX_PARTIAL_QUERIES
@@ -36,7 +36,7 @@ def engines_answers(data: bytes, queries: list[Query]) -> list[Answer]:
 def test_the_answers_are_the_engines(path: Path, count: int) -> None:
     queries: list[Query] = [BySection(".text.raycast", SectionOffset(8 * number)) for number in range(count - 1)]
     queries.append(ByKernel("raycast", KernelOffset(16)))
-    answers = list(OneFile(str(path), Limits()).symbolize(queries))
+    answers = list(SmallFile(str(path), Limits()).symbolize(queries))
     assert answers == engines_answers(path.read_bytes(), queries)
 
 
@@ -49,11 +49,11 @@ def test_what_is_mapped_is_answered_like_what_is_read(path: Path) -> None:
         BySection(text.index, SectionOffset(at)) for text in texts[:8] for at in range(0, text.size, text.size // 6 + 1)
     ]
     queries += [ByKernel(kernel.name, KernelOffset(4)) for kernel in code.kernels[:8]]
-    assert list(OneFile(str(path), Limits()).symbolize(queries[:MAX_PARTIAL_QUERIES])) == engines_answers(
+    assert list(SmallFile(str(path), Limits()).symbolize(queries[:MAX_PARTIAL_QUERIES])) == engines_answers(
         data, queries[:MAX_PARTIAL_QUERIES]
     )
     with pytest.raises(LimitExceeded):
-        OneFile(str(path), Limits(module_size=len(data) - 1))
+        SmallFile(str(path), Limits(module_size=len(data) - 1))
 
 
 def test_a_pipe_is_read(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
     writer = threading.Thread(target=pipe.write_bytes, args=(data,))
     writer.start()
     queries: list[Query] = [ByKernel("raycast", KernelOffset(16))]
-    answers = list(OneFile(str(pipe), Limits()).symbolize(queries))
+    answers = list(SmallFile(str(pipe), Limits()).symbolize(queries))
     writer.join()
     assert answers == engines_answers(data, queries)
 
 
 def test_batches_one_after_the_other_are_answered_alike() -> None:
     path = FILES[2]
-    one = OneFile(str(path), Limits())
+    one = SmallFile(str(path), Limits())
     queries: list[Query] = [ByKernel("raycast", KernelOffset(8 * number)) for number in range(MAX_PARTIAL_QUERIES + 10)]
     queries.append(ByKernel("nobody", KernelOffset(0)))
     singly = [one.symbolize([query])[0] for query in queries]
@@ -79,9 +79,9 @@ def test_batches_one_after_the_other_are_answered_alike() -> None:
 
 def test_the_search_for_a_name_has_the_limit_that_was_given() -> None:
     query = [ByKernel("raycas", KernelOffset(0))]
-    assert OneFile(str(FILES[1]), Limits()).symbolize(query)[0].candidates
+    assert SmallFile(str(FILES[1]), Limits()).symbolize(query)[0].candidates
     with pytest.raises(LimitExceeded) as caught:
-        OneFile(str(FILES[1]), Limits(name_search_letters=1)).symbolize(query)
+        SmallFile(str(FILES[1]), Limits(name_search_letters=1)).symbolize(query)
     assert caught.value.metadata == {"limit": "name_search_letters", "value": "1"}
 
 
@@ -89,12 +89,12 @@ def test_what_is_wrong_names_the_file(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("no module")
     with pytest.raises(UnknownFormat) as unknown:
-        OneFile(str(text), Limits())
+        SmallFile(str(text), Limits())
     assert str(text) in str(unknown.value)
     with pytest.raises(InvalidInput, match="no such file"):
-        OneFile(str(tmp_path / "nothing"), Limits())
+        SmallFile(str(tmp_path / "nothing"), Limits())
     with pytest.raises(ObjectNotFound):
-        OneFile(str(FILES[0]), Limits()).symbolize([ByKernel("raycast", KernelOffset(0))], "nowhere")
+        SmallFile(str(FILES[0]), Limits()).symbolize([ByKernel("raycast", KernelOffset(0))], "nowhere")
 
 
 def test_damaged_files_are_answered_or_refused(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_damaged_files_are_answered_or_refused(tmp_path: Path) -> None:
     for damaged in [*truncations(data, len(data) // 15), *flips(data, 3, 60, 400)]:
         path.write_bytes(damaged)
         try:
-            outcomes.add(len(OneFile(str(path), Limits()).symbolize(queries)))
+            outcomes.add(len(SmallFile(str(path), Limits()).symbolize(queries)))
         except SymdError:
             outcomes.add(0)
     assert outcomes == {0, 2}
@@ -113,7 +113,7 @@ def test_damaged_files_are_answered_or_refused(tmp_path: Path) -> None:
 
 def test_small_batches_share_the_table_that_a_large_one_made() -> None:
     """What is written of its locations is made once."""
-    file = OneFile(str(BIN.parents[1] / "amdgpu" / "bin" / "v4-gfx900.co"), Limits())
+    file = SmallFile(str(BIN.parents[1] / "amdgpu" / "bin" / "v4-gfx900.co"), Limits())
     every = np.arange(0x1800, 0x2400, 4, dtype=np.uint64)
     before, large, after = (file.symbolize(column) for column in (every[::300], every, every[::300]))
     assert isinstance(before, Answers)

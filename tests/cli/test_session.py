@@ -19,7 +19,7 @@ from symd.cli.output import MISUSED
 from symd.cli.question_lines import MAX_LINE_BYTES, Lines, addresses_in, arriving_pieces
 from symd.cli.session import Session
 from symd.config import Limits
-from symd.engine.files.opened_file import OneFile, Queries
+from symd.engine.files.opened_file import Queries, SmallFile
 from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress, parse_query
@@ -27,7 +27,7 @@ from symd.model.answers import Answer, Answers, Locations, Reason
 from symd.model.json import to_json
 from symd.model.json.answer_lines import JsonLines
 from symd.model.json.answers import answer_json
-from symd.model.written_answers import WrittenAnswers
+from symd.model.rendered_answers import RenderedAnswers
 from symd.query.demangler import Demangler
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -55,7 +55,7 @@ def followed(session: Session, batches: Sequence[Sequence[str]], monkeypatch: py
     return out.buffer.getvalue().decode()
 
 
-def singly(file: OneFile, lines: Sequence[str], write: Callable[[str, Answer], str], names: Demangler | None) -> str:
+def singly(file: SmallFile, lines: Sequence[str], write: Callable[[str, Answer], str], names: Demangler | None) -> str:
     """Each line asked alone, and its answer written as a whole."""
     answers = [file.symbolize([parse_query(line)])[0] for line in lines]
     return "".join(map(write, lines, names.answers(answers) if names else answers))
@@ -70,7 +70,7 @@ def test_a_batch_is_written_like_each_answer_of_it(
     if readable and shutil.which("c++filt") is None:
         pytest.skip("no demangler is installed")
     names = Demangler() if readable else None
-    one, (lines, write) = OneFile(str(SAMPLES / file), Limits()), WRITERS[writer]
+    one, (lines, write) = SmallFile(str(SAMPLES / file), Limits()), WRITERS[writer]
     asked = [f"{address:#x}" for address in FILES[file]]
     expected = singly(one, asked, write, names)
     assert expected.count("/") > 20, "some have files"
@@ -83,7 +83,7 @@ def test_a_batch_is_written_like_each_answer_of_it(
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_lines_of_every_kind_are_answered_in_place(writer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, (lines, write) = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), WRITERS[writer]
+    one, (lines, write) = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), WRITERS[writer]
     made = lines(None)
     kinds = [
         "raycast+0x368",
@@ -129,7 +129,7 @@ def test_calls_are_written_however_deep_they_are(writer: str) -> None:
         location = np.array(some, np.uint32)
         answers = Answers(location, np.zeros_like(location), np.zeros(len(some), np.uint64), table, ())
         asked = [f"{each:#x}" for each in some]
-        written = WrittenAnswers(made.answers([each.encode() for each in asked], answers), len(some))
+        written = RenderedAnswers(made.answers([each.encode() for each in asked], answers), len(some))
         assert [each.decode() for each in written.each()] == list(map(write, asked, answers))
 
 
@@ -154,7 +154,7 @@ def _read(line: str) -> object:
         return error
 
 
-def _expected(file: OneFile, line: str, lines: AnswerLines, write: Callable[[str, Answer], str]) -> str:
+def _expected(file: SmallFile, line: str, lines: AnswerLines, write: Callable[[str, Answer], str]) -> str:
     query = _read(line)
     if isinstance(query, BadQuery):
         return lines.refusal(line, str(query) if line else "an empty line")
@@ -177,7 +177,7 @@ def test_every_sample_is_written_in_bulk_like_each_answer_of_it(monkeypatch: pyt
     inlined = 0
     for path in EVERY_FILE:
         try:
-            one = OneFile(str(path), Limits())
+            one = SmallFile(str(path), Limits())
             asked = _asked_of(one._index.whole())
         except SymdError:
             continue
@@ -204,8 +204,8 @@ def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.
     monkeypatch.setattr(sessions, "_AT_ONCE", 16)
     monkeypatch.setattr(sessions, "_KEPT", 16)
     monkeypatch.setattr(sessions, "_FIRST", 16)
-    monkeypatch.setattr("symd.model.written_locations.KEPT_BYTES", 10)
-    one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
+    monkeypatch.setattr("symd.model.rendered_locations.KEPT_BYTES", 10)
+    one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     asked = [f"raycast+{number % 50}" for number in range(500)] + ["what"]
     session = Session(one.symbolize, TextLines(), None)
     written = followed(session, [asked] * 3, monkeypatch)
@@ -218,7 +218,7 @@ def test_a_line_that_cannot_be_read_counts_also_where_its_answer_is_forgotten_me
 ) -> None:
     monkeypatch.setattr(sessions, "_KEPT", 4)
     monkeypatch.setattr(sessions, "_WRITTEN_AT_ONCE", 2)
-    one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
+    one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     session = Session(one.symbolize, TextLines(), None)
     known = ["what", *(f"raycast+{number}" for number in range(8))]
     followed(session, [known, [*known, "raycast+8"]], monkeypatch)
@@ -226,7 +226,7 @@ def test_a_line_that_cannot_be_read_counts_also_where_its_answer_is_forgotten_me
 
 
 def test_a_line_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, asked = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), []
+    one, asked = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), []
 
     def ask(questions: Queries) -> Sequence[Answer]:
         asked.append(len(questions))
@@ -282,7 +282,7 @@ def test_lines_of_a_piece_come_together_and_the_rest_with_the_next() -> None:
 def test_a_line_without_end_is_refused() -> None:
     with pytest.raises(LimitExceeded, match="a line of more than"):
         list(pieces_of(b"1" * (MAX_LINE_BYTES // 2 + 1), b"1" * (MAX_LINE_BYTES // 2)))
-    one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
+    one = SmallFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     with pytest.raises(LimitExceeded, match="a line of more than"):
         Session(one.symbolize, TextLines(), None).follow(iter([[b"1" * (MAX_LINE_BYTES + 1)]]))
 

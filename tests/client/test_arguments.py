@@ -356,7 +356,7 @@ def test_a_name_that_has_no_address_and_a_port_that_nobody_listens_at(scheme):
 
 
 def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):
-    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.0)
+    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.0)
     with ExitStack() as stack:
         others = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = [other.getsockname()[1] for other in others]

@@ -21,8 +21,8 @@ from symd.model.sources import PathRule
 from symd.rpc.wire.breakpoints import to_breakpoint
 from symd.server.addresses import listening
 from symd.server.config import Config
-from symd.server.lanes import Work
 from symd.server.server import Daemon, build_daemon
+from symd.server.work_queues import Work
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub

@@ -226,7 +226,7 @@ def test_the_same_behind_tls() -> None:
 def test_a_call_ends_whose_last_daemon_of_several_dies(
     dying: Callable[[str], str], ask: Callable[[Client], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.0)
+    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.0)
     with Client(dying("ipv4:")) as client, pytest.raises(ServerUnavailable):
         ask(client)
 

@@ -20,8 +20,8 @@ from symd.config import Limits
 from symd.errors import InvalidInput, NotFound, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
 from symd.rpc import channel
 from symd.rpc.channel import Credentials
-from symd.rpc.failover import OPTIONS, Persistence, are_several, hosts
-from symd.rpc.retry import AWAY_SECONDS, STRANGE_SECONDS, Attempt
+from symd.rpc.failover import OPTIONS, Failover, are_several, hosts
+from symd.rpc.retry import CONNECT_DEADLINE, RECONNECT_DEADLINE, Attempt
 from symd.server.server import options
 from symd.v1.module_service_pb2 import WatchModulesResponse
 
@@ -74,7 +74,7 @@ def in_async(begin: Callable[[], Iterator[object]]) -> Callable[[object], AsyncG
 
 
 def told_by(begin: Callable[[], Generator[object, None, None]], *, several: bool, awaited: bool) -> list[object]:
-    persistence = Persistence(several=several)
+    persistence = Failover(several=several)
     if not awaited:
         return list(persistence.replayed(begin, None))
 
@@ -115,7 +115,7 @@ class Calls:
 
     def __init__(self, clock: Clock, *, awaited: bool) -> None:
         self.clock, self.awaited = clock, awaited
-        self.persistence = Persistence(several=True)
+        self.persistence = Failover(several=True)
         self.timeouts: list[float | None] = []
 
     def seconds(self, *plan: object, timeout: float | None = None) -> float:
@@ -155,8 +155,8 @@ def test_a_call_is_made_again(calls: Calls) -> None:
 
 
 def test_an_address_at_which_no_daemon_ever_answered_is_given_up_soon(calls: Calls) -> None:
-    assert STRANGE_SECONDS - 1 <= calls.seconds() <= STRANGE_SECONDS
-    assert STRANGE_SECONDS - 1 <= calls.seconds(timeout=60) <= STRANGE_SECONDS
+    assert CONNECT_DEADLINE - 1 <= calls.seconds() <= CONNECT_DEADLINE
+    assert CONNECT_DEADLINE - 1 <= calls.seconds(timeout=60) <= CONNECT_DEADLINE
     assert calls.seconds(timeout=3) <= 3
 
 
@@ -164,8 +164,8 @@ def test_an_address_at_which_no_daemon_ever_answered_is_given_up_soon(calls: Cal
 def test_daemons_that_answered_before_are_waited_for(calls: Calls, known: object) -> None:
     with suppress(NotFound):
         calls.seconds(known)
-    assert AWAY_SECONDS - 1 <= calls.seconds() <= AWAY_SECONDS
-    assert 20 < calls.seconds(*[LOST] * 25, 7) < AWAY_SECONDS
+    assert RECONNECT_DEADLINE - 1 <= calls.seconds() <= RECONNECT_DEADLINE
+    assert 20 < calls.seconds(*[LOST] * 25, 7) < RECONNECT_DEADLINE
 
 
 def test_a_call_with_a_timeout_is_tried_for_as_long_as_that_allows_and_no_longer(calls: Calls) -> None:
@@ -188,7 +188,7 @@ def test_no_thread_is_begun_where_a_daemon_alone_is_lost(monkeypatch: pytest.Mon
         raise LOST
 
     async def each_way() -> None:
-        persistence = Persistence(several=False)
+        persistence = Failover(several=False)
         with pytest.raises(ServerUnavailable):
             await persistence.called_async(lost, None)
         with pytest.raises(ServerUnavailable):
@@ -210,7 +210,7 @@ def test_what_is_asked_of_the_first_of_several_that_is_lost_waits_in_a_thread() 
     async def later(_attempt: Attempt) -> object:
         return next(answers())
 
-    assert asyncio.run(Persistence(several=True, is_certain=is_certain).called_async(later, None)) == 7
+    assert asyncio.run(Failover(several=True, is_certain=is_certain).called_async(later, None)) == 7
     assert len(asked) == 1
     assert threading.main_thread() not in asked
 
@@ -218,7 +218,7 @@ def test_what_is_asked_of_the_first_of_several_that_is_lost_waits_in_a_thread() 
 @pytest.mark.parametrize("awaited", [False, True])
 def test_what_is_certain_of_the_first_loss_ends_a_call_and_a_stream(awaited: bool) -> None:
     seen: list[SymdError] = []
-    persistence = Persistence(several=True, is_certain=lambda error: seen.append(error) is None)
+    persistence = Failover(several=True, is_certain=lambda error: seen.append(error) is None)
     begin = streams([LOST], [1])
 
     async def later() -> list[object]:
@@ -271,7 +271,7 @@ def test_a_quiet_watch_outlives_daemons_that_are_restarted_one_after_another(awa
 
 def watched(begin: Callable[[], Generator[Any, None, None]], begun: list[str], *, awaited: bool) -> list[str]:
     """What a watch from the beginning tells; the positions at which it is begun go into ``begun``."""
-    persistence = Persistence(several=True)
+    persistence = Failover(several=True)
 
     def noted(position: str) -> Generator[Any, None, None]:
         begun.append(position)
@@ -349,7 +349,7 @@ SETTINGS, ACK = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 0, 4, 1, 0, 0, 
 @pytest.mark.parametrize("scheme", ["ipv4:", "", "unix:"])
 def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str) -> None:
     """It took the connection and the call, and is frozen then: nothing is closed."""
-    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.0)
+    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.0)
     names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
     quick = dict.fromkeys(names, 300)
     for each in ("OPTIONS", "KEEPALIVE"):

@@ -18,9 +18,9 @@ import pytest
 from symd import AsyncClient, Client
 from symd.errors import DeadlineExceeded, ServerUnavailable
 from symd.rpc.retry import SILENT_ATTEMPTS, Attempt
-from symd.rpc.stall_timer import Silence
+from symd.rpc.stall_timer import StallTimer
 from symd.server.addresses import listening
-from symd.server.config import Config, Doors
+from symd.server.config import Config, ListenConfig
 from symd.server.server import build_daemon
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
 
@@ -59,7 +59,7 @@ def hung_daemon() -> Iterator[tuple[str, Hung]]:
 
 @contextmanager
 def sound_daemon() -> Iterator[str]:
-    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=Doors(insecure=True))
+    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=ListenConfig(insecure=True))
     engine = FakeEngine()
     engine.add(GOOD)
     daemon = build_daemon(engine, config)
@@ -167,7 +167,7 @@ def test_time_that_the_reader_of_a_stream_takes_is_no_silence_of_the_daemon(monk
     monkeypatch.setattr("symd.rpc.stall_timer.time", clock)
     ended: list[bool] = []
     attempt = Attempt(None, 0.01)
-    for _ in Silence(attempt).answers(range(3), lambda: ended.append(True)):
+    for _ in StallTimer(attempt).answers(range(3), lambda: ended.append(True)):
         clock.now += 100
         time.sleep(0.05)  # the watcher looks meanwhile, many times
     assert not ended
@@ -178,7 +178,7 @@ def test_what_is_sent_counts_as_something_that_moves(monkeypatch: pytest.MonkeyP
     clock = Clock()
     monkeypatch.setattr("symd.rpc.stall_timer.time", clock)
     ended = threading.Event()
-    silence = Silence(Attempt(None, 10.0))
+    silence = StallTimer(Attempt(None, 10.0))
     with silence.watched(ended.set):
         for _ in silence.requests(range(5)):
             clock.now += 9.0

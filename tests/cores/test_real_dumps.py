@@ -18,7 +18,7 @@ CORES = Path(__file__).parents[2] / "samples" / "cores"
 NAMES = ("orbit", "plugin")
 
 
-class Lane(NamedTuple):
+class WorkQueue(NamedTuple):
     sm: int
     warp: int
     lane: int
@@ -34,9 +34,9 @@ def core(engine: Engine, name: str) -> CoreDump:
     return engine.core(engine.add((CORES / "bin" / f"{name}.nvcudmp.gz").read_bytes()).sha256)
 
 
-def stacks(dump: CoreDump) -> dict[Lane, CoreStack]:
+def stacks(dump: CoreDump) -> dict[WorkQueue, CoreStack]:
     return {
-        Lane(wave.unit, wave.wave, lane): stack
+        WorkQueue(wave.unit, wave.wave, lane): stack
         for stack in dump.stacks
         for wave in stack.waves
         for lane in range(32)
@@ -44,14 +44,14 @@ def stacks(dump: CoreDump) -> dict[Lane, CoreStack]:
     }
 
 
-def answers(name: str) -> Iterator[tuple[Lane, str, str]]:
+def answers(name: str) -> Iterator[tuple[WorkQueue, str, str]]:
     """The lane in focus (lane -1: the warp), cuda-gdb's command, and what it printed."""
-    focus = Lane(-1, -1, -1)
+    focus = WorkQueue(-1, -1, -1)
     for part in (CORES / "cuda-gdb" / f"{name}.txt").read_text().split("(cuda-gdb) ")[1:]:
         command, printed = part.split("\n", 1)
         found = re.fullmatch(r"cuda device 0 sm (\d+) warp (\d+)(?: lane (\d+))?", command)
         if found:
-            focus = Lane(int(found[1]), int(found[2]), int(found[3] or -1))
+            focus = WorkQueue(int(found[1]), int(found[2]), int(found[3] or -1))
         else:
             yield focus, command, printed
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.api import NotYet
+from symd.api import Pending
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.indexes import MAX_ATTEMPTS
@@ -304,7 +304,7 @@ def test_who_need_not_wait_is_told_when_the_index_is_made(tmp_path: Path) -> Non
         engine.store.put(RAYCAST)
         first = threads.submit(engine.module, DIGEST)
         assert reader.began.wait(60)
-        with engine.without_waiting(), pytest.raises(NotYet) as caught:
+        with engine.without_waiting(), pytest.raises(Pending) as caught:
             engine.module(DIGEST)
         assert not caught.value.made.done()
         reader.go_on.set()
@@ -319,7 +319,7 @@ def test_who_waited_for_an_attempt_that_took_too_long_does_not_make_another(tmp_
         engine.store.put(RAYCAST)
         first = threads.submit(engine.module, DIGEST)
         assert reader.began.wait(60)
-        with engine.without_waiting(), pytest.raises(NotYet) as caught:
+        with engine.without_waiting(), pytest.raises(Pending) as caught:
             engine.module(DIGEST)
         others = [threads.submit(engine.module, DIGEST) for _ in range(2)]
         until = time.monotonic() + 60

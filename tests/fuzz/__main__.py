@@ -18,7 +18,7 @@ from tests.fuzz import counts, through, watchdog
 from tests.fuzz.target import Refused
 from tests.fuzz.targets import TARGETS, is_of_kind, target_of
 from tests.fuzz.trial import State
-from tests.fuzz.watchdog import Defect
+from tests.fuzz.watchdog import ChildException
 from tests.fuzz.wire import WireFuzzer
 from tests.soak.daemon import serving
 
@@ -26,7 +26,7 @@ _THROUGH_SHARES = 9
 """Files through a daemon get so many more shares of the time than a target: they are slow, and say the most."""
 
 
-def wire(seed: int, seconds: float, out: Path, count: Callable[[Mapping[str, State]], object]) -> list[Defect]:
+def wire(seed: int, seconds: float, out: Path, count: Callable[[Mapping[str, State]], object]) -> list[ChildException]:
     with tempfile.TemporaryDirectory(prefix="symd-fuzz-") as folder, serving(Path(folder)) as daemon:
         fuzzer = WireFuzzer(daemon, seed, out)
         fuzzer.run(seconds)
@@ -42,9 +42,9 @@ DAEMONS = {"wire": wire, "through": through.run}
 """Those that are no functions of bytes: requests to a daemon, and files through one."""
 
 
-def told(defects: list[Defect]) -> int:
+def told(defects: list[ChildException]) -> int:
     """One of each place in full, and how many there are."""
-    places: dict[str, list[Defect]] = {}
+    places: dict[str, list[ChildException]] = {}
     for defect in defects:
         places.setdefault(defect.place, []).append(defect)
     for alike in places.values():

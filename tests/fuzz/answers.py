@@ -90,7 +90,7 @@ def ways(data: bytes) -> None:
 
 def _one_by_one(data: bytes, whole: Index) -> None:
     """The file's own text, read without an index."""
-    objects = [*containers.Opening(data, LIMITS, outline=True)]
+    objects = [*containers.ContainerUnpacker(data, LIMITS, outline=True)]
     for query in islice(_own_places(whole), 64):
         is_named = isinstance(query, ByKernel)
         place = at_kernel(objects, query.kernel, query.offset) if is_named else at_address(objects, query.address)

@@ -68,10 +68,10 @@ def _told(error: SymdError) -> SymdError:
 
 
 def disassembled(
-    codes: Sequence[CodeObject], kernel: str | None, limits: Limits, check_wanted: Callable[[], None]
+    codes: Sequence[CodeObject], kernel: str | None, limits: Limits, check_cancelled: Callable[[], None]
 ) -> list[Instructions | SymdError]:
     """What disassemblers, which are programs, could say: an instruction every few bytes of all that is code."""
-    del limits, check_wanted
+    del limits, check_cancelled
     return [_instructions(code, kernel) for code in codes]
 
 

@@ -171,11 +171,11 @@ def test_what_a_process_did_is_told_with_its_slowest_input(tmp_path: Path) -> No
 
 
 def test_time_in_which_the_watchdog_did_not_run_is_not_the_inputs() -> None:
-    patience = watchdog.Patience(100.0)
+    patience = watchdog.RetryPolicy(100.0)
     looks = [(100.1, 100.2), (100.1, 101.2), (100.1, 5000.2), (100.1, 5001.2), (0.0, 5002.2), (5003.0, 5003.2)]
     waited = [patience.waited(since, now) for since, now in looks]
     assert waited == pytest.approx([0.1, 1.1, 4.1, 5.1, 0.0, 0.2])
-    hanging = watchdog.Patience(0.0)
+    hanging = watchdog.RetryPolicy(0.0)
     assert [hanging.waited(0.1, look / 5) for look in range(1, 400)][-1] > watchdog.SECONDS_EACH
 
 

@@ -15,7 +15,7 @@ from tests.fuzz import kinds, through
 from tests.fuzz.kinds import Inputs
 from tests.fuzz.trial import State
 from tests.fuzz.visit import Visit
-from tests.fuzz.watchdog import Defect
+from tests.fuzz.watchdog import ChildException
 
 SEED = 20
 SECONDS = 120
@@ -30,7 +30,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return inputs
 
 
-def run(out: Path, states: dict[str, State]) -> list[Defect]:
+def run(out: Path, states: dict[str, State]) -> list[ChildException]:
     def count(more: Mapping[str, State]) -> None:
         for name, state in more.items():
             states[name] = states.get(name, State()).with_(state)

@@ -25,7 +25,7 @@ from tests.fuzz.kinds import Inputs, kind
 from tests.fuzz.nested import files
 from tests.fuzz.trial import SECONDS, State, keep
 from tests.fuzz.visit import Visit, visit
-from tests.fuzz.watchdog import Defect
+from tests.fuzz.watchdog import ChildException
 from tests.soak.daemon import Daemon, serving
 
 MEMORY = 512 * MIB
@@ -70,7 +70,7 @@ class Tally:
     count: Callable[[Mapping[str, State]], object]
     states: dict[str, State] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
-    defects: list[Defect] = field(default_factory=list)
+    defects: list[ChildException] = field(default_factory=list)
     alike: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -93,7 +93,7 @@ class Tally:
         with self.lock:
             path = keep(self.out / folder / "through", data, why, self.alike)
             if path is not None and folder == "finds":
-                self.defects.append(Defect(why, path))
+                self.defects.append(ChildException(why, path))
 
 
 @dataclass
@@ -194,7 +194,7 @@ def _of_daemon(daemon: Daemon) -> str:
     return f"the daemon: {daemon.process.poll()}; its log says\n{said}"
 
 
-def run(seed: int, seconds: float, out: Path, count: Callable[[Mapping[str, State]], object]) -> list[Defect]:
+def run(seed: int, seconds: float, out: Path, count: Callable[[Mapping[str, State]], object]) -> list[ChildException]:
     """What was found; ``count`` is told now and then what was tried, by kind of container. Prints the statuses."""
     where = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
     tally, inputs, end = Tally(out, count), Inputs(seed), End(seconds)

@@ -35,7 +35,7 @@ _ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class ChildException:
     """An input that ended otherwise than in an answer or a refusal. ``path`` holds its bytes, beside ``what`` became of
     it."""
 
@@ -56,13 +56,13 @@ class Report:
     """What the inputs of each target came to, and the defects."""
 
     states: dict[str, State] = field(default_factory=dict)
-    defects: list[Defect] = field(default_factory=list)
+    defects: list[ChildException] = field(default_factory=list)
 
     def add(self, name: str, state: State) -> None:
         self.states[name] = self.states.get(name, State()).with_(state)
 
 
-class Patience:
+class RetryPolicy:
     """How long an input has been tried, in time in which the watchdog ran too."""
 
     def __init__(self, now: float) -> None:
@@ -91,7 +91,7 @@ class Child:
         self._command += corpus
         self._starts, self._seconds, self._end = 0, seconds, time.monotonic() + seconds + START_SECONDS
         self._began = False
-        self._patience = Patience(time.monotonic())
+        self._patience = RetryPolicy(time.monotonic())
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -181,5 +181,5 @@ def run(
                 report.add(name, state)
     for path in sorted(folder.glob("finds/*/*.txt")):
         if before.get(path) != path.stat().st_mtime and path.parent.name in names:
-            report.defects.append(Defect(path.read_text().strip(), path.with_suffix("")))
+            report.defects.append(ChildException(path.read_text().strip(), path.with_suffix("")))
     return report

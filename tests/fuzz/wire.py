@@ -20,7 +20,7 @@ from symd.server.config import Config
 from symd.server.table import services
 from tests.fuzz import frames
 from tests.fuzz.messages import Words, request
-from tests.fuzz.watchdog import Defect
+from tests.fuzz.watchdog import ChildException
 from tests.soak.daemon import Daemon
 
 GOOD = sorted((Path(__file__).parents[2] / "samples").glob("*/bin/**/*raycast*/dg2-opt.dbg")) + [
@@ -53,7 +53,7 @@ _BY_HAND = 0.1
 @dataclass
 class WireReport:
     statuses: Counter[str] = field(default_factory=Counter)
-    defects: list[Defect] = field(default_factory=list)
+    defects: list[ChildException] = field(default_factory=list)
 
 
 class WireFuzzer:
@@ -147,7 +147,7 @@ class WireFuzzer:
         for part, data in enumerate(sent):
             path.with_suffix(f".{part}").write_bytes(data)
         path.with_suffix(".txt").write_text(f"{what}\n")
-        self.report.defects.append(Defect(what, path))
+        self.report.defects.append(ChildException(what, path))
 
 
 def _answered(channel: grpc.Channel, method: MethodDescriptor, sent: list[bytes], patience: float) -> None:

@@ -159,7 +159,7 @@ ENDS_OF_THE_LINE = {
         "server/http/route_answers.py",
         "_answered",
     ): "logs the traceback and answers with a SymdError that carries its id",
-    ("server/lanes.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",
+    ("server/work_queues.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",
 }
 """Functions that may handle every exception without raising one, and what they do instead: nothing stands above them."""
 

@@ -9,7 +9,7 @@ import pytest
 from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
 from symd.config import MIB, Limits
 from symd.server.config import Config
-from symd.server.lanes import Work
+from symd.server.work_queues import Work
 
 NAMES = Limits._fields
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_the_systems_words_stand_in_a_sentence(error: Exception, says: str) -> None:
-    assert system_reason(error) == says
+    assert os_error_text(error) == says
 
 
 def test_no_message_has_the_systems_words_with_a_capital() -> None:
-    """``strerror`` in a text is what ``system_reason`` is for."""
+    """``strerror`` in a text is what ``os_error_text`` is for."""
     found = []
     for path in (ROOT / "symd").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

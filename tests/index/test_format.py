@@ -21,8 +21,8 @@ from symd.index.format import Strings, decode, decompress, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
 from symd.index.packing import PAGE_SHIFT, RangePages, unpack_table
+from symd.index.rank_bitmap import RankBitmap, encode_starts
 from symd.index.schema import SCHEMA, Columns, RowTable
-from symd.index.starts import Starts, encode_starts
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store
 from tests.builders.index_file import compress, encode, encode_strings, pack_ranges, pack_table, with_fitting_checksums
@@ -70,7 +70,7 @@ def spread(shift: int) -> st.SearchStrategy[list[int]]:
 @given(st.integers(0, 5).flatmap(spread), st.lists(st.integers(0, 2**45), max_size=30))
 def test_a_position_is_found_as_a_search_would(starts: list[int], asked: list[int]) -> None:
     column = np.array(starts, np.uint64)
-    found = Starts(columns_of(encode_starts([column])))
+    found = RankBitmap(columns_of(encode_starts([column])))
     assert found.all().tolist() == starts
     assert found.count == len(starts)
     positions = np.array([*starts, *(start + 1 for start in starts), *asked], np.uint64)

@@ -28,8 +28,8 @@ from symd.index.lookup import FEW_SECTIONS, first_answer
 from symd.index.module import build_index
 from symd.index.packing import PAGE_SHIFT
 from symd.index.portions import named
+from symd.index.rank_bitmap import GROUP, encode_starts
 from symd.index.schema import SCHEMA
-from symd.index.starts import GROUP, encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Frame, Reason
 from symd.model.debug_info import BODY

@@ -16,14 +16,14 @@ import pytest
 from symd import debuginfo
 from symd.config import Limits
 from symd.errors import LimitExceeded, SymdError
-from symd.formats.containers import Opening
-from symd.index import Index, builder, column_file, kept
+from symd.formats.containers import ContainerUnpacker
+from symd.index import Index, builder, column_file, compressed_columns
 from symd.index import format as index_format
 from symd.index import summary as index_summary
 from symd.index.column_file import ColumnFile
+from symd.index.compressed_columns import Arena, Differences, Keeper, packed_table
 from symd.index.format import Compressor, decode, decompress, narrow
 from symd.index.interner import Interner
-from symd.index.kept import Arena, Differences, Keeper, packed_table
 from symd.index.module import build_index, write_index_in_turn
 from symd.index.packing import unpack_table
 from symd.index.schema import SCHEMA
@@ -109,7 +109,7 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_large_code_object_is_kept_by_nobody_who_goes_through_them() -> None:
     data = bundle(2, functions=100, rows=700)
-    for code, debug in debuginfo.read_in_turn(Opening(data, Limits()), Limits(), len(data)):
+    for code, debug in debuginfo.read_in_turn(ContainerUnpacker(data, Limits()), Limits(), len(data)):
         section = weakref.ref(code.sections[1])
         del code, debug
         gc.collect()
@@ -200,7 +200,7 @@ def test_tables_are_packed_piece_by_piece(values: list[int], cut: int) -> None:
 @pytest.mark.parametrize("together", [1, 2, 3])
 def test_differences_of_some_entries_at_a_time(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [2**64 - 1, 0, 3, 3, 400, 70_000]
-    monkeypatch.setattr(kept, "_TOGETHER", together)
+    monkeypatch.setattr(compressed_columns, "_TOGETHER", together)
     assert Differences(np.array(values, np.uint64), Arena()).values().tolist() == values
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symd.model.written_answers import Shared, WrittenAnswers, decimals, encoded, pieces_of, side_by_side
-from symd.model.written_locations import numbered
+from symd.model.rendered_answers import RenderedAnswers, Shared, decimals, encoded, pieces_of, side_by_side
+from symd.model.rendered_locations import numbered
 
 EDGES = [0, 1, 9, 10, 99, 100, 9_999, 10_000, 99_999_999, 100_000_000, (1 << 63) - 1, 10**19 - 1, 10**19, (1 << 64) - 1]
 
@@ -23,7 +23,7 @@ def test_numbers_are_written_in_decimal() -> None:
 def test_pieces_are_joined_and_some_lines_are_others() -> None:
     kinds = Shared(pieces_of([b"a", b"", b"c"]), np.array([2, 1, 0, 0, 2]))
     constant = Shared(pieces_of([b"-"]), np.zeros(5, np.int64))
-    written = WrittenAnswers([[b"1", b"2", b"3", b"4", b"5"], constant, kinds], 5, {1: b"two", 4: b"five"})
+    written = RenderedAnswers([[b"1", b"2", b"3", b"4", b"5"], constant, kinds], 5, {1: b"two", 4: b"five"})
     assert written.each() == [b"1-c", b"two", b"3-a", b"4-a", b"five"]
     assert [written.text(start, start + 2) for start in range(0, 6, 2)] == [b"1-ctwo", b"3-a4-a", b"five"]
 

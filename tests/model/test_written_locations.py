@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.answers import Answers
-from symd.model.written_answers import WrittenAnswers
+from symd.model.rendered_answers import RenderedAnswers
 from symd.query.symbolize import symbolize_column
 
 AMD = Path(__file__).parents[2] / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -26,7 +26,7 @@ def answers() -> Answers:
 
 
 def written(lines: TextLines, answers: Answers) -> list[bytes]:
-    return WrittenAnswers(lines.answers([b"?"] * len(answers), answers), len(answers)).each()
+    return RenderedAnswers(lines.answers([b"?"] * len(answers), answers), len(answers)).each()
 
 
 def test_frames_that_could_not_be_written_are_written_by_the_next_attempt(

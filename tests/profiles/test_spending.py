@@ -11,8 +11,8 @@ from symd import profiles
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.profiles import Options
+from symd.profiles.profile_budget import MEMBERS_A_RECORD
 from symd.profiles.protobuf_wire import length_field, number_field
-from symd.profiles.spending import MEMBERS_A_RECORD
 from tests.profiles.modules import SAMPLES
 
 MANY = 5000

@@ -16,7 +16,7 @@ from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.summaries import ModuleSummary
 from symd.query import function_names, function_spellings, similar_names
-from symd.query.effort import Effort
+from symd.query.query_budget import QueryBudget
 from symd.query.symbolize import MAX_SUGGESTED, symbolize
 from tests.query.small import Object, Scope, index
 
@@ -161,7 +161,7 @@ def test_names_that_are_looked_up_together_are_found_where_each_is_found_alone(
     alone = {name: function_names.starts(one, name, None) for name in names}
     assert any(alone.values())
     monkeypatch.setattr(function_names, "CHARACTERS_A_NAME", characters)
-    assert function_names.starts_of_each(one, names, None, Effort()) == alone
+    assert function_names.starts_of_each(one, names, None, QueryBudget()) == alone
 
 
 def test_what_the_symbol_says_comes_before_what_debug_data_says() -> None:
@@ -191,11 +191,13 @@ def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out() -> No
     one = index(Object(kernels=[], symbols=symbols))
     query = [ByKernel("sum", KernelOffset(0))]
     with pytest.raises(LimitExceeded) as caught:
-        symbolize(one, query, effort=Effort(Limits(name_search_letters=50)))
+        symbolize(one, query, effort=QueryBudget(Limits(name_search_letters=50)))
     assert caught.value.metadata == {"limit": "name_search_letters", "value": "50"}
     assert symbolize(one, query)[0].reason is Reason.UNKNOWN_KERNEL
     assert (
-        symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))], effort=Effort(Limits(name_search_letters=1)))[0].path
+        symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))], effort=QueryBudget(Limits(name_search_letters=1)))[
+            0
+        ].path
         == ""
     )
 
@@ -210,4 +212,4 @@ def test_a_search_for_names_ends_where_nobody_waits() -> None:
     one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40)]))
     for name in ("add", "vector"):  # looked for as a word, and among those that are like it
         with pytest.raises(Left):
-            symbolize(one, [ByKernel(name, KernelOffset(0))], effort=Effort(check_wanted=check))
+            symbolize(one, [ByKernel(name, KernelOffset(0))], effort=QueryBudget(check_cancelled=check))

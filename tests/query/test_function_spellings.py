@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.query.effort import Effort
 from symd.query.function_names import SymbolsByWord, symbols_meant
 from symd.query.function_spellings import LONGEST, spellings, taken_apart, words_in
+from symd.query.query_budget import QueryBudget
 from tests.query.test_demangled import mangled_names
 from tests.tools import require
 
@@ -45,7 +45,8 @@ def test_what_demanglers_write_means_the_function_that_they_write_it_for(tool: s
     lost = {name: text for name, text in written.items() if name not in symbols.meant_by(text)}
     assert not lost
     assert {text: symbols.meant_by(text) for text in written.values()} == {
-        text: sorted(meant, key=names.index) for text, meant in symbols_meant(written.values(), names, Effort()).items()
+        text: sorted(meant, key=names.index)
+        for text, meant in symbols_meant(written.values(), names, QueryBudget()).items()
     }
 
 

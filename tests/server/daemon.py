@@ -8,7 +8,7 @@ from pathlib import Path
 
 from symd.errors import SymdError
 from symd.server import serve
-from symd.server.config import Config, Doors
+from symd.server.config import Config, ListenConfig
 from tests.server.fakes import GOOD, FakeEngine
 
 
@@ -23,7 +23,7 @@ def main(address, grace="5"):
         addresses=addresses,
         grace=float(grace),
         streams=3,
-        doors=Doors(insecure=True),
+        doors=ListenConfig(insecure=True),
     )
     try:
         return serve(config, engine, ready=lambda bound: print(bound, flush=True))

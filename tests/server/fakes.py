@@ -164,8 +164,8 @@ class FakeEngine:
         ]
         yield from sorted(records, key=lambda record: (record.create_time, record.sha256))
 
-    def records(self, after, at_once):
-        assert at_once > 0
+    def records(self, after, inline):
+        assert inline > 0
         return (record for record in self.modules() if (record.create_time, record.sha256) > after)
 
     def record(self, digest):
@@ -211,7 +211,7 @@ class FakeEngine:
 
     stored_lines = lines
 
-    def symbolize(self, digest, queries, path=None, *, as_written=False, check_wanted=None):
+    def symbolize(self, digest, queries, path=None, *, as_written=False, check_cancelled=None):
         def value(query):
             match query:
                 case ByAddress(address):
@@ -228,7 +228,7 @@ class FakeEngine:
 
         return self._answers(digest, [value(query) for query in queries])
 
-    def symbolize_one(self, digest, query, path=None, check_wanted=None):
+    def symbolize_one(self, digest, query, path=None, check_cancelled=None):
         return self.symbolize(digest, [query], path)[0]
 
     def answer_at_once(self, digest, query, path=None):
@@ -244,7 +244,7 @@ class FakeEngine:
         return nullcontext()
 
     def symbolize_column(
-        self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_wanted=None
+        self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_cancelled=None
     ):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)

@@ -25,9 +25,9 @@ from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
 from symd.server.guard import while_waited_for
-from symd.server.lanes import Work
 from symd.server.server import build_daemon
 from symd.server.table import METHODS
+from symd.server.work_queues import Work
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
@@ -369,7 +369,7 @@ def test_questions_that_wait_for_an_index_hold_no_other_up(tmp_path):
         daemon.engine.hold.clear()
         symbols, modules = SymbolServiceStub(channel), ModuleServiceStub(channel)
         calls = [symbols.Symbolize.future(ONE) for _ in range(20)]
-        assert eventually(lambda: daemon.lanes[Work.COLD].running == 3)  # a client's share
+        assert eventually(lambda: daemon.lanes[Work.CACHE_MISS].running == 3)  # a client's share
         assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
         daemon.engine.hold.set()
         assert all(call.result(ANSWERED_WITHIN).answers for call in calls)
@@ -487,7 +487,7 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
         request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(16), count=2))
         code, _, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request, timeout=ANSWERED_WITHIN))
         assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "response_bytes")
-    room = batches.RowRoom(Limits(response_bytes=1000))
+    room = batches.ResponseSizeLimit(Limits(response_bytes=1000))
     room.taken_by(ambiguous[0])
     with pytest.raises(LimitExceeded):
         room.taken_by(ambiguous[1])
@@ -497,7 +497,7 @@ def test_candidates_are_counted_before_they_are_written(tmp_path, monkeypatch):
 def test_every_text_of_an_answer_counts(text):
     """A module's names are as long as whoever made it liked, and each answer spells them out."""
     answer = Answer(Reason.EXACT, ObjectPath(""), None, None, 1, 0, 0)._replace(**{text: "n" * 70_000})
-    room = batches.RowRoom(Limits(response_bytes=100_000))
+    room = batches.ResponseSizeLimit(Limits(response_bytes=100_000))
     room.taken_by(answer)
     with pytest.raises(LimitExceeded):
         room.taken_by(answer)
@@ -566,9 +566,9 @@ def test_a_search_for_names_ends_with_its_call_and_its_time():
         while_waited_for(Call("FindNames", "peer", 0.0), Limits())()
 
 
-def look_for_names(*_given, check_wanted, **_how):
+def look_for_names(*_given, check_cancelled, **_how):
     while True:
-        check_wanted()
+        check_cancelled()
         time.sleep(0.001)
 
 

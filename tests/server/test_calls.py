@@ -27,9 +27,9 @@ from symd.model.summaries import ModuleRecord
 from symd.rpc.wire.answers import from_columns
 from symd.rpc.wire.failures import from_status
 from symd.rpc.wire.modules import from_facts
-from symd.server.lanes import Work
 from symd.server.paging import DEFAULT_SIZE, PAGE_BYTES, slice_page, to_token, written_page
 from symd.server.rpc import module_service
+from symd.server.work_queues import Work
 from symd.store import Store, rows
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
@@ -206,9 +206,9 @@ def test_a_page_of_modules_is_read_from_where_the_last_one_ended(modules, runnin
         running.engine.add(data)
     records, asked = running.engine.records, []
 
-    def noted(after, at_once):
-        asked.append((after, at_once))
-        return records(after, at_once)
+    def noted(after, inline):
+        asked.append((after, inline))
+        return records(after, inline)
 
     monkeypatch.setattr(running.engine, "records", noted)
     first = modules.ListModules(m.ListModulesRequest(page_size=2))

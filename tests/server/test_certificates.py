@@ -19,9 +19,9 @@ from symd.model.rights import NO_RIGHTS
 from symd.rpc.channel import Credentials
 from symd.server import certificates
 from symd.server.addresses import listening
+from symd.server.authentication import doorkeeper
 from symd.server.certificates import Certificates, not_after
-from symd.server.config import Config, Doors
-from symd.server.doors import doorkeeper
+from symd.server.config import Config, ListenConfig
 from symd.server.metrics import Metrics
 from symd.server.server import build_daemon
 from tests.server.authority import Authority
@@ -57,7 +57,7 @@ def test_a_chain_is_valid_until_its_first_end(authority):
 def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(authority, caplog):
     certificate, key = authority.issue("expired", days=-1)
     with caplog.at_level(logging.WARNING, "symd.server"):
-        keeper = doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
+        keeper = doorkeeper(ListenConfig(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("clients refuse it") == 1
         keeper.read_again()
         assert caplog.text.count("clients refuse it") == 2
@@ -68,14 +68,14 @@ def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(autho
     for days, told in ((2, 1), (900, 1)):
         certificate, key = authority.issue("soon", days=days)
         with caplog.at_level(logging.WARNING, "symd.server"):
-            doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
+            doorkeeper(ListenConfig(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("expires at") == told
 
 
 def test_files_that_go_bad_leave_https_what_was_read_before(authority):
     """As they do gRPC, also where nobody has come over HTTPS yet."""
     certificate, key = authority.issue("spoilt")
-    doors = Doors(tls_certificate=certificate, tls_key=key, tls_client_ca=authority.certificate)
+    doors = ListenConfig(tls_certificate=certificate, tls_key=key, tls_client_ca=authority.certificate)
     certificates = doorkeeper(doors).certificates
     certificate.write_text("no certificate")
     kept = certificates.context()
@@ -87,7 +87,7 @@ def test_files_that_go_bad_leave_https_what_was_read_before(authority):
 def test_the_end_is_a_metric(authority, tmp_path):
     certificate, key = authority.issue("daemon", days=30)
     metrics = Metrics()
-    config = Config(store=tmp_path, doors=Doors(tls_certificate=certificate, tls_key=key))
+    config = Config(store=tmp_path, doors=ListenConfig(tls_certificate=certificate, tls_key=key))
     daemon = build_daemon(FakeEngine(), config, metrics)
     line = next(each for each in metrics.page().decode().splitlines() if each.startswith("symd_certificate_not_after"))
     assert float(line.split()[1]) == said_by_openssl(certificate).timestamp()
@@ -97,7 +97,7 @@ def test_the_end_is_a_metric(authority, tmp_path):
 def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path, caplog):
     certificate, key = authority.issue("daemon")
     other, other_key = authority.issue('evil\nsymd: INFO: who="owner"\u202e\x1b[2J', file="evil")
-    doors = Doors(
+    doors = ListenConfig(
         tls_certificate=certificate,
         tls_key=key,
         tls_client_ca=authority.certificate,
@@ -118,7 +118,7 @@ def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path
 
 def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_later(authority, monkeypatch, caplog):
     certificate, key = authority.issue("renewed")
-    keeper = Certificates(Doors(tls_certificate=certificate, tls_key=key))
+    keeper = Certificates(ListenConfig(tls_certificate=certificate, tls_key=key))
     before = keeper.files.value().chain
     authority.issue("renewed", days=900)
 
@@ -144,7 +144,7 @@ def test_what_is_no_certificate_is_said_to_be_none(authority):
         kept = file.read_bytes()
         file.write_bytes(text)
         with pytest.raises(FailedPrecondition, match=said):
-            Certificates(Doors(tls_certificate=certificate, tls_key=key))
+            Certificates(ListenConfig(tls_certificate=certificate, tls_key=key))
         file.write_bytes(kept)
 
 
@@ -157,7 +157,7 @@ def test_what_is_no_authority_is_said_in_symds_words(authority, tmp_path):
     ):
         ca.write_bytes(text)
         with pytest.raises(FailedPrecondition, match=f"--tls-client-ca: {said}"):
-            Certificates(Doors(tls_certificate=certificate, tls_key=key, tls_client_ca=ca))
+            Certificates(ListenConfig(tls_certificate=certificate, tls_key=key, tls_client_ca=ca))
 
 
 def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(authority, monkeypatch):
@@ -170,7 +170,7 @@ def test_https_gets_what_grpc_gets_where_the_files_are_replaced_in_between(autho
         return data
 
     monkeypatch.setattr(certificates, "read_private", read_and_replace)
-    read = Certificates(Doors(tls_certificate=certificate, tls_key=key))._served
+    read = Certificates(ListenConfig(tls_certificate=certificate, tls_key=key))._served
     assert certificate.read_bytes() != read.chain
     assert served_by(read.context, authority) == ssl.PEM_cert_to_DER_cert(read.chain.decode())
 

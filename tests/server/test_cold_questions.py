@@ -18,8 +18,8 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.server import answering
 from symd.server.addresses import listening
 from symd.server.config import Config
-from symd.server.lanes import Work
 from symd.server.server import build_daemon
+from symd.server.work_queues import Work
 from symd.store import Store
 from symd.v1 import context_service_pb2 as c
 from symd.v1 import query_pb2 as q
@@ -77,7 +77,7 @@ def slow(tmp_path):
 def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
     reader, daemon, channel = slow
     symbols = SymbolServiceStub(channel)
-    lane = daemon.lanes[Work.COLD]
+    lane = daemon.lanes[Work.CACHE_MISS]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert reader.began.wait(SECONDS)
     assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
@@ -90,7 +90,7 @@ def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
 def test_those_who_leave_wait_no_longer(slow) -> None:
     _, daemon, channel = slow
     symbols = SymbolServiceStub(channel)
-    lane = daemon.lanes[Work.COLD]
+    lane = daemon.lanes[Work.CACHE_MISS]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
     for call in calls:

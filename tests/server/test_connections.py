@@ -26,7 +26,7 @@ from symd.rpc.channel import Credentials
 from symd.server import connections as connections_module
 from symd.server.access_file import new_token, token_line
 from symd.server.addresses import listening
-from symd.server.config import Config, Doors
+from symd.server.config import Config, ListenConfig
 from symd.server.connections import Connections, Seen, _too_many
 from symd.server.logs import QuietLog
 from symd.server.peer_names import Remote, remote, tcp_remote
@@ -49,7 +49,7 @@ def served(tmp_path, address="127.0.0.1:0", *, open_health=False, rights="read",
     access.touch(0o600)
     may = parse_rights(rights)
     access.write_text(f"{token_line('user', may, TOKEN)}\n{token_line('other', may, OTHER)}\n")
-    doors = Doors(access=access, open_health=open_health, **(tls or {}))
+    doors = ListenConfig(access=access, open_health=open_health, **(tls or {}))
     limits = ENOUGH | limits
     config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=doors, limits=Limits(**limits))
     engine = FakeEngine()

@@ -13,9 +13,9 @@ from symd.model.answers import Frame, Reason
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
 from symd.server.addresses import listening
 from symd.server.config import Config
-from symd.server.lanes import Work
 from symd.server.rpc import core_service
 from symd.server.server import build_daemon
+from symd.server.work_queues import Work
 from symd.v1.core_service_pb2 import ReadCoreRequest
 from symd.v1.core_service_pb2_grpc import CoreServiceStub
 from tests.server.fakes import FakeEngine

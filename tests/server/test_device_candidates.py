@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.engine.contexts.device import Gathered
+from symd.engine.contexts.device import AnswerTableBuilder
 from symd.errors import LimitExceeded
 from symd.model.addresses import (
     ByAddress,
@@ -32,7 +32,7 @@ from symd.server.batches import check_device_candidates
 )
 def test_candidates_are_counted_with_their_texts(query: ByKernel | BySection | ByAddress, path: str | None) -> None:
     each = DeviceCandidate(DeviceAddress(0), Digest("ab" * 32), path, query)
-    column = Gathered(1).answers()
+    column = AnswerTableBuilder(1).answers()
     answers = DeviceAnswers(column, np.zeros(1, np.uint32), np.zeros(1, np.uint64), [], {0: (each,) * 64})
     check_device_candidates(answers, Limits(response_bytes=100_000))
     with pytest.raises(LimitExceeded) as caught:

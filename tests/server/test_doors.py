@@ -44,9 +44,9 @@ from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
 from symd.server.addresses import listening
 from symd.server.audit import STRANGERS, AuditLog
+from symd.server.authentication import doorkeeper
 from symd.server.call import Call
-from symd.server.config import Config, Doors
-from symd.server.doors import doorkeeper
+from symd.server.config import Config, ListenConfig
 from symd.server.peer_names import new_prefix
 from symd.server.relay import relaying
 from symd.server.server import build_daemon
@@ -66,7 +66,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 @contextmanager
 def served(address: str, limits: Limits = DEFAULT_LIMITS, **doors):
     """The address of a daemon with these doors; its engine knows ``GOOD``."""
-    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=Doors(**doors), limits=limits)
+    config = Config(
+        store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=ListenConfig(**doors), limits=limits
+    )
     engine = FakeEngine()
     engine.add(GOOD)
     daemon = build_daemon(engine, config)
@@ -489,7 +491,7 @@ def test_a_stream_ends_at_the_next_message_when_its_token_is_revoked(access) -> 
 
 
 def test_health_that_is_watched_ends_when_its_token_is_revoked(access) -> None:
-    config = Config(store=Path("/nonexistent"), doors=Doors(access=access("read", "write")))
+    config = Config(store=Path("/nonexistent"), doors=ListenConfig(access=access("read", "write")))
     daemon = build_daemon(FakeEngine(), config)
     with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address, grpc.insecure_channel(address) as channel:
         daemon.server.start()
@@ -630,7 +632,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many daemons a client of several had lost at each attempt that failed; there are no pauses between them."""
     found: list[int] = []
     monkeypatch.setattr("symd.rpc.retry.pause_seconds", lambda lost: found.append(lost) or 0.0)
-    monkeypatch.setattr("symd.rpc.retry.STRANGE_SECONDS", 0.5)
+    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.5)
     return found
 
 
@@ -701,7 +703,7 @@ def test_a_certificate_that_goes_while_it_is_read_is_told(tls, monkeypatch: pyte
             "tls:localhost:1", credentials=Credentials(certificate=str(tls["tls_certificate"]), key=str(tls["tls_key"]))
         )
     with pytest.raises(Unavailable, match=r"cannot be handed to OpenSSL: no such file"):
-        doorkeeper(Doors(**tls))
+        doorkeeper(ListenConfig(**tls))
 
 
 def missing(*_: object, **__: object) -> None:
@@ -784,7 +786,7 @@ def test_no_certificate_an_expired_one_and_one_of_others_are_told_as_what_they_a
 
 def test_a_daemon_that_is_full_is_not_said_to_refuse_a_certificate(tls, authority: Authority) -> None:
     certificate, key = authority.issue("ci")
-    mutual = Doors(**tls, tls_client_ca=authority.certificate)
+    mutual = ListenConfig(**tls, tls_client_ca=authority.certificate)
     config = Config(limits=Limits(connections=1), store=Path("/nonexistent"), grace=1.0, doors=mutual)
     daemon = build_daemon(FakeEngine(), config)
     mine = {"ca": authority.certificate, "certificate": certificate, "key": key}
@@ -1075,7 +1077,7 @@ def test_an_access_file_by_which_nobody_comes_in_is_told(
     path = tmp_path / "access"
     path.write_text(text)
     path.chmod(0o600)
-    doorkeeper(Doors(access=path))
+    doorkeeper(ListenConfig(access=path))
     assert [each.getMessage() for each in caplog.records] == (
         [f"by the access file {path} no client gets in: {told}; symd token NAME --access {path} adds one"]
         if told

@@ -15,8 +15,8 @@ from symd.config import Limits
 from symd.server.answering import Method, answer_stream
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.call import Call, CallEnded
-from symd.server.lanes import Lane, Work
 from symd.server.waiting import WaitingCalls
+from symd.server.work_queues import Work, WorkQueue
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
 SECONDS = 30
@@ -42,7 +42,7 @@ def service() -> Any:
     return SimpleNamespace(
         waiting=WaitingCalls(limits),
         flight=BytesInFlight(limits),
-        lanes={Work.STREAM: Lane(Work.STREAM, 1, 5)},
+        lanes={Work.STREAM: WorkQueue(Work.STREAM, 1, 5)},
         config=SimpleNamespace(limits=limits),
     )
 

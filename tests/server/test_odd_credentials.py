@@ -19,7 +19,7 @@ from symd.server import watched_files
 from symd.server.access_file import Access, edit, read_access
 from symd.server.watched_files import WatchedFiles
 from symd.system.credential_files import LARGEST, read_credentials
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from tests.server.authority import Authority
 
 SYMD = [sys.executable, "-m", "symd"]
@@ -89,7 +89,7 @@ def test_what_could_not_be_read_for_a_while_is_read_when_that_is_over(
         patched.setattr(watched_files, "read_credentials", refuse(number))
         for _ in range(3):
             assert [line.name for line in watched.value().lines] == ["revoked"]
-    assert caplog.text.count(system_reason(OSError(number, os.strerror(number)))) == 1, (
+    assert caplog.text.count(os_error_text(OSError(number, os.strerror(number)))) == 1, (
         "it is said once, however many calls ask"
     )
     assert [line.name for line in watched.value().lines] == ["other"]

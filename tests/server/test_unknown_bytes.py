@@ -13,7 +13,7 @@ import pytest
 from symd.client import upload_requests
 from symd.config import Limits
 from symd.server import connections
-from symd.server.doors import Doorkeeper
+from symd.server.authentication import Authenticator
 from symd.server.peer_names import Remote
 from symd.server.shut_out import network_of
 from symd.server.unknown_bytes import PERIOD, Stranger, UnknownBytes, received
@@ -115,13 +115,13 @@ def bring(address, data):
 @pytest.fixture
 def looked_at_late(monkeypatch):
     """Calls wait while the daemon looks at connections several times."""
-    admit = Doorkeeper.admit
+    admit = Authenticator.admit
 
     def late(*arguments):
         time.sleep(0.5)
         admit(*arguments)
 
-    monkeypatch.setattr(Doorkeeper, "admit", late)
+    monkeypatch.setattr(Authenticator, "admit", late)
 
 
 @pytest.mark.usefixtures("looked_at_late")

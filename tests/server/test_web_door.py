@@ -14,10 +14,10 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.model.rights import parse_rights
 from symd.server.access_file import new_token, token_line
-from symd.server.config import Config, Doors
+from symd.server.config import Config, ListenConfig
 from symd.server.http.connections import SILENT_SECONDS
+from symd.server.http_server import web_served
 from symd.server.server import build_daemon
-from symd.server.web_door import web_served
 from tests.server.authority import Authority
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
 from tests.server.test_budgets import eventually
@@ -31,7 +31,7 @@ def served(tmp_path, http_address="127.0.0.1:0", limits=DEFAULT_LIMITS, **doors)
     """The page's address, of a daemon that knows ``GOOD``."""
     engine = FakeEngine()
     engine.add(GOOD)
-    config = Config(store=tmp_path, http=http_address, doors=Doors(**doors), grace=0.2, limits=limits)
+    config = Config(store=tmp_path, http=http_address, doors=ListenConfig(**doors), grace=0.2, limits=limits)
     daemon = build_daemon(engine, config)
     try:
         with web_served(daemon, config) as page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from symd.server.lanes import WeightedSemaphore
+from symd.server.work_queues import WeightedSemaphore
 
 UNIT = 100
 

@@ -18,7 +18,7 @@ from symd.engine.engine import Engine
 from symd.engine.reading import served
 from symd.engine.reading.module_file import ModuleFile
 from symd.engine.reading.questions import (
-    CarriedSources,
+    EmbeddedSources,
     IndexFor,
     ListedCode,
     MakeIndex,
@@ -97,7 +97,7 @@ def test_the_index_is_the_one_that_this_process_would_make(workers, raycast, tmp
         VariablesAt("raycast", 1, 0x368),
         ListedCode(ListingPart()),
         ListedCode(ListingPart(None, "raycast", "dg2")),
-        CarriedSources(("/tmp/raycast.cl", "nowhere.cl")),
+        EmbeddedSources(("/tmp/raycast.cl", "nowhere.cl")),
         ObjectBytes("raycast"),
         PtxLines(),
     ],
@@ -126,7 +126,7 @@ def test_a_kernel_that_cannot_confine_is_said_once(raycast, caplog, monkeypatch)
     monkeypatch.setattr(confinement, "version", lambda: 0)
     with Workers(Limits(), 1, 1) as workers:
         assert workers.ask(raycast, ObjectBytes("raycast"))
-        assert workers.ask(raycast, CarriedSources(("nowhere.cl",))) is not None
+        assert workers.ask(raycast, EmbeddedSources(("nowhere.cl",))) is not None
     assert caplog.text.count("no Landlock") == 1
 
 

@@ -12,8 +12,8 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.server.addresses import listening
 from symd.server.config import Config
-from symd.server.lanes import Work
 from symd.server.server import build_daemon
+from symd.server.work_queues import Work
 from symd.store import Store, catalogue
 from symd.v1 import alias_service_pb2 as a
 from symd.v1 import context_service_pb2 as c

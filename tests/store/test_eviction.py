@@ -104,10 +104,10 @@ def test_a_module_that_could_never_fit_is_refused_and_nothing_goes(store: Module
 
 def test_what_is_in_use_stays_and_the_newcomer_is_refused(store: ModuleStore):
     held = [put(store, name) for name in "abcd"]
-    with store.usage.held(held[0]), store.usage.held(held[1]), store.usage.held(held[2]):
+    with store.usage.pin(held[0]), store.usage.pin(held[1]), store.usage.pin(held[2]):
         e = put(store, "e")
         assert there(store) == [*held[:3], e]
-        with store.usage.held(e), pytest.raises(LimitExceeded, match="store_size"):
+        with store.usage.pin(e), pytest.raises(LimitExceeded, match="store_size"):
             put(store, "f")
     put(store, "f")
 

@@ -12,7 +12,7 @@ from symd.errors import StoreUnavailable
 from symd.model.contexts import Alias, Context, Unload
 from symd.model.identities import Digest
 from symd.store import ModuleStore, Store, catalogue
-from symd.store.write_patience import patience, waiting_at_most
+from symd.store.lock_timeout import patience, waiting_at_most
 from tests.store.conftest import Opened
 
 LONG = 30.0

@@ -26,7 +26,7 @@ from symd.system.private_files import (
     new_file,
     new_folder,
     open_private,
-    temporary_place,
+    temp_dir,
     written,
 )
 from symd.system.process import folders
@@ -52,7 +52,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-@pytest.mark.parametrize("asked", [temporary_place, lambda: Store.temporary(Limits()), make_run_folder, _run])
+@pytest.mark.parametrize("asked", [temp_dir, lambda: Store.temporary(Limits()), make_run_folder, _run])
 def test_what_needs_one_says_what_to_set(asked: Callable[[], object]) -> None:
     with pytest.raises(StoreUnavailable) as caught:
         asked()

@@ -13,7 +13,7 @@ from typing import Final
 
 from symd.capture.drivers.discover import DriverReport
 from symd.errors import SymdError
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.process.process import ProcessLimits
 from symd.system.process.tool import run_tool
 
@@ -109,7 +109,7 @@ def _library_version(library: str) -> tuple[str, str]:
     except SymdError as error:
         return "", error.message
     except OSError as error:
-        return "", system_reason(error)
+        return "", os_error_text(error)
     said = ended.answer.decode("ascii", "replace").strip().rpartition("\n")[2]  # libraries print too
     if ended.ending.status != 0:
         return "", ended.last_words or str(ended.ending)

@@ -32,7 +32,7 @@ from symd.errors import (
 )
 from symd.formats.containers.khronos import spirv
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.process.folders import child_folder
 from symd.system.process.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.system.process.process import ProcessLimits
@@ -126,7 +126,7 @@ def ask(
     except OSError as error:
         what = f"{error.filename}: " if error.filename else ""
         raise DriverFailed(
-            f"the driver's process cannot be started: {what}{system_reason(error)}", where=request.where
+            f"the driver's process cannot be started: {what}{os_error_text(error)}", where=request.where
         ) from error
     except SymdError as error:
         error.where = error.where or request.where

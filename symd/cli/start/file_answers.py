@@ -12,7 +12,7 @@ from symd.cli.start.plain_text import answer_text
 from symd.config import DEFAULT_LIMITS
 from symd.debuginfo.one_address import answer_at
 from symd.errors import SymdError
-from symd.formats.containers import Opening
+from symd.formats.containers import ContainerUnpacker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def file_answers(asked: Asked) -> str | None:
         data = _content(file)
         if data is None:
             return None
-        opening = Opening(data, DEFAULT_LIMITS, outline=True)
+        opening = ContainerUnpacker(data, DEFAULT_LIMITS, outline=True)
         objects = [*opening]
         if opening.format in _WITH_OTHERS:
             return None

@@ -43,11 +43,11 @@ def _followed(file: str) -> int:
     from symd.cli.question_lines import arriving_pieces  # noqa: PLC0415 - likewise
     from symd.cli.session import Session  # noqa: PLC0415 - likewise
     from symd.config import DEFAULT_LIMITS  # noqa: PLC0415 - likewise
-    from symd.engine.files.asked_file import AskedFile  # noqa: PLC0415 - likewise
     from symd.engine.files.file_hints import hints_name  # noqa: PLC0415 - likewise
+    from symd.engine.files.local_module import LocalModule  # noqa: PLC0415 - likewise
 
     with hints_name(file):
-        asked = AskedFile(file, DEFAULT_LIMITS)
+        asked = LocalModule(file, DEFAULT_LIMITS)
         gc.freeze()
         gc.enable()
         session = Session(asked.symbolize, TextLines(), None)

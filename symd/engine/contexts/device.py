@@ -33,7 +33,7 @@ from symd.model.contexts import AddressForm
 from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.model.identities import Digest
 from symd.model.locations import concat, of_reasons, subset, used_strings
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.query.symbolize import Part, symbolize_parts
 
 MAX_TEXTS = 96 << 20
@@ -41,7 +41,7 @@ MAX_TEXTS = 96 << 20
 are, and a context may have many modules."""
 
 
-class Gathered:
+class AnswerTableBuilder:
     """A batch of ``size`` answers, at first all in no text and for no reason. ``location`` may be set to Reason
     numbers: the table begins with these."""
 
@@ -106,21 +106,21 @@ def symbolize_device(
     times: I64,
     form: AddressForm,
     opener: Callable[[str], Index],
-    check_wanted: Callable[[], None] = always,
+    check_cancelled: Callable[[], None] = never_cancelled,
 ) -> DeviceAnswers:
     """Answers for ``values``, written in ``form``, each as of its time, in a context whose addresses have ``width`` bits.
 
     Reasons beside those of the module: OUTSIDE_TEXT (nothing was ever mapped there), UNLOADED (something was, before or
     later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read).
-    Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_wanted`` is called now and then, and raises
+    Raises ``LimitExceeded`` when truncated addresses could stand for too many places. ``check_cancelled`` is called now and then, and raises
     when nobody waits any more.
     """
     addresses, fits = shifted(values, form)
-    found = _found(timeline, width, addresses, times, form, check_wanted)
-    batch = Gathered(len(values))
+    found = _found(timeline, width, addresses, times, form, check_cancelled)
+    batch = AnswerTableBuilder(len(values))
     batch.location[:] = np.where(fits, found.reason, Reason.OUTSIDE_TEXT)
     held = np.flatnonzero(fits & (found.row >= 0))
-    modules, numbers = _answer(timeline, found, held, batch, opener, check_wanted)
+    modules, numbers = _answer(timeline, found, held, batch, opener, check_cancelled)
     module = np.zeros(len(values), np.uint32)
     module[held] = numbers
     several = {number: meanings for number, meanings in sorted(found.several.items()) if fits[number]}
@@ -131,12 +131,12 @@ def symbolize_device(
 
 
 def _found(
-    timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm, check_wanted: Callable[[], None]
+    timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm, check_cancelled: Callable[[], None]
 ) -> Found:
     """Whole addresses are looked up at once; one wider than the form was never mapped."""
     if form.known_bits >= width:
         low, valid = reduced(addresses, width)
-        found = timeline.find(low, times, check_wanted)
+        found = timeline.find(low, times, check_cancelled)
         found.row[~valid] = NONE
         low[~valid] = addresses[~valid]
         found.reason[~valid] = Reason.OUTSIDE_TEXT
@@ -150,16 +150,16 @@ def _found(
             hint="send smaller batches, or more bits of the addresses",
             metadata={"limit": "truncated", "value": str(WORK)},
         )
-    return timeline.find_truncated(addresses, times, form.known_bits, check_wanted)
+    return timeline.find_truncated(addresses, times, form.known_bits, check_cancelled)
 
 
 def _answer(
     timeline: Timeline,
     found: Found,
     held: I64,
-    batch: Gathered,
+    batch: AnswerTableBuilder,
     opener: Callable[[str], Index],
-    check_wanted: Callable[[], None],
+    check_cancelled: Callable[[], None],
 ) -> tuple[list[Digest], I64]:
     """Answer what is held by a module, module after module; the modules, and for each question its number plus one."""
     targets = timeline.targets_of(found.row[held])
@@ -172,7 +172,7 @@ def _answer(
     for number, (digest, groups) in enumerate(modules.items(), 1):
         everywhere = np.concatenate([where for _, where in groups])
         owner[everywhere] = number
-        check_wanted()
+        check_cancelled()
         try:
             index = opener(digest)
         except ModuleNotFound:

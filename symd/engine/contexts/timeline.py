@@ -27,7 +27,7 @@ from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
 from symd.model.identities import Digest, ObjectPath
 from symd.model.times import LATEST_TIME
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 
 Flags = NDArray[np.bool_]
 
@@ -233,23 +233,25 @@ class Timeline:
             for number, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
                 self._columns["until"][low:high] = until[number]
 
-    def find(self, addresses: U64, times: I64, check_wanted: Callable[[], None] = always) -> Found:
-        """What holds at each whole address as of its time. ``check_wanted`` is called now and then, and raises when nobody waits any more."""
+    def find(self, addresses: U64, times: I64, check_cancelled: Callable[[], None] = never_cancelled) -> Found:
+        """What holds at each whole address as of its time. ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
         runs = self._search()
         found = Found(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
         for first in range(0, len(addresses), STEPS):
-            check_wanted()
+            check_cancelled()
             self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
         return found
 
-    def find_truncated(self, addresses: U64, times: I64, bits: int, check_wanted: Callable[[], None] = always) -> Found:
+    def find_truncated(
+        self, addresses: U64, times: I64, bits: int, check_cancelled: Callable[[], None] = never_cancelled
+    ) -> Found:
         """The same for addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every way in
         which this context ever had something. One that lives at its time is it, several are AMBIGUOUS. The work is that
         of ``find`` times the number of ``windows(bits)``."""
         merged = _Merged(addresses)
         fits = addresses < np.uint64(1 << bits)
         for window in self.windows(bits):
-            found = self.find(addresses | np.uint64(window << bits), times, check_wanted)
+            found = self.find(addresses | np.uint64(window << bits), times, check_cancelled)
             merged.take(found, fits)
         return merged.found()
 

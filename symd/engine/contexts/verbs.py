@@ -54,7 +54,7 @@ from symd.model.device_arguments import (
 from symd.model.identities import ObjectPath
 from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.store.aliases import Aliases
 from symd.store.context_log import ContextChanges, ContextLog, Row
 
@@ -125,14 +125,14 @@ class Contexts(ServedContextVerbs):
         values: AnyAddresses,
         times: AnyTimes = None,
         form: AddressForm = WHOLE_ADDRESS,
-        check_wanted: Callable[[], None] = always,
+        check_cancelled: Callable[[], None] = never_cancelled,
     ) -> DeviceAnswers:
         question = checked_addresses(name, values, times, form)
         checked_form(form)
         as_of = _times(question.times, len(question.values))
         known = self._map(question.context)
-        timeline = known.follow(check_wanted)
-        return symbolize_device(timeline, known.width, question.values, as_of, form, self._opener, check_wanted)
+        timeline = known.follow(check_cancelled)
+        return symbolize_device(timeline, known.width, question.values, as_of, form, self._opener, check_cancelled)
 
     def _map(self, name: str) -> _Map:
         """The map in memory; others go when there are too many segments in all of them."""
@@ -203,12 +203,12 @@ class _Map:
         """In segments."""
         return self._timeline.size + self._timeline.texts // SEGMENT_BYTES
 
-    def follow(self, check_wanted: Callable[[], None]) -> Timeline:
-        """The timeline, after everything that the log has by now; what was read before ``check_wanted`` raises stays."""
+    def follow(self, check_cancelled: Callable[[], None]) -> Timeline:
+        """The timeline, after everything that the log has by now; what was read before ``check_cancelled`` raises stays."""
         with self._lock:
             whole = False
             while not whole:
-                check_wanted()
+                check_cancelled()
                 changes = self._context_log.changes(self._name, self._last)
                 if changes.number == self._refused:
                     raise _too_many_texts()

@@ -18,7 +18,7 @@ from symd.errors import InvalidInput, LimitExceeded, PermissionDenied, SymdError
 from symd.formats.containers import uri
 from symd.model.texts import printable
 from symd.system.notices import complain
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,7 +203,7 @@ def _read(
             return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"cannot read the file: {system_reason(error)}",
+            f"cannot read the file: {os_error_text(error)}",
             where=file,
             hint=_hint(error, place.path, file),
         ) from error

@@ -14,7 +14,7 @@ from symd.model.answers import Answer, Answers, Reason
 from symd.model.arguments import AnyColumn, AnyQuery
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.query.python_names import PythonNames
 from symd.query.source_text import Allowed, completed
 from symd.store.source_files import read_below
@@ -97,7 +97,7 @@ class _PythonNamed:
         return found if as_written else self._of(digest).named_columns(found)
 
     def listing(
-        self, digest: str, part: ListingPart = WHOLE_MODULE, check_wanted: Callable[[], None] = always
+        self, digest: str, part: ListingPart = WHOLE_MODULE, check_cancelled: Callable[[], None] = never_cancelled
     ) -> Iterator[Listing]:
-        for each in self._symbolizer.listing(digest, part, check_wanted):
+        for each in self._symbolizer.listing(digest, part, check_cancelled):
             yield replace(each, answers=self._of(digest).named_columns(each.answers))

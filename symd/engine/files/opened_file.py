@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits, default_store
 from symd.engine.files.debug_files import debug_files, with_debug_file, with_dwo_files
-from symd.engine.files.garbage import gc_paused
+from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
 from symd.errors import DataLoss, InvalidInput, SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
-from symd.formats.containers import Opening
+from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.amd import amdgpu
-from symd.formats.containers.code_again import CodeAgain
+from symd.formats.containers.code_reloader import CodeReloader
 from symd.formats.containers.file_part import LARGE, MAPPED, forget, sha256_of
 from symd.index.file_header import VERSION
 from symd.index.file_index import MAX_PARTIAL_QUERIES, FileIndex
@@ -42,7 +42,7 @@ from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.model.texts import printable
 from symd.query.candidates import MAX_CANDIDATES
-from symd.query.effort import Effort
+from symd.query.query_budget import QueryBudget
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.system.notices import complain
 
@@ -60,9 +60,9 @@ def file_answers(
     """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are several."""
     if not isinstance(questions, Sequence):
         return symbolize_column(
-            index.whole(path).read(as_written=as_written), questions, path=path, effort=Effort(limits)
+            index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget(limits)
         )
-    effort = Effort(limits)
+    effort = QueryBudget(limits)
     meant = _by_symbols(index, questions, path, effort)
     return _answers(index.for_queries(meant, path).read(as_written=as_written), meant, path, effort)
 
@@ -71,18 +71,18 @@ def first_answer(
     index: FileIndex, query: Query, path: str | None, limits: Limits, *, as_written: bool
 ) -> Answer | None:
     """The answer to one question, where less than the whole index has it; None for every other."""
-    effort = Effort(limits)
+    effort = QueryBudget(limits)
     meant = _by_symbols(index, [query], path, effort)
     found = index.before_whole(meant, path)
     return None if found is None else _answers(found.read(as_written=as_written), meant, path, effort)[0]
 
 
-def _answers(index: Index, meant: Sequence[Query], path: str | None, effort: Effort) -> Sequence[Answer]:
+def _answers(index: Index, meant: Sequence[Query], path: str | None, effort: QueryBudget) -> Sequence[Answer]:
     plain = index.answer(meant[0], path) if len(meant) == 1 else None
     return symbolize(index, meant, path, effort) if plain is None else [plain]
 
 
-def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, effort: Effort) -> Sequence[Query]:
+def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, effort: QueryBudget) -> Sequence[Query]:
     """The questions, by the symbol of a function where they call it otherwise and mean that one: what has the symbol is then all that is
     decoded."""
     names = {query.kernel for query in questions if isinstance(query, ByKernel)}
@@ -129,7 +129,7 @@ def _say_no_store(paths: StorePaths) -> None:
         complain(f"{printable(str(paths.root))}: {error.message}, so the file itself is read")
 
 
-class OneFile:
+class SmallFile:
     """``data`` are the bytes of the file joined with what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file``
     (as for ``read_input``, or its bytes) cannot be read or opened."""
 
@@ -209,7 +209,7 @@ class LargeFile:
         return file_answers(self._index_for(questions, path), questions, path, self._limits, as_written=as_written)
 
     def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
-        """As of ``OneFile``; None, too, where the file would be gone through once too often."""
+        """As of ``SmallFile``; None, too, where the file would be gone through once too often."""
         if self._walks >= _MOST_WALKS and not self._holds(_functions([query]), path):
             return None
         index = self._index_for([query], path)
@@ -244,7 +244,7 @@ class LargeFile:
         if self._stored is not None:
             return self._stored.spirv_with(kernel)
         with gc_paused():
-            for code in Opening(self.data, self._limits):
+            for code in ContainerUnpacker(self.data, self._limits):
                 if code.is_compiler_input and code.has_kernel(kernel):
                     return code.path
                 forget(self.data)
@@ -265,9 +265,9 @@ class LargeFile:
         symbol may be, debug data may have the name, so that all objects are meant. SPIR-V inside a container is meant with ``path`` only."""
         data = self.data
         with gc_paused():
-            opening, again = Opening(data, self._limits, path), CodeAgain(data, self._limits)
+            opening, again = ContainerUnpacker(data, self._limits, path), CodeReloader(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
-            effort = Effort(self._limits)
+            effort = QueryBudget(self._limits)
             try:
                 for code in opening:
                     is_empty = False
@@ -317,7 +317,7 @@ def _functions(questions: Queries) -> frozenset[str] | None:
     return frozenset(query.kernel for query in questions if isinstance(query, ByKernel))
 
 
-def _names_meant(code: CodeObject, names: frozenset[str], effort: Effort) -> frozenset[str]:
+def _names_meant(code: CodeObject, names: frozenset[str], effort: QueryBudget) -> frozenset[str]:
     """Those of the names that mean a function of a code object."""
     symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
     same = names & symbols
@@ -328,13 +328,13 @@ def _names_meant(code: CodeObject, names: frozenset[str], effort: Effort) -> fro
     return same.union(symbols_meant(names - same, symbols, effort))
 
 
-def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
+def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> LargeFile | SmallFile:
     """What answers questions about one file, or about the bytes of one, by its size. Raises what opening it raises. ``store``: where an
     index of it may be, as for ``stored_index``."""
     if _is_long(file, limits) if isinstance(file, bytes) else is_large(file, limits) and not _may_be_split(file):
         return LargeFile(file, limits, store)
 
-    return OneFile(file, limits, store)
+    return SmallFile(file, limits, store)
 
 
 def _may_be_split(file: str) -> bool:

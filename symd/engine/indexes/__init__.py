@@ -43,6 +43,6 @@ is in the catalogue with a format has been opened, and tell those who listen tha
 from __future__ import annotations
 
 from symd.engine.indexes.attempts import MAX_ATTEMPTS
-from symd.engine.indexes.indexes import Indexes
+from symd.engine.indexes.indexes import IndexManager
 
-__all__ = ("MAX_ATTEMPTS", "Indexes")
+__all__ = ("MAX_ATTEMPTS", "IndexManager")

@@ -16,12 +16,12 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from symd.api import NotYet
+from symd.api import Pending
 from symd.config import Limits
 from symd.engine.indexes.attempts import IndexAttempts
 from symd.engine.reading.index_ahead import IndexAhead
 from symd.engine.reading.module_file import ModuleFile
-from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, Question
+from symd.engine.reading.questions import IndexFor, MakeIndex, Outline, WorkerRequest
 from symd.engine.reading.reader import Reader
 from symd.errors import DataLoss, DeadlineExceeded, SymdError
 from symd.formats.containers.file_part import LARGE
@@ -48,7 +48,7 @@ class Outlined(NamedTuple):
     some: Index | None = None
 
 
-class Outlines:
+class SummaryCache:
     """The last few of them, by digest."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class ModuleLocks:
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Inside, in this thread, ``held`` raises ``NotYet`` where it would wait."""
+        """Inside, in this thread, ``held`` raises ``Pending`` where it would wait."""
         self._thread.never_waits = True
         try:
             yield
@@ -92,7 +92,7 @@ class ModuleLocks:
         mine.set_running_or_notify_cancel()  # nobody who waits for it can cancel it
         while (holder := self._holder(digest, mine)) is not mine:
             if getattr(self._thread, "never_waits", False):
-                raise NotYet(holder)
+                raise Pending(holder)
             late = holder.exception()
             if late is not None:
                 raise copy(late)
@@ -126,7 +126,7 @@ _ASKED_ONCE = 1 << 12
 """Of so many modules it is known that they were asked about."""
 
 
-class Indexes:
+class IndexManager:
     """The indexes of the modules in a store. Safe to use from several threads; a module that several ask for at once is
     indexed once. ``reader`` reads modules' bytes."""
 
@@ -139,10 +139,10 @@ class Indexes:
         self._cache = IndexCache(limits.open_indexes)
         self.get_open = self._cache.get
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
-        self._outlined = Outlines()
+        self._outlined = SummaryCache()
         self._locks = ModuleLocks()
         self.without_waiting = self._locks.without_waiting
-        """Inside, in this thread, ``NotYet`` is raised where another thread's index would be waited for."""
+        """Inside, in this thread, ``Pending`` is raised where another thread's index would be waited for."""
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.removals.listen(self._forget)
         self._attempts = IndexAttempts(store, limits)
@@ -175,7 +175,7 @@ class Indexes:
 
     def add(self, digest: str, data: bytes, label: str) -> ModuleSummary:
         """Put a module into the store and index it. Where it is there already nothing changes."""
-        with self._store.usage.held(digest):
+        with self._store.usage.pin(digest):
             state = self._store.state(digest, VERSION)
             if not state.present:
                 self._raise_remembered(state.failure)
@@ -184,7 +184,7 @@ class Indexes:
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """The same for bytes that came piece by piece. ``digest`` is what they should have."""
-        with self._store.usage.held(digest):
+        with self._store.usage.pin(digest):
             state = self._store.state(digest, VERSION)
             if state.present or upload.digest != digest:
                 upload.commit(digest, label)
@@ -232,7 +232,7 @@ class Indexes:
             self._outlined.forget(digest)
             self._cache.forget(digest)
 
-    def ask(self, digest: str, question: Question[T], data: bytes | None = None) -> T:
+    def ask(self, digest: str, question: WorkerRequest[T], data: bytes | None = None) -> T:
         """A question about the bytes themselves; ``data`` are they, where they are at hand. Where the stored ones turn
         out to be damaged they are set aside, and ``DataLoss`` is raised."""
         try:

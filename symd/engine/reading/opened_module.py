@@ -54,7 +54,9 @@ class OpenedModule:
     def unpacked(self) -> containers.OpenedModule:
         found = containers.unpack(self.data, self.limits, self._only)
         if self._only is not None and not found.objects:
-            raise ObjectNotFound.at(self._only, (code.path for code in containers.Opening(self.data, self.limits)))
+            raise ObjectNotFound.at(
+                self._only, (code.path for code in containers.ContainerUnpacker(self.data, self.limits))
+            )
         return found
 
     @property
@@ -65,7 +67,7 @@ class OpenedModule:
         """All objects, or of a large module those on the way to ``path``: the others are not opened."""
         if path is None or not self._is_large or "unpacked" in vars(self):
             return self.objects
-        return tuple(containers.Opening(self.data, self.limits, path))
+        return tuple(containers.ContainerUnpacker(self.data, self.limits, path))
 
     def object(self, path: str) -> CodeObject:
         """The code object at ``path``. Raises ``ObjectNotFound``."""

@@ -37,7 +37,7 @@ _LISTED_FACTS = ("simd_width", "entry_offset")
 """What disassembling wants to know of a kernel."""
 
 
-class Question(abc.ABC, Generic[T_co]):
+class WorkerRequest(abc.ABC, Generic[T_co]):
     """Something to be asked of a module's bytes."""
 
     @abc.abstractmethod
@@ -46,7 +46,7 @@ class Question(abc.ABC, Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class MakeIndex(Question[int]):
+class MakeIndex(WorkerRequest[int]):
     """Write the module's index into the file ``into``, which is there and empty; the answer is its size in bytes.
     ``version`` is that of the format which the asker expects, ``descriptor`` the file's where it may not be opened. ``memory``: bytes of
     address space that a process of its own may take for it, where that is less than others may."""
@@ -62,7 +62,7 @@ class MakeIndex(Question[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class Outline(Question["bytes | None"]):
+class Outline(WorkerRequest["bytes | None"]):
     """The module's summary, packed (``index.summary``), before anything is decoded; None for a module of so few code
     objects that its index is made as soon."""
 
@@ -71,7 +71,7 @@ class Outline(Question["bytes | None"]):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFor(Question["bytes | None"]):
+class IndexFor(WorkerRequest["bytes | None"]):
     """An index file that answers ``queries``, and no more than it must; None where only the whole one does."""
 
     queries: tuple[Query, ...]
@@ -81,7 +81,7 @@ class IndexFor(Question["bytes | None"]):
 
 
 @dataclass(frozen=True, slots=True)
-class VariablesAt(Question["Visible | str"]):
+class VariablesAt(WorkerRequest["Visible | str"]):
     """The variables in scope ``offset`` bytes from the start of section ``section`` of the code object at ``path``; text
     where the debug data cannot be trusted: why. Raises ``ObjectNotFound``."""
 
@@ -94,7 +94,7 @@ class VariablesAt(Question["Visible | str"]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListedCode(Question[tuple[CodeObject, ...]]):
+class ListedCode(WorkerRequest[tuple[CodeObject, ...]]):
     """The code objects of ``part``, with what disassembling needs of them and nothing else. Raises ``ObjectNotFound``,
     ``KernelNotFound``."""
 
@@ -107,7 +107,7 @@ class ListedCode(Question[tuple[CodeObject, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedSources(Question[tuple[SourceText, ...]]):
+class EmbeddedSources(WorkerRequest[tuple[SourceText, ...]]):
     """What the module, or its code object at ``path``, carries of each file. Raises ``ObjectNotFound``."""
 
     files: tuple[str, ...]
@@ -118,7 +118,7 @@ class CarriedSources(Question[tuple[SourceText, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectBytes(Question[bytes]):
+class ObjectBytes(WorkerRequest[bytes]):
     """The bytes of the code object at ``path``. Raises ``ObjectNotFound``."""
 
     path: str
@@ -128,7 +128,7 @@ class ObjectBytes(Question[bytes]):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteObject(Question[int]):
+class WriteObject(WorkerRequest[int]):
     """Write the bytes of the code object at ``path`` into the file ``into``, which is there and empty; the answer is their
     number. ``descriptor`` is the file's where it may not be opened. Raises ``ObjectNotFound``."""
 
@@ -144,7 +144,7 @@ class WriteObject(Question[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class SectionBytes(Question[bytes]):
+class SectionBytes(WorkerRequest[bytes]):
     """The bytes of the first section called ``name``, as they stand in the file of the code object at ``path``, or (None) of the module itself.
     Raises ``ObjectNotFound``, and ``NotFound`` where there is no such section with bytes in the file."""
 
@@ -169,7 +169,7 @@ class SectionBytes(Question[bytes]):
 
 
 @dataclass(frozen=True, slots=True)
-class PtxLines(Question[tuple[LineTable, ...]]):
+class PtxLines(WorkerRequest[tuple[LineTable, ...]]):
     """The lines of PTX of every code object that has them, or of the one at ``path``. Raises ``ObjectNotFound``."""
 
     path: str | None = None
@@ -179,7 +179,7 @@ class PtxLines(Question[tuple[LineTable, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class StoppedWaves(Question["SharedFrames"]):
+class StoppedWaves(WorkerRequest["SharedFrames"]):
     """What the module says, which is a GPU core dump: every stopped warp or wave. ``frames`` is call frame information that other
     modules have of the code: the number of the image, and the content. Raises InvalidInput for other modules."""
 
@@ -193,7 +193,7 @@ class StoppedWaves(Question["SharedFrames"]):
 
 
 @dataclass(frozen=True, slots=True)
-class DumpedMemory(Question["tuple[bytes | None, ...]"]):
+class DumpedMemory(WorkerRequest["tuple[bytes | None, ...]"]):
     """What the module, which is a GPU core dump, has of the device's memory at these addresses and sizes; None where it does not
     have all of that. Raises InvalidInput for other modules."""
 
@@ -206,7 +206,7 @@ class DumpedMemory(Question["tuple[bytes | None, ...]"]):
 
 
 @dataclass(frozen=True, slots=True)
-class DumpedBytes(Question["tuple[bytes | None, ...]"]):
+class DumpedBytes(WorkerRequest["tuple[bytes | None, ...]"]):
     """What stands in the module, which is a GPU core dump, at these positions, in so many bytes; None where it does not have all
     of that."""
 
@@ -219,7 +219,7 @@ class DumpedBytes(Question["tuple[bytes | None, ...]"]):
 
 
 @dataclass(frozen=True, slots=True)
-class FrameAddresses(Question["tuple[tuple[int, int] | None, ...]"]):
+class FrameAddresses(WorkerRequest["tuple[tuple[int, int] | None, ...]"]):
     """How the frame's address is computed at several places, (section, offset), of the code object at ``path``: by the machine register
     of a number, and what is added to its content; None where call frame information does not say that. Raises ``ObjectNotFound``."""
 
@@ -233,7 +233,7 @@ class FrameAddresses(Question["tuple[tuple[int, int] | None, ...]"]):
 
 
 @dataclass(frozen=True, slots=True)
-class CallFrameData(Question[bytes]):
+class CallFrameData(WorkerRequest[bytes]):
     """The call frame information of the code object at ``path``, which is AMD's; nothing where it has none. Raises
     ``ObjectNotFound``."""
 
@@ -246,7 +246,7 @@ class CallFrameData(Question[bytes]):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeIdentities(Question["tuple[tuple[str, CodeIdentity], ...]"]):
+class CodeIdentities(WorkerRequest["tuple[tuple[str, CodeIdentity], ...]"]):
     """What the code of each code object is known by, with its path."""
 
     def answer(self, module: OpenedModule) -> tuple[tuple[str, CodeIdentity], ...]:
@@ -257,7 +257,7 @@ class CodeIdentities(Question["tuple[tuple[str, CodeIdentity], ...]"]):
 
 
 @dataclass(frozen=True, slots=True)
-class VariablesAtEach(Question["tuple[Visible | str, ...]"]):
+class VariablesAtEach(WorkerRequest["tuple[Visible | str, ...]"]):
     """``VariablesAt`` for several places, (section, offset), of one code object."""
 
     path: str
@@ -305,13 +305,13 @@ def _kernel(kernel: Kernel) -> Kernel:
     return kernel._replace(facts={name: kernel.facts[name] for name in _LISTED_FACTS if name in kernel.facts})
 
 
-QUESTIONS: Sequence[type[Question[object]]] = (
+QUESTIONS: Sequence[type[WorkerRequest[object]]] = (
     MakeIndex,
     Outline,
     IndexFor,
     VariablesAt,
     ListedCode,
-    CarriedSources,
+    EmbeddedSources,
     ObjectBytes,
     WriteObject,
     PtxLines,

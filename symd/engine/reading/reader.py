@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from symd.config import Limits
 from symd.engine.reading.module_file import ModuleFile
 from symd.engine.reading.opened_module import OpenedModules
-from symd.engine.reading.questions import Question
+from symd.engine.reading.questions import WorkerRequest
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class Reader(Protocol):
         """Whether other processes do the work, so that an index can be made while this one answers."""
         ...
 
-    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+    def ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
         """The answer. Raises what the question raises; ``DataLoss`` where the stored bytes are not those of the digest;
         ``ModuleNotFound`` where they are gone."""
         ...
@@ -36,6 +36,6 @@ class InProcessReader:
         self._limits = limits
         self._opened = OpenedModules(only=only)
 
-    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+    def ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
         opened = self._opened.open(module, self._limits)
         return question.answer(opened)

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from symd.config import Limits
 from symd.engine.reading.module_file import ModuleFile
 from symd.engine.reading.opened_module import OpenedModules
-from symd.engine.reading.questions import MakeIndex, Question, WriteObject
+from symd.engine.reading.questions import MakeIndex, WorkerRequest, WriteObject
 from symd.engine.reading.values import decode, encode
 
 T = TypeVar("T")
@@ -22,12 +22,12 @@ _KEPT_AFTER_INDEX: Final = 4
 _opened: Final = OpenedModules()
 
 
-def request(module: ModuleFile, question: Question[T]) -> bytes:
+def request(module: ModuleFile, question: WorkerRequest[T]) -> bytes:
     """What ``answer`` is to be called with."""
     return encode((ModuleFile(module.digest, module.path, is_hashed=module.is_hashed), question))
 
 
-def files(module: ModuleFile, question: Question[T]) -> Iterator[tuple[str, int]]:
+def files(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[tuple[str, int]]:
     """The files whose descriptors go with a ``request``, in this order, and the flags with which to open them; a descriptor that ``module`` has is
     the first."""
     yield module.path, os.O_RDONLY

@@ -69,7 +69,7 @@ def identify(data: bytes) -> Format | None:
 
 def format_name(data: bytes, limits: Limits | None = None) -> str:
     """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes it."""
-    opening = Opening(data, limits or Limits())
+    opening = ContainerUnpacker(data, limits or Limits())
     with suppress(SymdError):
         next(iter(opening), None)
     return opening.format or "unknown"
@@ -82,12 +82,12 @@ def unpack(data: bytes, limits: Limits | None = None, path: str | None = None) -
     be read raises what its first malformed element raised, and one whose parts are sound and hold no code raises Unsupported.
     Raises UnknownFormat, Malformed, LimitExceeded too.
     """
-    opening = Opening(data, limits or Limits(), path)
+    opening = ContainerUnpacker(data, limits or Limits(), path)
     objects = tuple(code for code in opening if path in (None, code.path))
     return OpenedModule(opening.format, objects, tuple(opening.notes), tuple(opening.containers))
 
 
-class Opening:
+class ContainerUnpacker:
     """One code object of a module after the other, as ``unpack`` has them, each made when it is asked for and kept nowhere;
     ``format``, ``notes`` and ``containers`` are complete at the end. With ``path`` only what is on the way to that code
     object is opened. To be gone through once."""

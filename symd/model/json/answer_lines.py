@@ -10,8 +10,8 @@ from symd.model.answers import Answer, Answers, Locations, Reason, TextSection
 from symd.model.columns import U32, U64
 from symd.model.json import to_json
 from symd.model.json.answers import answer_json, unreadable_query_json
-from symd.model.written_answers import Column, Pieces, Shared, decimals, encoded, pieces_of, side_by_side
-from symd.model.written_locations import Names, WrittenLocations, numbered
+from symd.model.rendered_answers import Column, Pieces, Shared, decimals, encoded, pieces_of, side_by_side
+from symd.model.rendered_locations import Names, WrittenLocations, numbered
 
 _BEFORE_QUERY = b'{"query": "'
 _BETWEEN_NUMBERS = b', "address": ', b", "

@@ -5,15 +5,15 @@ from __future__ import annotations
 from symd.errors import BadQuery
 from symd.profiles.exports import firefox, folded, perfetto, pprof, speedscope
 from symd.profiles.exports.export import Export, Exported
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.samples import SampledProfile
-from symd.profiles.spending import Spending
 
 __all__ = ("EXPORTS", "Export", "Exported", "check", "export")
 
 EXPORTS: dict[str, Export] = {module.NAME: module for module in (firefox, folded, perfetto, pprof, speedscope)}
 
 
-def export(profile: SampledProfile, name: str, spending: Spending, value: str | None = None) -> Exported:
+def export(profile: SampledProfile, name: str, spending: ProfileBudget, value: str | None = None) -> Exported:
     """The profile in the format of that name. ``value`` names the one value type to write; without it every one is, or the
     first where the format has room for one. Raises BadQuery for a name that there is not, and LimitExceeded."""
     check(name)

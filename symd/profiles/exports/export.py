@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.samples import SampledProfile, Task, Value, ValueType
-from symd.profiles.spending import Spending
 
 NANOSECONDS = {"nanoseconds": 1, "ns": 1, "microseconds": 10**3, "us": 10**3, "milliseconds": 10**6, "ms": 10**6} | {
     "seconds": 10**9,
@@ -29,7 +29,7 @@ class Export(Protocol):
 
     NAME: str
 
-    def export(self, profile: SampledProfile, spending: Spending) -> Exported:
+    def export(self, profile: SampledProfile, spending: ProfileBudget) -> Exported:
         """The profile in this format. Raises LimitExceeded."""
         ...
 

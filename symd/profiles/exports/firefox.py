@@ -26,8 +26,8 @@ from symd.profiles.exports.export import (
     columns_with_values,
     series_name,
 )
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.samples import Sample, SampledModule, SampledProfile, Value, shown_frames, shown_name
-from symd.profiles.spending import Spending
 
 NAME = "firefox"
 VERSION, GECKO_VERSION = 60, 31
@@ -43,7 +43,7 @@ WRITTEN_A_ROW = 64
 """Letters that a row of a table takes, about."""
 
 
-def export(profile: SampledProfile, spending: Spending) -> Exported:
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Every value type that is not all 0, the one that is shown first in front. Samples without a time stand a millisecond apart, in the order of the profile."""
     tables = _Tables(profile, spending)
     times = [sample.time for sample in profile.samples if sample.time is not None]
@@ -75,7 +75,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
 class _Tables:
     """The tables that all threads share, with a row a list of cells."""
 
-    def __init__(self, profile: SampledProfile, spending: Spending) -> None:
+    def __init__(self, profile: SampledProfile, spending: ProfileBudget) -> None:
         self._profile = profile
         self._spending = spending
         self._strings = Numbering()

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from symd.profiles.exports.export import Exported
 from symd.profiles.folded import frame_text
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.samples import SampledProfile, Value, shown_frames
-from symd.profiles.spending import Spending
 
 NAME = "folded"
 
 
-def export(profile: SampledProfile, spending: Spending) -> Exported:
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """The value type alone that is shown first: a line has room for one value. Stacks whose values are 0 are left out."""
     texts = [_address_text(profile, number) for number in range(len(profile.addresses))]
     stacks: dict[tuple[int, ...], Value] = {}

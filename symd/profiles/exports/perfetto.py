@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from symd.model.answers import Frame
 from symd.profiles.exports.export import Exported, Numbering, rounding_notes, whole
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import length_field, number_field, packed_field, text_field
 from symd.profiles.samples import Sample, SampledProfile, Task, ValueType, shown_frames, shown_name
 from symd.profiles.schemas import perfetto as schema
-from symd.profiles.spending import Spending
 
 NAME = "perfetto"
 Cell = TypeVar("Cell")
@@ -25,7 +25,7 @@ UNITS = {"nanoseconds": 1, "ns": 1, "cycles": 2, "instructions": 3, "bytes": 4, 
 MICROSECOND = 1000
 
 
-def export(profile: SampledProfile, spending: Spending) -> Exported:
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Every value type: the one that is shown first is the primary counter, the others follow it. Samples without a time stand a microsecond
     apart, in the order of the profile."""
     times = [sample.time for sample in profile.samples if sample.time is not None]
@@ -70,7 +70,7 @@ def _descriptor(kind: ValueType) -> bytes:
 class _Writer:
     """Numbers for everything that is interned begin at 1; what is new goes with the packet that needs it first."""
 
-    def __init__(self, profile: SampledProfile, spending: Spending) -> None:
+    def __init__(self, profile: SampledProfile, spending: ProfileBudget) -> None:
         self._profile = profile
         self._spending = spending
         self._tables: dict[int, Numbering] = defaultdict(Numbering)

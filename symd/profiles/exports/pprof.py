@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from symd.profiles.exports.export import Exported, rounding_notes, whole
 from symd.profiles.pprof import FUNCTION_FIELDS
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import int64_field, length_field, number_field, packed_field
 from symd.profiles.samples import Sample, SampledProfile, shown_frames
 from symd.profiles.schemas import pprof as schema
-from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionTable, StringTable, function_message, lines_of
 
 NAME = "pprof"
@@ -15,7 +15,7 @@ TIMESTAMP = "timestamp"
 """The label that holds the time of a sample, in nanoseconds: pprof has no field for it."""
 
 
-def export(profile: SampledProfile, spending: Spending) -> Exported:
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Everything: all value types, labels, modules as mappings with their build ids, addresses as they are."""
     writer = _Writer(profile, spending)
     tasks = ("processes and threads are labels",) if any(one.process or one.thread for one in profile.tasks) else ()
@@ -23,7 +23,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
 
 
 class _Writer:
-    def __init__(self, profile: SampledProfile, spending: Spending) -> None:
+    def __init__(self, profile: SampledProfile, spending: ProfileBudget) -> None:
         self._profile = profile
         self._spending = spending
         self._strings = StringTable([b""])

@@ -15,8 +15,8 @@ from symd.profiles.exports.export import (
     columns_with_values,
     series_name,
 )
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.samples import SampledProfile, ValueType, shown_frames, shown_name
-from symd.profiles.spending import Spending
 
 NAME = "speedscope"
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -27,7 +27,7 @@ WRITTEN_A_FRAME = 8
 """Letters that one frame of one stack takes, about."""
 
 
-def export(profile: SampledProfile, spending: Spending) -> Exported:
+def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Every value type that is not all 0. Frames keep file, line and column."""
     frames = Numbering()
     table: list[dict[str, Any]] = []

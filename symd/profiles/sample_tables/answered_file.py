@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from symd.errors import InvalidInput, StoreUnavailable, ToolMissing, extra_hint
 from symd.profiles.sample_tables.form import Form
 from symd.system.atomic_output import check_no_input, replacing
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import SampleTables, TableReport
@@ -57,7 +57,7 @@ def answer_file(
             try:
                 write_answers(file, tables, form, temporaries[-1], temporaries[0] if len(paths) > 1 else None, progress)
             except OSError as error:
-                reason = system_reason(error)
+                reason = os_error_text(error)
                 raise StoreUnavailable(f"cannot write the file: {reason}", where=str(target), hint=_HINT) from error
     return tables.report()
 

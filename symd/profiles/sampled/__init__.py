@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.sampled import att, cupti, folded, otlp, perfetto, pprof, proton, rocprofv3, unitrace
 from symd.profiles.samples import SampledProfile
-from symd.profiles.spending import Spending
 
-ReadSamples = Callable[[bytes, Spending], SampledProfile]
+ReadSamples = Callable[[bytes, ProfileBudget], SampledProfile]
 READERS: dict[str, ReadSamples] = {
     "att": att.read,
     "cupti": cupti.read,

@@ -6,6 +6,7 @@ from symd.model.answers import Frame
 from symd.profiles import json_text
 from symd.profiles.att import ADDRESS, COLUMNS, OBJECT, PLACE, SEPARATOR, SOURCE, Row
 from symd.profiles.att import read as read_rows
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.sampled.places import frames_of_json
 from symd.profiles.samples import (
     TIMES,
@@ -17,7 +18,6 @@ from symd.profiles.samples import (
     ValueType,
     within,
 )
-from symd.profiles.spending import Spending
 
 VALUES = (
     ValueType("latency", "cycles"),
@@ -28,7 +28,7 @@ VALUES = (
 _CELLS = tuple(COLUMNS.index(name) for name in ("Latency", "Hit", "Stall", "Idle"))
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The rows that are instructions; frames of symd where there are some, else the positions in the source column."""
     document = read_rows(json_text.decode(data), spending)
     found = SampledProfile(VALUES)

@@ -7,6 +7,7 @@ from typing import Any
 
 from symd.profiles import json_text
 from symd.profiles.cupti import FRAMES, each_record
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.sampled.places import frames_of_json
 from symd.profiles.samples import (
     ADDRESSES,
@@ -19,12 +20,11 @@ from symd.profiles.samples import (
     ValueType,
     within,
 )
-from symd.profiles.spending import Spending
 
 STALL_REASON, CORRELATION = "stall_reason", "correlation_id"
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """Every record that says where it was taken; one without stall reasons counts nothing. Raises Malformed."""
     found = SampledProfile((ValueType("samples", "count"),))
     addresses = AddressTable(found.addresses)

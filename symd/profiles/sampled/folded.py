@@ -8,9 +8,9 @@ from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles import json_text
 from symd.profiles.folded import FILE_OFFSET, INLINED
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.sampled.places import frame_of_text
 from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, Value, ValueType
-from symd.profiles.spending import Spending
 
 MOST_DIGITS = 18
 """Of a count, so that it has 64 bits."""
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"\[?[^;\[\]]+\+0x([0-9a-fA-F]{1,16})\]?")
 _IN_FILE = re.compile(r"([^;\[]+)" + re.escape(FILE_OFFSET) + r"0x([0-9a-fA-F]{1,16})\)")
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """Every line that has a stack and a count. Frames that follow one another, the later ones marked as inlined, are one
     address."""
     found = SampledProfile((ValueType("samples", "count"),))

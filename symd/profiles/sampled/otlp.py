@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.otlp_json import binary_documents
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fixed, packed, signed
 from symd.profiles.sampled.places import StringTableReader, place_in_module
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType, joined
 from symd.profiles.schemas import otlp as schema
-from symd.profiles.spending import Spending
 
 WHERE = "the OTLP profile"
 BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
@@ -24,13 +24,13 @@ PROCESS, THREAD, THREAD_NAME = "process.pid", "thread.id", "thread.name"
 _NAMES = (schema.Function.name_strindex, schema.Function.system_name_strindex, schema.Function.filename_strindex)
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The samples of every profile in the message; those of another type of value get columns of their own. Raises Malformed
     and LimitExceeded."""
     return _Reader(data, spending).profile()
 
 
-def read_json(data: bytes, spending: Spending) -> SampledProfile:
+def read_json(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The samples of OTLP as JSON; of several documents all."""
     documents = [read(one, spending) for one in binary_documents(data, spending)]
     types = {kind for one in documents for kind in one.value_types}
@@ -49,7 +49,7 @@ class _Columns:
 
 
 class _Reader(StringTableReader):
-    def __init__(self, data: bytes, spending: Spending) -> None:
+    def __init__(self, data: bytes, spending: ProfileBudget) -> None:
         super().__init__(data, WHERE, spending)
         self._top = list(each_field(data, where=WHERE, spending=spending))
         self._tables: dict[int, list[Field]] = {}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from symd.model.answers import Frame
 from symd.profiles.perfetto import module_symbols
 from symd.profiles.perfetto_trace import Packet, TracedFrame, TracedMapping, each_packet
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, fields, packed
 from symd.profiles.sampled.places import place_in_file
 from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType
 from symd.profiles.schemas import perfetto as schema
-from symd.profiles.spending import Spending
 
 WHERE = "the Perfetto trace"
 
@@ -40,13 +40,13 @@ UNITS = (
 PERF = ValueType("samples", "count")
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """Every stack sample and every sample of perf. Raises Malformed and LimitExceeded."""
     return _Reader(data, spending).profile()
 
 
 class _Reader:
-    def __init__(self, data: bytes, spending: Spending) -> None:
+    def __init__(self, data: bytes, spending: ProfileBudget) -> None:
         self._spending = spending
         self._packets = [one for one in each_packet(data, spending) if any(at.number in READ for at in one.fields)]
         self._symbols: dict[tuple[str, bytes], dict[int, tuple[Frame, ...]]] = {}

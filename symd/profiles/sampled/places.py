@@ -11,9 +11,9 @@ from typing import Any
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.folded import FILE_OFFSET, INLINED
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import VARINT, Field, fields
 from symd.profiles.samples import TIMES, SampledModule, within
-from symd.profiles.spending import Spending
 
 UNNAMED = "[unnamed]"
 """A mapping that has neither a name nor a build ID."""
@@ -75,7 +75,7 @@ def frames_of_json(items: Any) -> tuple[Frame, ...]:
 class StringTableReader:
     """Who inherits it fills ``_strings``."""
 
-    def __init__(self, data: bytes, where: str, spending: Spending) -> None:
+    def __init__(self, data: bytes, where: str, spending: ProfileBudget) -> None:
         self._data, self._where, self._spending = data, where, spending
         self._strings: list[str] = []
 

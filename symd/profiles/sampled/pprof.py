@@ -5,22 +5,22 @@ from __future__ import annotations
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.mapped import MappedRange, RangeLookup
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, packed, signed
 from symd.profiles.sampled.places import StringTableReader, place_in_module
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
 from symd.profiles.schemas import pprof as schema
-from symd.profiles.spending import Spending
 
 WHERE = "the pprof profile"
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The samples of a profile. Raises Malformed and LimitExceeded."""
     return _Reader(data, spending).profile()
 
 
 class _Reader(StringTableReader):
-    def __init__(self, data: bytes, spending: Spending) -> None:
+    def __init__(self, data: bytes, spending: ProfileBudget) -> None:
         super().__init__(data, WHERE, spending)
         self._top: dict[int, list[Field]] = {}
         for item in each_field(data, where=WHERE, spending=spending):

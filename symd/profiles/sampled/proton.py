@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from symd.errors import Malformed
 from symd.profiles import json_text
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.proton import events, frame_of_name, is_trace, tree
 from symd.profiles.samples import (
     PROCESSES,
@@ -21,7 +22,6 @@ from symd.profiles.samples import (
     ValueType,
     within,
 )
-from symd.profiles.spending import Spending
 
 ROOT = "ROOT"
 MICROSECOND = 1000
@@ -30,7 +30,7 @@ DEVICES = frozenset({"device_id", "device_type"})
 _UNIT = re.compile(r"(.*?) *\(([a-z]+)\)")
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """Every metric that is a number, in nodes below the root; the first in the tree is the first column. Raises Malformed."""
     if is_trace(data):
         return _trace(data, spending)
@@ -65,7 +65,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     return found
 
 
-def _trace(data: bytes, spending: Spending) -> SampledProfile:
+def _trace(data: bytes, spending: ProfileBudget) -> SampledProfile:
     found = SampledProfile((ValueType("time", "nanoseconds"),), tasks=[])
     addresses = AddressTable(found.addresses)
     tasks: dict[Task, int] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from symd.profiles import json_text
 from symd.profiles.json_text import JsonCursor
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.rocprofv3 import INDEX, ROOT, SAMPLES, TABLE
 from symd.profiles.sampled.places import frames_of_json, place_in_file
 from symd.profiles.samples import (
@@ -24,12 +25,11 @@ from symd.profiles.samples import (
     ValueType,
     within,
 )
-from symd.profiles.spending import Spending
 
 _PREFIX = re.compile("^ROCPROFILER_PC_SAMPLING_INSTRUCTION_(NOT_ISSUED_REASON|TYPE)_")
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The samples of every process. Raises Malformed."""
     text = json_text.decode(data)
     spending.read_json(text, 0, len(text))

@@ -9,9 +9,9 @@ import re
 
 from symd.model.answers import Frame
 from symd.profiles import json_text
+from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.sampled.places import frame_of_text
 from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledProfile, ValueType
-from symd.profiles.spending import Spending
 from symd.profiles.unitrace import ADDED, each_row
 
 _COUNTER = re.compile(r"(.*)\[(.*)\]")
@@ -19,7 +19,7 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 STACK = "Stack"
 
 
-def read(data: bytes, spending: Spending) -> SampledProfile:
+def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     """The rows of every device's block; a counter that a block lacks is 0 there."""
     text = json_text.decode(data)
     found = SampledProfile(())

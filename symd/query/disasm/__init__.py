@@ -32,7 +32,7 @@ def disassemble(
     codes: Sequence[CodeObject],
     kernel: str | None = None,
     limits: Limits | None = None,
-    check_wanted: Callable[[], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
     *,
     starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
@@ -41,11 +41,11 @@ def disassemble(
 
     A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that
     symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs are started
-    by ``starter``, or by one that lives as long as this call, and ended where ``check_wanted`` raises: it is called now and then.
+    by ``starter``, or by one that lives as long as this call, and ended where ``check_cancelled`` raises: it is called now and then.
     """
     with ExitStack() as stack:
         starter = starter or stack.enter_context(Starter())
-        budget = DisassemblyBudget(limits or Limits(), starter, check_wanted, of_kernel=kernel is not None)
+        budget = DisassemblyBudget(limits or Limits(), starter, check_cancelled, of_kernel=kernel is not None)
         return _disassembled(codes, kernel, budget)
 
 

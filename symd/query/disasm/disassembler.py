@@ -166,17 +166,17 @@ class Disassembler(Protocol):
 
 class DisassemblyBudget:
     """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text.
-    ``of_kernel``: the request is for one kernel, which may stand in many code objects. ``check_wanted`` as for ``disassemble``."""
+    ``of_kernel``: the request is for one kernel, which may stand in many code objects. ``check_cancelled`` as for ``disassemble``."""
 
     def __init__(
         self,
         limits: Limits,
         starter: Starter | None = None,
-        check_wanted: Callable[[], None] | None = None,
+        check_cancelled: Callable[[], None] | None = None,
         *,
         of_kernel: bool = False,
     ) -> None:
-        self._check_wanted = check_wanted
+        self._check_wanted = check_cancelled
         self._smaller = "ask for one code object (--object)" if of_kernel else "ask for one kernel"
         self._starter = starter
         self._seconds = seconds = limits.disassembly_seconds
@@ -204,7 +204,7 @@ class DisassemblyBudget:
                 data=data,
                 own_pipe=own_pipe,
                 starter=starter,
-                check_wanted=self._check_wanted,
+                check_cancelled=self._check_wanted,
                 hint=self._hint("disassembly_seconds"),
             )
         except LimitExceeded as error:

@@ -225,7 +225,7 @@ class NamedTables:
             excess -= sizes[key]
 
 
-class KeptTables:
+class TableCache:
     """The client's: for each module the last table that had a name, ``budget`` bytes of them. Safe to use from several
     threads."""
 
@@ -256,7 +256,7 @@ class KeptTables:
 class TableReceiver:
     """The named tables of one call: those that the client had and those that came."""
 
-    kept: KeptTables
+    kept: TableCache
     module: str
     known: dict[bytes, Locations]
 

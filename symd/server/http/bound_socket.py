@@ -7,7 +7,7 @@ from typing import Final
 
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.system.addresses import host_and_port
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 BACKLOG: Final = 128
 
@@ -31,7 +31,7 @@ def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise FailedPrecondition(
-            f"there is no such host: {system_reason(error)}", where=address, hint=f"choose another with {option}"
+            f"there is no such host: {os_error_text(error)}", where=address, hint=f"choose another with {option}"
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,6 +40,6 @@ def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
     except OSError as error:
         listener.close()
         raise FailedPrecondition(
-            f"cannot listen there: {system_reason(error)}", where=address, hint=f"choose another with {option}"
+            f"cannot listen there: {os_error_text(error)}", where=address, hint=f"choose another with {option}"
         ) from error
     return listener, host, listener.getsockname()[1]

@@ -12,8 +12,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import Receive, Send
 
 from symd.errors import SymdError
-from symd.server.http.site import Lane, WebRoute
-from symd.server.http.visitors import Visitor
+from symd.server.http.principals import HttpPrincipal
+from symd.server.http.site import WebRoute, WorkQueue
 
 CANCELLED = "CANCELLED"
 """The outcome of a request whose answer did not leave whole."""
@@ -26,7 +26,7 @@ class Exchange:
 
     connection: HTTPConnection
     begun: float = field(default_factory=time.monotonic)
-    visitor: Visitor | None = None
+    visitor: HttpPrincipal | None = None
     route: WebRoute | None = None
     status: int = 0
     received: int = 0
@@ -53,7 +53,7 @@ class Exchange:
         """Note that the client has gone."""
         self._reason = CANCELLED
 
-    def hold(self, lane: Lane, visitor: Visitor, size: int) -> None:
+    def hold(self, lane: WorkQueue, visitor: HttpPrincipal, size: int) -> None:
         """Count so many bytes as held until it has ended. Raises Busy."""
         self._held.append(lane.hold(visitor, size))
 

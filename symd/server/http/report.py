@@ -19,18 +19,18 @@ from symd.errors import KernelNotFound
 from symd.model.identities import ObjectPath
 from symd.model.listings import ListingPart
 from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.server.http.principals import READER, HttpPrincipal
 from symd.server.http.routes import ROUTES
 from symd.server.http.routes.assets import FIRST, assets
 from symd.server.http.routes.samples import PROFILE, NamedProfile
 from symd.server.http.site import Asked, Reply, Site, WebRoute
-from symd.server.http.visitors import READER, Visitor
 
 MOST_KERNELS: Final = 64
 """Kernels of one report, where none is named."""
 ENTRY: Final = "main.js"
 _IMPORT: Final = re.compile(r'^import (?:\{ ([^}]*) \}|\* as (\w+)) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
-_AUTHOR: Final = Visitor("report", READER, "report", "report")
+_AUTHOR: Final = HttpPrincipal("report", READER, "report", "report")
 
 Chosen = tuple[str, KernelSummary | None]
 """A code object's path, and a kernel in it (None: all of its code)."""

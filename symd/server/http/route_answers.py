@@ -24,11 +24,11 @@ from starlette.types import Receive, Scope, Send
 
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
-from symd.server.deadline import while_there_is_time
+from symd.server.deadline import deadline_check
 from symd.server.http.client_time import client_time
 from symd.server.http.exchange import Exchange
-from symd.server.http.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute, json_reply
-from symd.server.http.visitors import Visitor
+from symd.server.http.principals import HttpPrincipal
+from symd.server.http.site import Asked, CostClass, Lacking, Reply, Site, WebRoute, WorkQueue, json_reply
 
 STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -125,17 +125,17 @@ _GZIP_LEVEL: Final = 3
 """Of 1 to 9: whoever asked waits for it."""
 
 
-def served(site: Site, lane: Lane, route: WebRoute) -> Iterator[Route]:
+def served(site: Site, lane: WorkQueue, route: WebRoute) -> Iterator[Route]:
     """A route as Starlette knows it, answered in ``lane``; and what a page of another origin asks before it."""
     yield Route(route.path, partial(_answered, site, lane, route), methods=[route.method])
     if route.origins:
         yield Route(route.path, partial(preflight, route), methods=["OPTIONS"])
 
 
-async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -> Response:
+async def _answered(site: Site, lane: WorkQueue, route: WebRoute, request: Request) -> Response:
     """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the lane's thread has
     the body until it notices, and those bytes are counted no more."""
-    visitor: Visitor = request.scope["visitor"]
+    visitor: HttpPrincipal = request.scope["visitor"]
     exchange: Exchange = request.scope["exchange"]
     exchange.route = route
     try:
@@ -199,16 +199,18 @@ async def _leaving(request: Request, left: threading.Event, asking: asyncio.Task
 
 
 def _is_question(route: WebRoute) -> bool:
-    return route.effort in (Effort.QUESTION, Effort.LARGE)
+    return route.effort in (CostClass.QUESTION, CostClass.LARGE)
 
 
-async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked, left: threading.Event) -> Reply:
+async def _reply(site: Site, lane: WorkQueue, route: WebRoute, asked: Asked, left: threading.Event) -> Reply:
     small = "gzip" in asked.headers.get("accept-encoding", "")
 
     async def answered(by: Site) -> Reply:
         def work() -> Reply:
             is_there = partial(_check_is_there, left)
-            waited_for = asked._replace(check_wanted=_while_waited_for(is_there, site.limits), check_is_there=is_there)
+            waited_for = asked._replace(
+                check_cancelled=_while_waited_for(is_there, site.limits), check_is_there=is_there
+            )
             return _compressed(route.handle(by, waited_for), small)
 
         return await lane.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
@@ -217,7 +219,7 @@ async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked, left: th
         return await answered(site)
     except Lacking as lacking:
         if (fetch := site.fetch) is not None:
-            await lane.run(asked.visitor, Effort.FETCH, partial(fetch, lacking.build_id))
+            await lane.run(asked.visitor, CostClass.FETCH, partial(fetch, lacking.build_id))
     return await answered(site.by_itself())
 
 
@@ -229,7 +231,7 @@ def _check_is_there(left: threading.Event) -> None:
 def _while_waited_for(check_is_there: Callable[[], None], limits: Limits) -> Callable[[], None]:
     """What work calls between its steps. It raises ClientDisconnect once the client has left, and LimitExceeded where it takes longer than
     ``question_seconds``."""
-    check_time = while_there_is_time(limits)
+    check_time = deadline_check(limits)
 
     def check() -> None:
         check_is_there()
@@ -263,7 +265,7 @@ class _WholeResponse(Response):
 
 
 async def _pieces(
-    lane: Lane, exchange: Exchange, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]
+    lane: WorkQueue, exchange: Exchange, visitor: HttpPrincipal, route: WebRoute, pieces: Iterator[bytes]
 ) -> AsyncIterator[bytes]:
     try:
         while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
@@ -273,7 +275,7 @@ async def _pieces(
         raise
 
 
-async def _body(request: Request, route: WebRoute, lane: Lane, seconds: float) -> bytes:
+async def _body(request: Request, route: WebRoute, lane: WorkQueue, seconds: float) -> bytes:
     """The whole body, counted as it comes. Raises LimitExceeded, Busy and DeadlineExceeded."""
     exchange: Exchange = request.scope["exchange"]
     announced = request.headers.get("content-length", "0")

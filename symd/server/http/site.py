@@ -17,16 +17,16 @@ from symd.model.identities import is_digest
 from symd.model.json import to_json
 from symd.model.rights import Right
 from symd.model.sources import SourceText
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 from symd.server.http.colouring import Rows, uncoloured
-from symd.server.http.visitors import Visitor
+from symd.server.http.principals import HttpPrincipal
 
 Result = TypeVar("Result")
 
 JSON = "application/json"
 
 
-class Effort(enum.Enum):
+class CostClass(enum.Enum):
     """How much work a route is; each kind has threads of its own, so that none holds up another."""
 
     QUESTION = "question"
@@ -47,17 +47,17 @@ class Lacking(Exception):
         self.build_id = build_id
 
 
-class Lane(Protocol):
+class WorkQueue(Protocol):
     """Where work is done that the event loop must not wait for."""
 
     async def run(
-        self, visitor: Visitor, effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+        self, visitor: HttpPrincipal, effort: CostClass, work: Callable[[], Result], *, repeatable: bool = False
     ) -> Result:
         """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already. Work that is ``repeatable`` may be
         broken off where it would wait for an index, and begun again."""
         ...
 
-    def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:
+    def hold(self, visitor: HttpPrincipal, size: int) -> Callable[[], None]:
         """Count so many bytes of a message as held, until what is returned is called. Raises Busy where that is too much."""
         ...
 
@@ -124,14 +124,14 @@ class Site:
 class Asked(NamedTuple):
     """A request as handlers see it: ``parts`` are the named parts of the path, ``body`` is whole."""
 
-    visitor: Visitor
+    visitor: HttpPrincipal
     parts: Mapping[str, str]
     query: QueryParams
     headers: Headers
     body: bytes
-    check_wanted: Callable[[], None] = always
+    check_cancelled: Callable[[], None] = never_cancelled
     """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time is over."""
-    check_is_there: Callable[[], None] = always
+    check_is_there: Callable[[], None] = never_cancelled
     """The same for work with a time of its own, such as a disassembler's: it raises where nobody waits any more."""
 
     def digest(self) -> str:
@@ -178,6 +178,6 @@ class WebRoute(NamedTuple):
     handle: Handle
     method: str = "GET"
     right: Right = Right.READ
-    effort: Effort = Effort.QUESTION
+    effort: CostClass = CostClass.QUESTION
     body_limit: int = 0
     origins: tuple[str, ...] = ()

@@ -18,10 +18,10 @@ from symd.errors import FailedPrecondition
 from symd.server.http.app import build_app
 from symd.server.http.bound_socket import bound, parsed
 from symd.server.http.hosts import KnownHosts
+from symd.server.http.principals import HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.server import serving
-from symd.server.http.site import Effort, Site
-from symd.server.http.visitors import SecretDoor, Visitor
+from symd.server.http.site import CostClass, Site
 from symd.system.addresses import is_loopback
 
 Result = TypeVar("Result")
@@ -41,12 +41,12 @@ class Threads:
         self._pool = ThreadPoolExecutor(THREADS, "symd-view")
 
     async def run(
-        self, _visitor: Visitor, _effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+        self, _visitor: HttpPrincipal, _effort: CostClass, work: Callable[[], Result], *, repeatable: bool = False
     ) -> Result:
         del repeatable  # whoever looks waits for nobody else
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
-    def hold(self, _visitor: Visitor, _size: int) -> Callable[[], None]:
+    def hold(self, _visitor: HttpPrincipal, _size: int) -> Callable[[], None]:
         """Nothing is counted: who looks is whoever started it."""
         return lambda: None
 
@@ -116,7 +116,7 @@ def viewed(make_site: Callable[[Presence], Site], address: str = ADDRESS) -> Ite
             "a view is for this machine alone", where=address, hint="symd serve --http serves others"
         )
     lane = Threads()
-    door, presence = SecretDoor(), Presence()
+    door, presence = SecretPathAuth(), Presence()
     listener, host, port = bound(address, "--address")
     try:
         app = build_app(make_site(presence), ROUTES, door, KnownHosts(), lane, others=(presence.route(),))

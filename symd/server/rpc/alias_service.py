@@ -10,9 +10,9 @@ from symd.rpc.wire.contexts import from_create_request, from_key, to_alias
 from symd.rpc.wire.resource_names import module_digest
 from symd.server.answering import method
 from symd.server.call import Call
-from symd.server.lanes import Work
 from symd.server.paging import bad_token, filled, from_token, to_token
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1.alias_service_pb2 import (
     CreateAliasesRequest,
     CreateAliasesResponse,

@@ -16,9 +16,9 @@ from symd.rpc.wire.breakpoints import (
 from symd.server.answering import method
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
-from symd.server.lanes import Work
 from symd.server.paging import slice_page
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1.breakpoint_service_pb2 import (
     ResolveBreakpointRequest,
     ResolveBreakpointResponse,
@@ -37,7 +37,7 @@ def resolve_breakpoint(
         asked.path,
         every_address=asked.every_address,
         rules=asked.rules,
-        check_wanted=while_waited_for(call, service.config.limits),
+        check_cancelled=while_waited_for(call, service.config.limits),
     )
     of = f"{digest}/breakpoints/{sha256(repr(asked).encode()).hexdigest()}"  # 100 path rules make a long text
     page, token = slice_page(answer.locations, of, request.page_size, request.page_token, to_location)

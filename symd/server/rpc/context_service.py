@@ -20,9 +20,9 @@ from symd.server.answering import method
 from symd.server.batches import check_device_candidates
 from symd.server.call import Call
 from symd.server.guard import while_waited_for
-from symd.server.lanes import Work
 from symd.server.paging import bad_token, filled, from_token, to_token
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
     CreateContextResponse,
@@ -113,7 +113,7 @@ def symbolize_addresses(
 ) -> SymbolizeAddressesResponse:
     with service.addresses_at_work.acquired(request.count):
         question = from_request(request, service.config.limits.batch)
-        check_wanted = while_waited_for(call, service.config.limits)
-        answers = service.engine.contexts.symbolize(*question, check_wanted=check_wanted)
+        check_cancelled = while_waited_for(call, service.config.limits)
+        answers = service.engine.contexts.symbolize(*question, check_cancelled=check_cancelled)
         check_device_candidates(answers, service.config.limits)
         return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from symd.config import Limits
 from symd.model.cores import CoreDump
 from symd.rpc.wire.cores import from_request, size_of, to_parts
-from symd.server.batches import RowRoom
+from symd.server.batches import ResponseSizeLimit
 from symd.server.call import Call
-from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1.core_service_pb2 import ReadCoreRequest, ReadCoreResponse
 
 
@@ -30,6 +30,6 @@ def _read(service: ServiceContext, digest: str, modules: Sequence[str]) -> CoreD
 def _check_stacks(dump: CoreDump, limits: Limits) -> None:
     """Raises ``LimitExceeded`` where a stack has no room in a message: its calls may all be of functions with long names."""
     for stack in dump.stacks:
-        room = RowRoom(limits)
+        room = ResponseSizeLimit(limits)
         for call in stack.frames:
             room.take_frames(call.frames)

@@ -13,8 +13,8 @@ from symd.server.batches import check_columns
 from symd.server.call import Call
 from symd.server.disk_sources import DiskSources
 from symd.server.guard import check_waited_for
-from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse, ReadSourcesRequest, ReadSourcesResponse
 
 

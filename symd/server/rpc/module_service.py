@@ -39,10 +39,10 @@ from symd.rpc.wire.resource_names import module_digest, module_name, optional_pa
 from symd.server.answering import method
 from symd.server.call import Call, CallEnded
 from symd.server.guard import check_deadline, while_wanted
-from symd.server.lanes import Work
 from symd.server.messages import module_too_large
 from symd.server.paging import DEFAULT_SIZE, bad_token, filled, from_token, page_size, to_token, written_page
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.system.process import confinement
 from symd.system.process.run import Cancelled
 from symd.v1.module_service_pb2 import (
@@ -178,8 +178,8 @@ _BEFORE_ALL = float("-inf"), ""
 
 def list_modules(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
     """A token names the last record seen, so what is added or removed shifts no page."""
-    at_once = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
-    rest = service.engine.records(_seen(request.page_token), at_once)
+    inline = min(page_size(request.page_size), DEFAULT_SIZE) + 1  # one more tells whether there is another page
+    rest = service.engine.records(_seen(request.page_token), inline)
     page = filled(rest, request.page_size, to_module)
     return ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
 

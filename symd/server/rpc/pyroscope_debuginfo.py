@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from symd.rpc.wire.fields import wrong_field
 from symd.server.answering import method
 from symd.server.call import Call
-from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext
 from symd.server.uploaded_debug_data import checked_build_id, is_known, received
+from symd.server.work_queues import Work
 from symd.v1.pyroscope_debuginfo_pb2 import ShouldInitiateUploadResponse, UploadRequest, UploadResponse
 
 

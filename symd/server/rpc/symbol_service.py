@@ -12,8 +12,8 @@ from symd.rpc.wire.line_tables import from_request, to_chunks
 from symd.server.answering import method
 from symd.server.batches import answer, answer_at_once, answer_unopened
 from symd.server.call import Call
-from symd.server.lanes import Work
 from symd.server.service_context import ServiceContext
+from symd.server.work_queues import Work
 from symd.v1.symbol_service_pb2 import (
     GetLineTableRequest,
     GetLineTableResponse,
@@ -24,7 +24,7 @@ from symd.v1.symbol_service_pb2 import (
 )
 
 
-@method(at_once=answer_at_once, unopened=answer_unopened)
+@method(inline=answer_at_once, uncached=answer_unopened)
 def symbolize(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     """One address or a batch."""
     response = SymbolizeResponse()
@@ -59,7 +59,7 @@ def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: 
     if level is LineLevel.PTX:
         chunks = _chunks(_ptx(service, digest, path, call))
     else:
-        work = Work.BATCH if service.engine.is_open(digest) else Work.COLD
+        work = Work.BATCH if service.engine.is_open(digest) else Work.CACHE_MISS
         chunks = _chunks(service.lanes[work].run_for(call, partial(service.engine.stored_lines, digest, path)))
     yield from service.lanes[Work.BATCH].each_for(call, chunks)
 

@@ -32,7 +32,7 @@ from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, open_fil
 from symd.store.ownership import check_private, keep_from_others
 from symd.store.shared.cache_eviction import CacheEviction, check_no_others
 from symd.store.shared.object_storage import ObjectStorage, checked_name, keeps_promise, promised_digest, sizes
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 log = logging.getLogger("symd.store")
 
@@ -320,7 +320,7 @@ def _let_go(used: _Used) -> None:
     try:
         used.path.unlink(missing_ok=True)
     except OSError as error:
-        log.warning("%s stays there: %s", used.path, system_reason(error))
+        log.warning("%s stays there: %s", used.path, os_error_text(error))
     finally:
         os.close(used.handle)
 

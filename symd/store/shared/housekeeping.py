@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from symd.errors import SymdError
-from symd.store.complaints import Complaints
+from symd.store.maintenance_log import MaintenanceLog
 from symd.store.module_log import REMOVED, ModuleLog, digests_of_rows
 from symd.store.removals import Removals
 from symd.store.shared.catalogue import PostgresCatalogue
@@ -62,7 +62,7 @@ class Housekeeping:
         self._listening: Connection | None = None
         self._last: int | None = None
         """The last entry of the log that was looked at; None before the first."""
-        self._complaints = Complaints()
+        self._complaints = MaintenanceLog()
 
     def begin(self) -> None:
         self._thread.start()

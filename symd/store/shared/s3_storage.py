@@ -42,7 +42,7 @@ from symd.errors import InvalidInput, StoreUnavailable, described, from_descript
 from symd.store.files import disk
 from symd.store.shared.object_storage import check_size, checked_name
 from symd.system.credential_files import read_credentials
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import written
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Unanswered(Exception):
         self.error = error
 
 
-class Outage:
+class CircuitBreaker:
     """Of one server. In an outage a single call at a time is made, and the others end with the error of the last: else each would wait for
     as long as it may, with the thread that it has. Safe to use from several threads."""
 
@@ -72,11 +72,11 @@ class Outage:
         self._last: StoreUnavailable | None = None
         self._trying = False
 
-    def made(self, call: Callable[[], T]) -> T:
-        """What ``call`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an answer."""
+    def call(self, request: Callable[[], T]) -> T:
+        """What ``request`` gives, which raises ``Unanswered`` where nobody answers; anything else it does is an answer."""
         tries = self._begun()
         try:
-            result = call()
+            result = request()
         except Unanswered as unanswered:
             self._ended(unanswered.error)
             raise
@@ -244,7 +244,7 @@ def authorities() -> bytes | None:
     try:
         certificates, _ = read_credentials(path)
     except OSError as error:
-        raise InvalidInput(f"it cannot be read: {system_reason(error)}", where=path, hint=_NAMED) from error
+        raise InvalidInput(f"it cannot be read: {os_error_text(error)}", where=path, hint=_NAMED) from error
     if _CERTIFICATE not in certificates:
         raise InvalidInput("no certificate in PEM stands there", where=path, hint=_NAMED)
     return certificates
@@ -296,7 +296,7 @@ class S3Storage:
         self._seconds = limits.storage_seconds
         self._answer = limits.storage_seconds / 6
         largest = self._allowed(max(limits.module_size, limits.index_size))
-        self._outage = Outage()
+        self._circuit = CircuitBreaker()
         self._requests = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=self._answer)})
         """For what is small."""
         parts = self._answer + PARTS_AT_A_TIME * PART / SLOWEST
@@ -388,7 +388,7 @@ class S3Storage:
     def _tried(self, name: str, call: Callable[[], T]) -> T | None:
         """``_once``, and again where that may help and there is time; at once the last error where the server is known to be gone."""
         try:
-            return self._outage.made(lambda: self._persisted(name, call))
+            return self._circuit.call(lambda: self._persisted(name, call))
         except Unanswered as unanswered:
             raise unanswered.error from unanswered
 
@@ -406,7 +406,7 @@ class S3Storage:
         raise AssertionError
 
     def _once(self, name: str, call: Callable[[], T]) -> T | None:
-        """What ``call`` gives; None where S3 says that nothing has the name. Raises ``StoreUnavailable``."""
+        """What ``request`` gives; None where S3 says that nothing has the name. Raises ``StoreUnavailable``."""
         try:
             return self._asked(name, call)
         except _RefusedError as refused:

@@ -164,7 +164,7 @@ class SharedStore(CataloguedModules):
     @contextmanager
     def file(self, digest: str) -> Iterator[Path]:
         size = self._size(digest)
-        with self.usage.held(digest), ExitStack() as stack:
+        with self.usage.pin(digest), ExitStack() as stack:
             with self._noting_loss(digest):
                 path = stack.enter_context(self._files.file(module_object(digest)))
                 with disk(self._incoming_folder):

@@ -9,7 +9,7 @@ file size and open files from its first instruction (``launcher``): limits that 
 process with threads must not run Python. This side watches the clock and the answer, and looks now and then at what the kernel has no limit for (``usage``). A child has a process group of its own, which is killed when the child
 has ended, however it ended: nothing in that group outlives it; who is confined can leave it no more.
 
-What a child's death means is told by an ``Ending`` and by nothing else: the limit that ended it, or the signal, or the exit
+What a child's death means is told by an ``ExitStatus`` and by nothing else: the limit that ended it, or the signal, or the exit
 status. Memory is special. A child that is refused memory may say so (Python's MemoryError, a ``MEMORY`` frame), and the ending
 then names that limit; most programs abort instead, and of those only the signal is known.
 

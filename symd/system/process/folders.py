@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import StoreUnavailable
-from symd.system.private_files import new_folder, temporary_place
-from symd.system.stale_files import remove_leftovers
+from symd.system.private_files import new_folder, temp_dir
+from symd.system.stale_files import remove_stale_files
 
 _NAME: Final = re.compile("symd-(driver|tool|daemon)-[a-z0-9_]{8}")
 """As mkdtemp names them: a folder that somebody called otherwise is his."""
@@ -38,10 +38,10 @@ def child_folder(kind: str) -> Iterator[Path]:
 def sweep() -> int:
     """Remove the folders of children whose parents are gone, and that are this user's; how many there were."""
     try:
-        place = temporary_place()
+        place = temp_dir()
     except StoreUnavailable:
         return 0
-    return remove_leftovers(place, _NAME, stat.S_ISDIR, _remove)
+    return remove_stale_files(place, _NAME, stat.S_ISDIR, _remove)
 
 
 def _locked(prefix: str) -> tuple[Path, int]:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from symd.errors import ToolFailed
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 
 
 class Dialogue:
@@ -32,7 +32,7 @@ class Dialogue:
         try:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:
-            raise ToolFailed(f"it cannot be started: {system_reason(error)}", where=self._program) from error
+            raise ToolFailed(f"it cannot be started: {os_error_text(error)}", where=self._program) from error
 
     def ask(self, line: str, is_last: Callable[[bytes], bool]) -> str:
         """Its answer to one line, up to the line that ``is_last`` (which sees it with its newline)."""
@@ -68,7 +68,7 @@ def answer_of(command: Sequence[str], line: str) -> str:
             command, input=f"{line}\n".encode(errors="surrogateescape"), stdout=subprocess.PIPE, check=False
         )
     except OSError as error:
-        raise ToolFailed(f"it cannot be started: {system_reason(error)}", where=command[0]) from error
+        raise ToolFailed(f"it cannot be started: {os_error_text(error)}", where=command[0]) from error
     return done.stdout.decode(errors="surrogateescape")
 
 

@@ -21,10 +21,10 @@ KEPT: Final = 32 << 20
 """Free bytes at the heap's end that are kept."""
 MUCH: Final = 256 << 20
 PADDING: Final = 1 << 16
-"""Bytes that ``give_back`` leaves at the heap's end."""
+"""Bytes that ``trim_heap`` leaves at the heap's end."""
 
 
-def keep_little() -> None:
+def tune_malloc_for_command() -> None:
     """Let this process give memory back; to be called before it has further threads. Changes nothing where the C library is
     another one."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -34,7 +34,7 @@ def keep_little() -> None:
         mallopt(_TRIM_THRESHOLD, KEPT)
 
 
-def keep_much() -> None:
+def tune_malloc_for_daemon() -> None:
     """Let a process that ends soon use freed blocks again, however large: each page that it asks of the system anew has to be
     cleared first, which takes longer than to expand a code object into it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -43,7 +43,7 @@ def keep_much() -> None:
         mallopt(_TRIM_THRESHOLD, MUCH)
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Give the system every page of the heap that is free, wherever it lies (malloc_trim(3)): small blocks that are still in use keep
     the heap's end from sinking, and with it all that is free below. Other threads wait for it when they allocate."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -22,7 +22,7 @@ from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
 from symd.system.process.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.system.process.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
-from symd.system.process.run import Defect, Ending, Limit, limit_of
+from symd.system.process.run import ChildException, ExitStatus, Limit, limit_of
 from symd.system.process.thread_limits import thread_limits
 from symd.system.process.worker import CONFINED
 
@@ -76,7 +76,7 @@ class Pool:
         process_limits: ProcessLimits,
         subject: str = "",
         descriptors: Sequence[int] = (),
-    ) -> bytes | Defect | Ending:
+    ) -> bytes | ChildException | ExitStatus:
         """What the function returns, or the exception of no class of ours that it raises, or how the process ended that
         should have called it. Time begins to count when a process is free. A process that worked on ``subject`` before
         is preferred. It gets copies of ``descriptors``, which share their positions in the files (dup(2)).
@@ -88,10 +88,10 @@ class Pool:
             worker = self._take(process_limits, subject)
             used = bool(worker.subjects)
             answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
-            if used and isinstance(answer, Ending) and (answer.limit is Limit.MEMORY or worker.short):
+            if used and isinstance(answer, ExitStatus) and (answer.limit is Limit.MEMORY or worker.short):
                 worker = self._take(process_limits, subject, fresh=True)  # what it did before took that, perhaps
                 answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
-        if isinstance(answer, Ending):
+        if isinstance(answer, ExitStatus):
             if self._closed:
                 raise _ended()
             return answer
@@ -99,16 +99,16 @@ class Pool:
         if kind == BYTES:
             return payload
         if kind == DEFECT:
-            return Defect(**json.loads(payload))
+            return ChildException(**json.loads(payload))
         error = from_description(json.loads(payload))
         raise error or DataLoss("the child failed for a reason that this version does not know")
 
-    def _asked(self, worker: _Worker, call: _Call) -> tuple[bytes, bytes] | Ending:
+    def _asked(self, worker: _Worker, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
         worker.subjects.append(call.subject)
         kept = False
         try:
             answer = worker.ask(call)
-            kept = not isinstance(answer, Ending) and not worker.leaving
+            kept = not isinstance(answer, ExitStatus) and not worker.leaving
         finally:
             with self._lock:
                 self._working.discard(worker)
@@ -278,7 +278,7 @@ class _Worker:
     short: bool = False
     """Whether the system left it less processor time than its last call might take."""
 
-    def ask(self, call: _Call) -> tuple[bytes, bytes] | Ending:
+    def ask(self, call: _Call) -> tuple[bytes, bytes] | ExitStatus:
         """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
         killed, which ends the reading here."""
         late = threading.Event()
@@ -300,7 +300,7 @@ class _Worker:
         if answer is not None and not late.is_set():
             return answer
         status = self.end()
-        return Ending(status, Limit.SECONDS if late.is_set() else limit or limit_of(status))
+        return ExitStatus(status, Limit.SECONDS if late.is_set() else limit or limit_of(status))
 
     def _exchange(self, call: _Call) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
         """The answer or None, and the limit that was passed where that is known."""

@@ -83,7 +83,7 @@ class Limit(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ExitStatus:
     """``status`` is the exit status, or minus the number of the signal that ended the child. ``limit`` is the limit that
     did; None when it ended by itself."""
 
@@ -103,7 +103,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Defect:
+class ChildException:
     """An exception that is none of symd's, in the child: the name of its class, its text, and the traceback."""
 
     exception: str
@@ -212,7 +212,7 @@ _LAST_WORDS: Final = 300
 class Ended:
     """A child that has ended: how, what it answered and the last MiB that it printed beside the answer."""
 
-    ending: Ending
+    ending: ExitStatus
     answer: bytes = field(repr=False)
     printed: str = field(repr=False)
 
@@ -232,7 +232,7 @@ def run(
     own_pipe: bool = False,
     cancellation: Cancellation | None = None,
     confined: Confined | None = None,
-    check_wanted: Callable[[], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
@@ -240,10 +240,10 @@ def run(
     its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined`` is who starts it
     with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
     it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and it comes first.
-    ``check_wanted`` is called before it is started and now and then while it runs; what it raises ends the child.
+    ``check_cancelled`` is called before it is started and now and then while it runs; what it raises ends the child.
     """
-    if check_wanted is not None:
-        check_wanted()
+    if check_cancelled is not None:
+        check_cancelled()
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
@@ -264,7 +264,7 @@ def run(
                     stderr=print_end,
                 )
         try:
-            return _Reader(process, answers, prints, limits, folder, cancellation, check_wanted).until_it_ends()
+            return _Reader(process, answers, prints, limits, folder, cancellation, check_cancelled).until_it_ends()
         finally:
             process.wait()
 
@@ -306,10 +306,10 @@ class _Reader:
         limits: ProcessLimits,
         folder: Path,
         cancellation: Cancellation | None,
-        check_wanted: Callable[[], None] | None,
+        check_cancelled: Callable[[], None] | None,
     ) -> None:
-        self._check_wanted = check_wanted
-        self._next_check = math.inf if check_wanted is None else time.monotonic() + _CHECK_SECONDS
+        self._check_wanted = check_cancelled
+        self._next_check = math.inf if check_cancelled is None else time.monotonic() + _CHECK_SECONDS
         self._process = process
         self._folder = folder
         self._cancellation = cancellation
@@ -334,7 +334,7 @@ class _Reader:
                     pass
         if self._too_much():
             limit = Limit.ANSWER
-        ending = Ending(status, limit or limit_of(status))
+        ending = ExitStatus(status, limit or limit_of(status))
         return Ended(ending, bytes(self._answer), self._printed.decode("utf-8", "replace"))
 
     def _listen(self) -> Limit | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed, ToolFailed
-from symd.system.os_errors import system_reason
+from symd.system.os_errors import os_error_text
 from symd.system.private_files import write_bytes
 from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, Access
 from symd.system.process.folders import child_folder
@@ -33,13 +33,13 @@ def run_tool(
     own_pipe: bool = False,
     starter: Starter | None = None,
     environment: Mapping[str, str] | None = None,
-    check_wanted: Callable[[], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
     hint: str = "",
 ) -> Ended:
     """Run a program in a folder that is empty but for the file ``input``, which holds ``data`` where that is given.
 
     ``own_pipe`` as in ``run.run``. With a ``starter`` the program is confined, where the kernel can do that: it reads itself, shared
-    libraries and its folder, in which it may write, and has no socket and no further process. ``environment`` in place of the clean one; ``check_wanted`` as in ``run.run``;
+    libraries and its folder, in which it may write, and has no socket and no further process. ``environment`` in place of the clean one; ``check_cancelled`` as in ``run.run``;
     ``hint`` goes into the errors. Raises
     DeadlineExceeded, LimitExceeded when it answers too much, ToolFailed when it cannot be started. Neither a signal nor an
     exit status is an error here: the caller knows what they mean (``tool_error``).
@@ -62,11 +62,11 @@ def run_tool(
                 stdin=stdin,
                 own_pipe=own_pipe,
                 confined=confined,
-                check_wanted=check_wanted,
+                check_cancelled=check_cancelled,
             )
     except OSError as error:
         metadata = {"tool": program}
-        reason = f"it cannot be started: {system_reason(error)}"
+        reason = f"it cannot be started: {os_error_text(error)}"
         raise ToolFailed(reason, where=program, hint=hint, metadata=metadata) from error
     _check_limit(ended, limits, program, hint)
     return ended

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from symd.engine.contexts import device
-from symd.engine.contexts.device import Gathered
+from symd.engine.contexts.device import AnswerTableBuilder
 from symd.errors import LimitExceeded
 from symd.index.format import Strings
 from symd.model.answers import Answers, Locations
@@ -29,7 +29,7 @@ def test_texts_of_several_modules_are_counted_together(monkeypatch: pytest.Monke
     monkeypatch.setattr(device, "MAX_TEXTS", 5_000)
     texts = ["", *(f"{number}" * 1000 for number in range(1, 7))]
     table = replace(LOCATIONS, strings=texts if read else Strings(*encode_strings(texts)))
-    batch = Gathered(4)
+    batch = AnswerTableBuilder(4)
     batch.add(np.array([0]), answers(table, 1))  # two texts: its function, which is its kernel, and its file
     batch.add(np.array([1, 2]), answers(table, 1, 1))
     with pytest.raises(LimitExceeded) as caught:
@@ -42,10 +42,10 @@ def test_texts_are_counted_in_bytes_read_or_not(monkeypatch: pytest.MonkeyPatch,
     texts = ["", *(chr(0x400 + number) * 500 for number in range(6))]  # of two bytes each
     table = replace(LOCATIONS, strings=texts if read else Strings(*encode_strings(texts)))
     monkeypatch.setattr(device, "MAX_TEXTS", 2_000)
-    Gathered(1).add(np.array([0]), answers(table, 1))
+    AnswerTableBuilder(1).add(np.array([0]), answers(table, 1))
     monkeypatch.setattr(device, "MAX_TEXTS", 1_999)
     with pytest.raises(LimitExceeded, match="more than 1999 bytes of names and paths"):
-        Gathered(1).add(np.array([0]), answers(table, 1))
+        AnswerTableBuilder(1).add(np.array([0]), answers(table, 1))
 
 
 def test_texts_that_have_no_room_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,4 +53,4 @@ def test_texts_that_have_no_room_are_not_read(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(device, "subset", lambda *_: pytest.fail("read"))
     long = replace(LOCATIONS, strings=Strings(*encode_strings(["", *(f"{number}" * 1000 for number in range(1, 7))])))
     with pytest.raises(LimitExceeded):
-        Gathered(1).add(np.array([0]), answers(long, 1))
+        AnswerTableBuilder(1).add(np.array([0]), answers(long, 1))

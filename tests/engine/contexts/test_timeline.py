@@ -226,7 +226,7 @@ def test_nothing_is_looked_for_once_nobody_waits(bits):
     timeline = timeline_of([Mapped(number << 32, 7, FOREVER, 0, 16, number, "m") for number in range(10)])
     asked, left = [], RuntimeError()
 
-    def check_wanted():
+    def check_cancelled():
         asked.append(None)
         if len(asked) == 3:
             raise left
@@ -234,5 +234,5 @@ def test_nothing_is_looked_for_once_nobody_waits(bits):
     addresses, times = np.zeros(5 * STEPS, np.uint64), np.full(5 * STEPS, 9)
     look = timeline.find if bits == 64 else partial(timeline.find_truncated, bits=bits)
     with pytest.raises(RuntimeError):
-        look(addresses, times, check_wanted=check_wanted)
+        look(addresses, times, check_cancelled=check_cancelled)
     assert len(asked) == 3

@@ -13,7 +13,7 @@ from symd.config import Limits
 from symd.engine.reading import served
 from symd.engine.reading.module_file import ModuleFile
 from symd.engine.reading.opened_module import OpenedModules
-from symd.engine.reading.questions import MakeIndex, ObjectBytes, Question
+from symd.engine.reading.questions import MakeIndex, ObjectBytes, WorkerRequest
 from symd.engine.reading.values import decode
 from symd.formats import containers
 from symd.index import Index
@@ -55,7 +55,7 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return digests
 
 
-def asked(module: Path, question: Question[object], *into: Path) -> str:
+def asked(module: Path, question: WorkerRequest[object], *into: Path) -> str:
     """Asks as a daemon does; the module's digest."""
     digest = hashlib.sha256(module.read_bytes()).hexdigest()
     with ExitStack() as stack:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.engine.reading.module_file import ModuleFile
-from symd.engine.reading.questions import CarriedSources, IndexFor
+from symd.engine.reading.questions import EmbeddedSources, IndexFor
 from symd.engine.reading.values import CLASSES, decode, encode
 from symd.errors import DataLoss
 from symd.model.answers import TextSection
@@ -54,7 +54,7 @@ PLAIN = st.recursive(
     [
         VISIBLE,
         (SourceText("a.cl", "text", Origin.MODULE, md5=bytes(16)), SourceText("b.cl")),
-        (ModuleFile("0" * 64, "/store"), CarriedSources(("a",), None)),
+        (ModuleFile("0" * 64, "/store"), EmbeddedSources(("a",), None)),
         IndexFor(()),
     ],
     ids=lambda value: type(value).__name__,

@@ -11,7 +11,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.formats.budget import Budget
-from symd.formats.containers import Opening, host_elf
+from symd.formats.containers import ContainerUnpacker, host_elf
 from symd.formats.containers.file_part import FilePart
 from symd.formats.containers.llvm import compressed_bundle, offload_bundle
 from tests import tools
@@ -229,6 +229,6 @@ def test_fat_binaries_of_a_program_are_read_one_entry_after_the_other():
     fatbin = (Path(__file__).parents[3] / "samples/cuda/bin/tonemap.none.fatbin").read_bytes()
     section = b"".join(part + bytes(-len(part) % 8) for part in [fatbin] * 40)
     data = Watched(host(".nv_fatbin", section))
-    found = [code.data for code in Opening(data, Limits())]
-    assert found == [code.data for code in Opening(fatbin, Limits())] * 40
+    found = [code.data for code in ContainerUnpacker(data, Limits())]
+    assert found == [code.data for code in ContainerUnpacker(fatbin, Limits())] * 40
     assert max(map(len, found)) <= data.largest <= len(fatbin)

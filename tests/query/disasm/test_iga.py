@@ -20,7 +20,7 @@ from symd.model.listings import Instructions
 from symd.query.disasm import disassemble, disassembler, iga
 from symd.query.disasm.disassembler import code_ranges
 from symd.system.process import confinement
-from symd.system.process.run import Ended, Ending
+from symd.system.process.run import Ended, ExitStatus
 from tests.query.disasm.objects import SAMPLES, made, objects, texts
 from tests.tools import output, require
 
@@ -196,8 +196,8 @@ def test_a_device_that_the_library_does_not_know_asks_for_a_newer_one(monkeypatc
 def test_a_crash_costs_the_code_that_caused_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child is played: it decodes the first text, dies of the second, and decodes the third when asked again."""
     answers = [
-        Ended(Ending(-11), b"0 16 first\n= libiga64.so.1\n0 8 half of the second\n", ""),
-        Ended(Ending(0), b"0 16 third\n= libiga64.so.1\n", ""),
+        Ended(ExitStatus(-11), b"0 16 first\n= libiga64.so.1\n0 8 half of the second\n", ""),
+        Ended(ExitStatus(0), b"0 16 third\n= libiga64.so.1\n", ""),
     ]
     monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: answers.pop(0))
     first, second, third = disassemble([made(bytes(16)), made(bytes(16)), made(bytes(16))])
@@ -216,14 +216,16 @@ def test_a_crash_costs_the_code_that_caused_it_alone(monkeypatch: pytest.MonkeyP
 )  # fmt: skip
 def test_an_answer_without_sense_is_an_error_for_each(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     """Whoever has taken over the child may write anything."""
-    monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: Ended(Ending(0), answer, ""))
+    monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: Ended(ExitStatus(0), answer, ""))
     results = disassemble([made(bytes(16)), made(bytes(16))])
     assert [type(each) for each in results] == [ToolFailed, ToolFailed]
     assert all("makes no sense" in str(each) for each in results)
 
 
 def test_a_child_that_gives_no_answer_is_an_error_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: Ended(Ending(1), b"", "Traceback\nno such thing\n"))
+    monkeypatch.setattr(
+        disassembler, "run_tool", lambda *_, **__: Ended(ExitStatus(1), b"", "Traceback\nno such thing\n")
+    )
     results = disassemble([made(bytes(16)), made(bytes(16))])
     assert all(isinstance(each, ToolFailed) and "no such thing" in str(each) for each in results)
 

@@ -12,7 +12,7 @@ from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, TextSection
 from symd.rpc.wire.answers import from_columns, write_columns
 from symd.rpc.wire.columns import concatenated
-from symd.rpc.wire.location_tables import ENTRIES_PER_ADDRESS, MIN_NAMED_ENTRIES, KeptTables, NamedTables
+from symd.rpc.wire.location_tables import ENTRIES_PER_ADDRESS, MIN_NAMED_ENTRIES, NamedTables, TableCache
 from symd.v1 import answer_pb2, location_pb2
 
 PLACES = (TextSection("", ".text", 1, 0x1000),)
@@ -52,7 +52,7 @@ class Daemon:
 
 
 def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
-    daemon, kept, given = Daemon(), KeptTables(), answers(table())
+    daemon, kept, given = Daemon(), TableCache(), answers(table())
     first, second = daemon.message(given), daemon.message(given)
     assert (first.locations.name, first.locations.count < MIN_NAMED_ENTRIES) == (b"", True)
     assert (len(second.locations.name), second.locations.count) == (16, MIN_NAMED_ENTRIES)
@@ -78,7 +78,7 @@ def test_a_table_that_is_shared_comes_whole_with_the_first_large_batch_and_then_
 
 
 def test_a_later_call_starts_with_the_tables_that_came():
-    daemon, kept, given = Daemon(), KeptTables(), answers(table())
+    daemon, kept, given = Daemon(), TableCache(), answers(table())
     daemon.message(given)
     mine = kept.of("module").take(daemon.message(given).locations)
     later = kept.of("module")
@@ -137,7 +137,7 @@ def test_names_beyond_the_budget_are_forgotten_the_oldest_first():
 
 
 def test_the_client_keeps_no_more_than_its_budget():
-    kept = KeptTables(budget=2 * 30 * MIN_NAMED_ENTRIES + 1000)
+    kept = TableCache(budget=2 * 30 * MIN_NAMED_ENTRIES + 1000)
     for number in range(3):
         kept.keep(f"module {number}", bytes([number]), table())
     assert [list(kept.of(f"module {number}").known) for number in range(3)] == [[], [b"\1"], [b"\2"]]
@@ -147,7 +147,7 @@ def test_the_client_keeps_no_more_than_its_budget():
 
 def test_a_name_that_never_came_with_a_table_is_malformed():
     with pytest.raises(Malformed, match="never came"):
-        KeptTables().of("module").take(location_pb2.LocationTable(name=b"nobody"))
+        TableCache().of("module").take(location_pb2.LocationTable(name=b"nobody"))
 
 
 def test_a_name_follows_from_the_content_so_that_any_daemon_answers_a_client_that_has_the_table():

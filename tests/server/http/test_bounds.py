@@ -23,9 +23,9 @@ from symd.server.http.connections import CHUNKS, HEAD_BYTES
 from symd.server.http.json_members import BEYOND_ASCII, DIGITS, KEYS, OTHER_LISTS, TEXT_LISTS, VALUES, parsed
 from symd.server.http.routes.places import MOST_NAMES, MOST_TEXT
 from symd.server.http.routes.symbolication import ADDRESSES, JOBS, MODULES
+from symd.server.http_server import web_served
 from symd.server.metrics import Metrics
 from symd.server.server import build_daemon
-from symd.server.web_door import web_served
 from symd.store import Store
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
 from tests.server.http.daemon import SAMPLES

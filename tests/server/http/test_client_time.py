@@ -14,10 +14,10 @@ from symd.errors import DeadlineExceeded
 from symd.server.http.client_time import ClientTimer
 from symd.server.http.exchange import Exchange
 from symd.server.http.route_answers import _body, _WholeResponse
-from symd.server.http.site import Effort, Lane, WebRoute
+from symd.server.http.site import CostClass, WebRoute, WorkQueue
 
 SECONDS = 60.0
-ROUTE = WebRoute("/", lambda _site, _asked: None, method="POST", effort=Effort.QUESTION, body_limit=1000)  # type: ignore[arg-type, return-value]
+ROUTE = WebRoute("/", lambda _site, _asked: None, method="POST", effort=CostClass.QUESTION, body_limit=1000)  # type: ignore[arg-type, return-value]
 SCOPE = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b"", "server": ("x", 1)}
 
 
@@ -47,7 +47,7 @@ async def coming(parts: asyncio.Queue[dict[str, Any]]) -> asyncio.Task[bytes]:
     """The body of a request that has begun to come."""
     request = Request({**SCOPE, "exchange": Exchange(HTTPConnection(SCOPE))}, parts.get)
     parts.put_nowait(part(b"a"))
-    body = asyncio.create_task(_body(request, ROUTE, cast("Lane", None), SECONDS))
+    body = asyncio.create_task(_body(request, ROUTE, cast("WorkQueue", None), SECONDS))
     await a_few_turns()
     assert parts.empty()
     return body

@@ -45,12 +45,12 @@ def names(modules: Modules) -> ModuleNames:
 def walk(names: ModuleNames, broken_off_after: int | None = None) -> None:
     steps = iter(range(1 << 20))
 
-    def check_wanted() -> None:
+    def check_cancelled() -> None:
         if next(steps) == broken_off_after:
             raise Left
 
     try:
-        list(names._all(check_wanted))
+        list(names._all(check_cancelled))
     except Left:
         return
 

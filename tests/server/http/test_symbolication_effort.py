@@ -15,10 +15,10 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.formats.debug_ids import ModuleNames, debug_id
-from symd.server.deadline import while_there_is_time
+from symd.server.deadline import deadline_check
 from symd.server.http.route_answers import _waited_for
-from symd.server.http.site import Effort, WebRoute
-from symd.server.lanes import Work
+from symd.server.http.site import CostClass, WebRoute
+from symd.server.work_queues import Work
 from symd.store import Store
 from tests.query.test_listing import every_eight
 from tests.server.http.daemon import SAMPLES
@@ -101,9 +101,9 @@ def test_a_request_takes_no_longer_than_a_question(tmp_path, engine):
 
 
 def test_the_time_of_a_question_is_over_at_some_time():
-    while_there_is_time(Limits())()
+    deadline_check(Limits())()
     with pytest.raises(LimitExceeded, match="longer than 0 seconds"):
-        while_there_is_time(Limits(question_seconds=0.0))()
+        deadline_check(Limits(question_seconds=0.0))()
 
 
 @contextlib.contextmanager
@@ -148,15 +148,15 @@ class Held:
         self.leaves = leaves
         self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
 
-    def __call__(self, codes, kernel, limits, check_wanted):
+    def __call__(self, codes, kernel, limits, check_cancelled):
         self.begun.set()
         assert self.go_on.wait(PATIENCE)
         try:
-            check_wanted()
+            check_cancelled()
             until = time.monotonic() + PATIENCE
             while self.leaves and time.monotonic() < until:
                 time.sleep(0.01)
-                check_wanted()
+                check_cancelled()
         except ClientDisconnect:
             self.ended.set()
             raise
@@ -198,7 +198,7 @@ class Asking:
         return {"type": "http.disconnect"}
 
 
-@pytest.mark.parametrize("effort", [Effort.QUESTION, Effort.UPLOAD])
+@pytest.mark.parametrize("effort", [CostClass.QUESTION, CostClass.UPLOAD])
 def test_a_client_that_has_left_is_not_told_that_the_daemon_stops(effort):
     async def ended(leaves):
         request, begun = Asking(), asyncio.Event()

@@ -13,7 +13,7 @@ from symd import cli
 from symd.model.contexts import Alias, Context, Load
 from symd.model.identities import Digest
 from symd.store import Store
-from tests.object_server import BUCKET, Ending, Proxy
+from tests.object_server import BUCKET, ExitStatus, Proxy
 from tests.store.shared.postgresql_server import PostgresServer
 
 Copy = Callable[..., tuple[int, str, str]]
@@ -86,17 +86,17 @@ def test_a_copy_that_s3_breaks_off_says_how_to_go_on_and_does(
 ):
     puts = 0
 
-    def plan(asked: Any) -> Ending:
+    def plan(asked: Any) -> ExitStatus:
         nonlocal puts
         puts += asked.method == "PUT"
-        return Ending.PASS if puts <= 5 else Ending.REFUSE
+        return ExitStatus.PASS if puts <= 5 else ExitStatus.REFUSE
 
     proxy.plan = plan
     code, _, error = copy(root, url, "--catalogue", database, "--limit", "storage_seconds=1s")
     assert code == 3
     assert "503" in error
     assert "give the command again to go on" in error
-    proxy.plan = lambda asked: Ending.PASS
+    proxy.plan = lambda asked: ExitStatus.PASS
     code, said, _ = copy(root, url, "--catalogue", database, "--json")
     done = json.loads(said)
     assert (code, done["there"]) == (0, 5)

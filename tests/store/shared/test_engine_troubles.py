@@ -11,7 +11,7 @@ import pytest
 from symd.engine.engine import Engine
 from symd.errors import StoreUnavailable
 from symd.model.addresses import ByAddress, ObjectAddress
-from tests.object_server import Asked, Ending, Proxy
+from tests.object_server import Asked, ExitStatus, Proxy
 
 SAMPLE = min((Path(__file__).parents[3] / "samples" / "amdgpu" / "bin").glob("*.co")).read_bytes()
 QUESTION = [ByAddress(ObjectAddress(0x1978)), ByAddress(ObjectAddress(0x1900))]
@@ -36,12 +36,12 @@ def told(engine: Engine, digest: str) -> str:
     return str(list(engine.symbolize(digest, QUESTION)))
 
 
-@pytest.mark.parametrize("ending", [Ending.REFUSE, Ending.CUT, Ending.CUT_BODY, Ending.SPOIL])
+@pytest.mark.parametrize("ending", [ExitStatus.REFUSE, ExitStatus.CUT, ExitStatus.CUT_BODY, ExitStatus.SPOIL])
 def test_failing_calls_change_no_answer(
-    engine_of: Callable[[str], Engine], digests: list[str], answers: list[str], proxy: Proxy, ending: Ending
+    engine_of: Callable[[str], Engine], digests: list[str], answers: list[str], proxy: Proxy, ending: ExitStatus
 ):
-    def plan(asked: Asked) -> Ending:
-        return ending if asked.number % 4 == 0 and asked.method == "GET" else Ending.PASS
+    def plan(asked: Asked) -> ExitStatus:
+        return ending if asked.number % 4 == 0 and asked.method == "GET" else ExitStatus.PASS
 
     proxy.plan = plan
     proxy.methods()

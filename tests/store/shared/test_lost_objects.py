@@ -22,7 +22,7 @@ from symd.store.shared.folder_storage import FolderStorage
 from symd.store.shared.object_storage import ASKED_AT_A_TIME, LISTED_FROM, sizes
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.store import module_object
-from tests.object_server import WHOLE, Asked, Ending, Proxy
+from tests.object_server import WHOLE, Asked, ExitStatus, Proxy
 from tests.store.shared.replicas import OBJECT, variant
 
 COUNT = 6
@@ -184,13 +184,13 @@ def test_a_storage_that_cannot_be_asked_is_not_said_to_have_all(
     first = engine_of("first")
     answers = [str(list(first.symbolize(digest, QUESTION))) for digest in digests]
     assert all(map(first.is_open, digests))
-    proxy.plan = lambda asked: Ending.REFUSE
+    proxy.plan = lambda asked: ExitStatus.REFUSE
     with pytest.raises(StoreUnavailable, match="the object storage"):
         first.missing(digests)
     with pytest.raises(StoreUnavailable, match="the object storage"):
         first.add(variant(0))
     assert [str(list(first.symbolize(digest, QUESTION))) for digest in digests] == answers
-    proxy.plan = lambda asked: Ending.PASS
+    proxy.plan = lambda asked: ExitStatus.PASS
     assert first.missing(digests) == []
 
 
@@ -210,8 +210,8 @@ def test_a_command_with_a_file_is_answered_while_the_storage_is_gone(
             assert cli.invoke(ask) == 0
             before = capsys.readouterr().out
 
-            def refused(_: Asked) -> Ending:
-                return Ending.REFUSE
+            def refused(_: Asked) -> ExitStatus:
+                return ExitStatus.REFUSE
 
             proxy.plan = refused
             assert (cli.invoke(ask), capsys.readouterr().out) == (0, before)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.errors import InvalidInput, StoreUnavailable
-from symd.store.shared.s3_storage import FAILURES, Outage, S3Storage, Unanswered
+from symd.store.shared.s3_storage import FAILURES, CircuitBreaker, S3Storage, Unanswered
 from tests.object_server import Proxy
 
 
@@ -18,14 +18,14 @@ def unanswered() -> None:
     raise Unanswered(StoreUnavailable("gone", where="s3://b", hint="wait"))
 
 
-def broken(outage: Outage) -> None:
+def broken(outage: CircuitBreaker) -> None:
     for _ in range(FAILURES):
         with pytest.raises(Unanswered):
             outage.made(unanswered)
 
 
 def test_a_few_failures_are_no_outage():
-    outage = Outage()
+    outage = CircuitBreaker()
     for _ in range(FAILURES - 1):
         with pytest.raises(Unanswered):
             outage.made(unanswered)
@@ -34,7 +34,7 @@ def test_a_few_failures_are_no_outage():
 
 
 def test_an_error_that_is_an_answer_ends_it():
-    outage = Outage()
+    outage = CircuitBreaker()
     broken(outage)
 
     def refused() -> None:
@@ -49,7 +49,7 @@ def test_an_error_that_is_an_answer_ends_it():
 
 
 def test_in_an_outage_one_tries_and_the_others_end_with_the_last_error():
-    outage, inside, go_on = Outage(), threading.Event(), threading.Event()
+    outage, inside, go_on = CircuitBreaker(), threading.Event(), threading.Event()
     broken(outage)
 
     def slow() -> str:
@@ -69,7 +69,7 @@ def test_in_an_outage_one_tries_and_the_others_end_with_the_last_error():
 
 
 def test_a_try_that_fails_lets_the_next_try():
-    outage = Outage()
+    outage = CircuitBreaker()
     broken(outage)
     for _ in range(3):
         with pytest.raises(Unanswered):

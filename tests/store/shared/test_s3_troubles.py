@@ -16,7 +16,7 @@ from symd.config import Limits
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.store.shared.s3_storage import S3Storage
 from symd.store.shared.storage_url import open_storage
-from tests.object_server import BUCKET, KEY, WHOLE, Asked, Ending, Proxy, environment, s3_server
+from tests.object_server import BUCKET, KEY, WHOLE, Asked, ExitStatus, Proxy, environment, s3_server
 from tests.tools import require
 
 SECONDS = 3.0
@@ -49,17 +49,17 @@ def within(seconds: float) -> Iterator[None]:
     assert time.monotonic() - begun < seconds
 
 
-def every(number: int, ending: Ending) -> Callable[[Asked], Ending]:
-    return lambda asked: ending if asked.number % number == 0 else Ending.PASS
+def every(number: int, ending: ExitStatus) -> Callable[[Asked], ExitStatus]:
+    return lambda asked: ending if asked.number % number == 0 else ExitStatus.PASS
 
 
-def first(count: int, ending: Ending) -> Callable[[Asked], Ending]:
+def first(count: int, ending: ExitStatus) -> Callable[[Asked], ExitStatus]:
     """The next ``count`` requests end so."""
     left = [count]
 
-    def plan(asked: Asked) -> Ending:
+    def plan(asked: Asked) -> ExitStatus:
         left[0] -= 1
-        return ending if left[0] >= 0 else Ending.PASS
+        return ending if left[0] >= 0 else ExitStatus.PASS
 
     return plan
 
@@ -79,16 +79,16 @@ def test_a_server_that_is_gone_is_told_in_time_and_serves_again_when_it_is_back(
 def test_a_server_that_says_nothing_is_told_in_time(
     proxy: Proxy, s3: S3Storage, impatient: S3Storage, path: Path, name: str
 ):
-    proxy.plan = lambda asked: Ending.STALL
+    proxy.plan = lambda asked: ExitStatus.STALL
     with within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="said nothing for"):
         CALLS[name](impatient, path)
-    proxy.plan = lambda asked: Ending.PASS
+    proxy.plan = lambda asked: ExitStatus.PASS
     CALLS[name](s3, path)
 
 
-@pytest.mark.parametrize("ending", [Ending.REFUSE, Ending.CUT])
+@pytest.mark.parametrize("ending", [ExitStatus.REFUSE, ExitStatus.CUT])
 @pytest.mark.parametrize("name", CALLS)
-def test_two_failures_in_a_row_are_not_noticed(proxy: Proxy, s3: S3Storage, path: Path, name: str, ending: Ending):
+def test_two_failures_in_a_row_are_not_noticed(proxy: Proxy, s3: S3Storage, path: Path, name: str, ending: ExitStatus):
     proxy.plan = first(2, ending)
     CALLS[name](s3, path)
 
@@ -96,14 +96,14 @@ def test_two_failures_in_a_row_are_not_noticed(proxy: Proxy, s3: S3Storage, path
 @pytest.mark.parametrize("name", CALLS)
 def test_one_silence_is_not_noticed(proxy: Proxy, s3: S3Storage, path: Path, name: str):
     """A connection may die without a word: the request goes over another one."""
-    proxy.plan = first(1, Ending.STALL)
+    proxy.plan = first(1, ExitStatus.STALL)
     with within(9.0):
         CALLS[name](s3, path)
 
 
 def test_one_file_that_stands_still_is_begun_anew(proxy: Proxy, s3: S3Storage, sample: Path, tmp_path: Path):
     s3.put("large", sample)
-    proxy.plan = first(1, Ending.STALL_BODY)
+    proxy.plan = first(1, ExitStatus.STALL_BODY)
     assert s3.fetch("large", tmp_path / "large", WHOLE)
     assert (tmp_path / "large").read_bytes() == sample.read_bytes()
 
@@ -112,15 +112,15 @@ def test_one_file_that_stands_still_is_begun_anew(proxy: Proxy, s3: S3Storage, s
 def test_a_server_that_refuses_all_is_told_in_time(
     proxy: Proxy, s3: S3Storage, impatient: S3Storage, path: Path, name: str
 ):
-    proxy.plan = lambda asked: Ending.REFUSE
+    proxy.plan = lambda asked: ExitStatus.REFUSE
     with within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="503 Service Unavailable") as raised:
         CALLS[name](impatient, path)
     assert raised.value.retry_seconds
 
 
-@pytest.mark.parametrize("ending", [Ending.REFUSE, Ending.CUT, Ending.CUT_BODY])
+@pytest.mark.parametrize("ending", [ExitStatus.REFUSE, ExitStatus.CUT, ExitStatus.CUT_BODY])
 def test_one_failure_in_ten_calls_is_not_noticed(
-    proxy: Proxy, s3: S3Storage, path: Path, sample: Path, tmp_path: Path, ending: Ending
+    proxy: Proxy, s3: S3Storage, path: Path, sample: Path, tmp_path: Path, ending: ExitStatus
 ):
     """Ten times the one per cent that a bad day has."""
     proxy.plan = every(10, ending)
@@ -144,7 +144,7 @@ def test_a_file_that_is_cut_off_each_time_is_told(
     proxy: Proxy, s3: S3Storage, impatient: S3Storage, sample: Path, tmp_path: Path
 ):
     s3.put("large", sample)
-    proxy.plan = lambda asked: Ending.CUT_BODY
+    proxy.plan = lambda asked: ExitStatus.CUT_BODY
     with within(SECONDS + 12 + SLACK), pytest.raises(StoreUnavailable):
         impatient.fetch("large", tmp_path / "large", WHOLE)
 
@@ -153,7 +153,7 @@ def test_a_file_that_stands_still_is_told(
     proxy: Proxy, s3: S3Storage, impatient: S3Storage, sample: Path, tmp_path: Path
 ):
     s3.put("large", sample)
-    proxy.plan = lambda asked: Ending.STALL_BODY
+    proxy.plan = lambda asked: ExitStatus.STALL_BODY
     with within(SECONDS + 12 + SLACK), pytest.raises(StoreUnavailable):
         impatient.fetch("large", tmp_path / "large", WHOLE)
 
@@ -164,7 +164,7 @@ def test_a_file_that_drips_is_given_up_when_its_time_is_over(proxy: Proxy, tmp_p
     path = tmp_path / "dripping"
     path.write_bytes(bytes(3000))
     s3.put("dripping", path)
-    proxy.plan = lambda asked: Ending.DRIP
+    proxy.plan = lambda asked: ExitStatus.DRIP
     with within(6 + SLACK), pytest.raises(StoreUnavailable, match="did not send 3000 bytes within 6") as raised:
         s3.fetch("dripping", path, WHOLE)
     assert "storage_seconds" in raised.value.hint

@@ -24,7 +24,7 @@ from symd.system.process import pool as pool_module
 from symd.system.process.frames import BYTES, JSON, write_frame
 from symd.system.process.pool import Pool
 from symd.system.process.process import ProcessLimits
-from symd.system.process.run import Defect, Ending, Limit
+from symd.system.process.run import ChildException, ExitStatus, Limit
 from tests.system.process.functions import ATTEMPTS
 from tests.system.process.test_run import gone
 
@@ -40,7 +40,7 @@ def pool(monkeypatch: pytest.MonkeyPatch):
     made.close()
 
 
-def ask(pool: Pool, data: bytes, limits: ProcessLimits = PROCESS_LIMITS) -> bytes | Ending:
+def ask(pool: Pool, data: bytes, limits: ProcessLimits = PROCESS_LIMITS) -> bytes | ExitStatus:
     return pool.call(data, LIMITS, limits)
 
 
@@ -143,7 +143,7 @@ def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
     for _ in range(4):
         assert ask(pool, b"burn 0.6", one) == b"burnt"
     assert ask(pool, b"pid", one) == first
-    assert ask(pool, b"burn 60", one) == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
+    assert ask(pool, b"burn 60", one) == ExitStatus(-signal.SIGXCPU, Limit.CPU_SECONDS)
 
 
 def test_a_process_is_not_ended_by_sigterm_however_early_it_comes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_who_asks_does_not_wait_for_a_process_that_is_started_ahead(
         assert isinstance(threads.submit(ask, pool, b"pid").result(60), bytes)
         assert not killed.done()
         go_on.set()
-        assert isinstance(killed.result(60), Ending)
+        assert isinstance(killed.result(60), ExitStatus)
 
 
 def test_a_process_that_is_started_ahead_beside_a_calls_own_is_not_one_too_many(
@@ -262,7 +262,7 @@ def test_below_a_lower_limit_of_processor_time_each_call_has_what_that_leaves(mo
     """Such as a shell's (ulimit -t). What earlier calls used is not the next one's fault."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     said = subprocess.run([sys.executable, "-c", BELOW_A_LIMIT], check=True, capture_output=True, text=True).stdout
-    assert said.splitlines() == ["b'burnt'"] * 3 + [str(Ending(-signal.SIGXCPU, Limit.CPU_SECONDS))]
+    assert said.splitlines() == ["b'burnt'"] * 3 + [str(ExitStatus(-signal.SIGXCPU, Limit.CPU_SECONDS))]
 
 
 HOLDER = """
@@ -318,11 +318,11 @@ def test_an_error_comes_back_as_itself_and_costs_no_process(pool: Pool) -> None:
 @pytest.mark.parametrize(
     ("request_", "ending"),
     [
-        (b"kill %d" % signal.SIGSEGV, Ending(-signal.SIGSEGV)),
-        (b"kill %d" % signal.SIGKILL, Ending(-signal.SIGKILL)),
+        (b"kill %d" % signal.SIGSEGV, ExitStatus(-signal.SIGSEGV)),
+        (b"kill %d" % signal.SIGKILL, ExitStatus(-signal.SIGKILL)),
     ],
 )
-def test_a_death_is_told_and_the_next_call_has_a_new_process(pool: Pool, request_: bytes, ending: Ending) -> None:
+def test_a_death_is_told_and_the_next_call_has_a_new_process(pool: Pool, request_: bytes, ending: ExitStatus) -> None:
     first = ask(pool, b"pid")
     assert ask(pool, request_) == ending
     assert ask(pool, b"pid") not in (first, ending)
@@ -331,7 +331,7 @@ def test_a_death_is_told_and_the_next_call_has_a_new_process(pool: Pool, request
 def test_an_exception_of_nobodys_is_told_whole_and_costs_no_process(pool: Pool) -> None:
     first = ask(pool, b"pid")
     found = ask(pool, b"defect")
-    assert isinstance(found, Defect)
+    assert isinstance(found, ChildException)
     assert (found.exception, found.message) == ("RuntimeError", "a defect")
     assert "tests/system/process/functions.py" in found.traceback
     assert ask(pool, b"pid") == first
@@ -339,7 +339,7 @@ def test_an_exception_of_nobodys_is_told_whole_and_costs_no_process(pool: Pool) 
 
 def test_memory_that_is_refused_is_named(pool: Pool) -> None:
     ended = ask(pool, b"memory")
-    assert isinstance(ended, Ending)
+    assert isinstance(ended, ExitStatus)
     assert ended.limit is Limit.MEMORY
     assert ask(pool, b"again") == b"again"
 
@@ -357,14 +357,16 @@ def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path, monkeypatc
             super().run()
 
     monkeypatch.setattr(threading, "Timer", WhenReached)
-    assert ask(pool, b"hang " + bytes(mark), ProcessLimits(1.0, 1 << 30, 1)) == Ending(-signal.SIGKILL, Limit.SECONDS)
+    assert ask(pool, b"hang " + bytes(mark), ProcessLimits(1.0, 1 << 30, 1)) == ExitStatus(
+        -signal.SIGKILL, Limit.SECONDS
+    )
     assert mark.exists()
     assert gone(int(first))
 
 
 def test_an_answer_larger_than_allowed_is_not_taken(pool: Pool) -> None:
     ended = ask(pool, b"x" * 2000, ProcessLimits(60.0, 1 << 30, 1000))
-    assert isinstance(ended, Ending)
+    assert isinstance(ended, ExitStatus)
     assert ended.limit is Limit.ANSWER
 
 
@@ -387,13 +389,13 @@ def test_closing_ends_the_processes_that_wait(pool: Pool) -> None:
 def test_processes_that_are_started_ahead_are_there_and_are_replaced(pool: Pool) -> None:
     pool.start_ahead(1, PROCESS_LIMITS)
     first = ask(pool, b"pid")
-    assert isinstance(ask(pool, b"kill 9"), Ending)
+    assert isinstance(ask(pool, b"kill 9"), ExitStatus)
     second = ask(pool, b"pid")
     assert second not in (first, None)
 
 
 def test_a_process_is_preferred_that_worked_on_the_same_before(pool: Pool) -> None:
-    def pid(subject: str) -> bytes | Defect | Ending:
+    def pid(subject: str) -> bytes | ChildException | ExitStatus:
         return pool.call(b"pid", LIMITS, PROCESS_LIMITS, subject)
 
     with ThreadPoolExecutor(2) as threads:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from symd.system.process.process import _LAUNCHER, ProcessLimits
-from symd.system.process.run import Ended, Ending, Limit, run, signal_name
+from symd.system.process.run import Ended, ExitStatus, Limit, run, signal_name
 from tests.daemon.processes import children
 from tests.open_files import open_files
 from tests.system.process import early_limits
@@ -55,7 +55,7 @@ def test_standard_output_is_the_answer_and_the_rest_is_what_it_printed(python) -
     ended = python("import os; os.write(1, b'answer'); os.write(2, b'first\\nlast words\\n'); os._exit(3)")
     assert (ended.answer, ended.printed) == (b"answer", "first\nlast words\n")
     assert ended.last_words == "last words"
-    assert ended.ending == Ending(3)
+    assert ended.ending == ExitStatus(3)
     assert str(ended.ending) == "ended with exit status 3"
 
 
@@ -85,7 +85,7 @@ def test_input_folder_and_environment_are_as_given_and_nothing_is_inherited(pyth
 @pytest.mark.parametrize("name", ["SIGABRT", "SIGSEGV", "SIGKILL"])
 def test_a_signal_has_its_name(python, name: str) -> None:
     ended = python(f"import os, signal; os.kill(os.getpid(), signal.{name})")
-    assert ended.ending == Ending(-signal.Signals[name])
+    assert ended.ending == ExitStatus(-signal.Signals[name])
     assert str(ended.ending) == f"died of {name}"
 
 
@@ -99,7 +99,7 @@ def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path
     ended = python(
         f"import os\nif pid := os.fork(): {hangs}\n{FOREVER}", ProcessLimits(0.1, PROCESS_LIMITS.memory, MIB)
     )
-    assert ended.ending == Ending(-signal.SIGKILL, Limit.SECONDS)
+    assert ended.ending == ExitStatus(-signal.SIGKILL, Limit.SECONDS)
     assert ended.ending.signal == "", "that it died of our signal is no news"
     assert ended.answer == b"so far"
     assert gone(int((tmp_path / "pid").read_text()))
@@ -107,7 +107,7 @@ def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path
 
 def test_what_a_child_leaves_running_is_ended_with_it(python, tmp_path: Path) -> None:
     ended = python(f"import os\nif pid := os.fork(): open('pid', 'w').write(str(pid)); os._exit(0)\n{FOREVER}")
-    assert ended.ending == Ending(0)
+    assert ended.ending == ExitStatus(0)
     assert gone(int((tmp_path / "pid").read_text()))
 
 
@@ -138,14 +138,14 @@ def test_memory_beyond_the_limit_is_refused(python) -> None:
 
 def test_processor_time_beyond_the_limit_is_named(python) -> None:
     ended = python("while True: pass", ProcessLimits(60.0, PROCESS_LIMITS.memory, MIB, cpu_seconds=1))
-    assert ended.ending == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
+    assert ended.ending == ExitStatus(-signal.SIGXCPU, Limit.CPU_SECONDS)
     assert str(ended.ending) == "was ended: it passed its limit of cpu_seconds"
 
 
 def test_a_file_beyond_the_limit_is_named(python) -> None:
     program = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL); open('f', 'wb').write(bytes(2 << 20))"
     ended = python(program, ProcessLimits(60.0, PROCESS_LIMITS.memory, MIB, file_size=MIB))
-    assert ended.ending == Ending(-signal.SIGXFSZ, Limit.FILE_SIZE)
+    assert ended.ending == ExitStatus(-signal.SIGXFSZ, Limit.FILE_SIZE)
 
 
 ALL_LIMITS = ProcessLimits(60.0, 1 << 30, MIB, cpu_seconds=50, file_size=MIB, open_files=20)
@@ -313,6 +313,6 @@ def test_a_child_whose_answer_nobody_wants_is_ended(python, tmp_path: Path, aske
         left.pop()
 
     with pytest.raises(NobodyWaits):
-        python(f"import os; open('pid', 'w').write(str(os.getpid()))\n{FOREVER}", check_wanted=check)
+        python(f"import os; open('pid', 'w').write(str(os.getpid()))\n{FOREVER}", check_cancelled=check)
     assert (tmp_path / "pid").exists() is bool(asked)
     assert not asked or gone(int((tmp_path / "pid").read_text()))

@@ -10,7 +10,7 @@ from typing import Final
 from symd.errors import NotFound, Unsupported
 from symd.formats.debug_ids import NamedObject
 from symd.model.code import DebugScheme
-from symd.server.http.site import Asked, Contents, Effort, Reply, Site, WebRoute
+from symd.server.http.site import Asked, Contents, CostClass, Reply, Site, WebRoute
 
 BINARY: Final = "application/octet-stream"
 PIECE: Final = 1 << 18
@@ -78,8 +78,8 @@ def _contents(site: Site) -> Contents:
 
 
 ROUTES = (
-    WebRoute("/buildid/{build_id}/executable", _executable, effort=Effort.LARGE),
-    WebRoute("/buildid/{build_id}/debuginfo", _debuginfo, effort=Effort.LARGE),
-    WebRoute("/buildid/{build_id}/source/{path:path}", _source, effort=Effort.LARGE),
-    WebRoute("/buildid/{build_id}/section/{section}", _section, effort=Effort.LARGE),
+    WebRoute("/buildid/{build_id}/executable", _executable, effort=CostClass.LARGE),
+    WebRoute("/buildid/{build_id}/debuginfo", _debuginfo, effort=CostClass.LARGE),
+    WebRoute("/buildid/{build_id}/source/{path:path}", _source, effort=CostClass.LARGE),
+    WebRoute("/buildid/{build_id}/section/{section}", _section, effort=CostClass.LARGE),
 )

@@ -13,7 +13,7 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import Listing, ListingPart
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, Effort, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
 
 PTX: Final = "PTX"
 SPIRV: Final = "SPIR-V"
@@ -85,4 +85,4 @@ def _ptx(site: Site, digest: str, table: LineTable) -> dict[str, Any]:
     }
 
 
-ROUTES = (WebRoute("/api/modules/{digest}/level", _level, effort=Effort.LARGE),)
+ROUTES = (WebRoute("/api/modules/{digest}/level", _level, effort=CostClass.LARGE),)

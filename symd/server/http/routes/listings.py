@@ -10,7 +10,7 @@ from symd.model.listings import Listing, ListingPart
 from symd.model.summaries import KernelSummary
 from symd.server.http.listing_columns import listing_json
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, Effort, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
 
 
 def _listing(site: Site, asked: Asked) -> Reply:
@@ -64,4 +64,4 @@ def _kernel(site: Site, digest: str, path: str, name: str | None) -> KernelSumma
     return next((kernel for kernel in kernels if kernel.name == name), None)
 
 
-ROUTES = (WebRoute("/api/modules/{digest}/listing", _listing, effort=Effort.LARGE),)
+ROUTES = (WebRoute("/api/modules/{digest}/listing", _listing, effort=CostClass.LARGE),)

@@ -9,7 +9,7 @@ from symd.model.json.answers import answer_json, named_item_json, variable_json
 from symd.model.names import Match, NameQuery
 from symd.query.syntax import parse_query
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, Effort, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
 
 MOST_NAMES: Final = 200
 """Names of one answer."""
@@ -54,5 +54,5 @@ def _names(site: Site, asked: Asked) -> Reply:
 
 ROUTES = (
     WebRoute("/api/modules/{digest}/place", _place),
-    WebRoute("/api/modules/{digest}/names", _names, effort=Effort.LARGE),
+    WebRoute("/api/modules/{digest}/names", _names, effort=CostClass.LARGE),
 )

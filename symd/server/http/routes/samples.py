@@ -9,7 +9,7 @@ from typing import Any, Final
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import Value
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, Effort, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
 
 PROFILE: Final = "profile"
 """The fact of a site that is its profile, a ``NamedProfile``."""
@@ -68,4 +68,4 @@ def _columns(places: Mapping[InstructionPlace, list[Value]], width: int) -> dict
     }
 
 
-ROUTES = (WebRoute("/api/modules/{digest}/samples", _samples, effort=Effort.LARGE),)
+ROUTES = (WebRoute("/api/modules/{digest}/samples", _samples, effort=CostClass.LARGE),)

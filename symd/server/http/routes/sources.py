@@ -7,13 +7,13 @@ from typing import Any
 from symd.model.sources import SourceText
 from symd.server.http.colouring import Rows
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, Effort, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
 
 
 def _source(site: Site, asked: Asked) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.only("object"))
-    asked.check_wanted()
+    asked.check_cancelled()
     text = None if found.text is None else "\n".join(found.text.splitlines())
     return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 
@@ -31,4 +31,4 @@ def source_json(source: SourceText, text: str | None, runs: Rows | None) -> dict
     }
 
 
-ROUTES = (WebRoute("/api/modules/{digest}/source", _source, effort=Effort.LARGE),)
+ROUTES = (WebRoute("/api/modules/{digest}/source", _source, effort=CostClass.LARGE),)

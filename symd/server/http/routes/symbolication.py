@@ -21,7 +21,7 @@ from symd.model.json import to_json
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
 from symd.server.http.json_members import a_hexadecimal, a_list, a_number, a_text, an_object, parsed
-from symd.server.http.site import Asked, Effort, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
 
 ORIGINS: Final = ("https://profiler.firefox.com", "http://localhost:4242")
 """Pages that may read the answers: the Firefox Profiler's, and one that is served by its developers' own build."""
@@ -51,15 +51,15 @@ def _symbolicate(site: Site, asked: Asked) -> Reply:
         raise LimitExceeded(f"more than {ADDRESSES} addresses", hint="ask in several requests")
     if sum(len(job.stacks) for job in read) > ADDRESSES:
         raise LimitExceeded(f"more than {ADDRESSES} stacks", hint="ask in several requests")
-    known = _Known(site, _offsets(read), asked.check_wanted)
-    return Reply(_joined(_written(known, read), site.limits.response_bytes, asked.check_wanted))
+    known = _Known(site, _offsets(read), asked.check_cancelled)
+    return Reply(_joined(_written(known, read), site.limits.response_bytes, asked.check_cancelled))
 
 
-def _joined(pieces: Iterator[str], most: int, check_wanted: Callable[[], None]) -> bytes:
+def _joined(pieces: Iterator[str], most: int, check_cancelled: Callable[[], None]) -> bytes:
     """The bytes of an answer's JSON, written as they are made: what they are made of is larger. Raises LimitExceeded."""
     written = bytearray()
     for piece in pieces:
-        check_wanted()
+        check_cancelled()
         written += piece.encode("utf-8", "backslashreplace")
         if len(written) > most:
             raise LimitExceeded(
@@ -156,19 +156,21 @@ Code = tuple[Digest, ObjectPath | None]
 
 class _Known:
     """What is known of all that a request asks about. Each debug ID is looked up once, and each module once, however often it is named.
-    ``check_wanted`` is called between them."""
+    ``check_cancelled`` is called between them."""
 
-    def __init__(self, site: Site, offsets: Mapping[str, Mapping[int, None]], check_wanted: Callable[[], None]) -> None:
+    def __init__(
+        self, site: Site, offsets: Mapping[str, Mapping[int, None]], check_cancelled: Callable[[], None]
+    ) -> None:
         self._site = site
         self._codes: dict[str, Code] = {}
         self._errors: dict[str, SymdError] = {}
-        self._find(offsets, check_wanted)
+        self._find(offsets, check_cancelled)
         wanted: dict[Code, dict[int, None]] = {}
         for identity, code in self._codes.items():
             wanted.setdefault(code, {}).update(offsets[identity])
         self._symbols: dict[Code, _Symbols | SymdError] = {}
         for code, asked in wanted.items():
-            check_wanted()
+            check_cancelled()
             self._symbols[code] = _symbols(site, code, [*asked])
 
     def has(self, identity: str) -> bool:
@@ -185,8 +187,8 @@ class _Known:
         symbols = self._symbols.get(self._codes[identity]) if identity in self._codes else None
         return symbols.of(offset) if isinstance(symbols, _Symbols) else {}
 
-    def _find(self, identities: Iterable[str], check_wanted: Callable[[], None]) -> None:
-        named = self._site.names.of_debug_ids(identities, check_wanted)
+    def _find(self, identities: Iterable[str], check_cancelled: Callable[[], None]) -> None:
+        named = self._site.names.of_debug_ids(identities, check_cancelled)
         for identity in identities:
             try:
                 one = _one(self._site, named[identity] if identity in named else self._site.names.of_debug_id(identity))
@@ -304,11 +306,11 @@ def _source(site: Site, asked: Asked) -> Reply:
     module = _one(site, site.names.of_debug_id(identity))
     if module is None:
         return json_reply({"error": f"no module has the debug ID {identity[:80]}"})
-    asked.check_wanted()
+    asked.check_cancelled()
     answer = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(offset)), module.path)
     if file not in {frame.file for frame in answer.frames}:
         return json_reply({"error": f"the code at {offset:#x} does not come from {file[:500]}"})
-    asked.check_wanted()
+    asked.check_cancelled()
     (found,) = site.sources(module.digest, [file], module.path)
     if found.text is None:
         return json_reply({"error": f"{file[:500]}: {found.problem}"})
@@ -323,11 +325,11 @@ def _assembly(site: Site, asked: Asked) -> Reply:
     module = _one(site, _named(site, request))
     if module is None:
         return json_reply({"error": "no module has that name"})
-    asked.check_wanted()
+    asked.check_cancelled()
     first = site.symbolizer.symbolize_one(module.digest, ByAddress(ObjectAddress(start)), module.path)
     if first.section_index is None or first.path is None:
         return json_reply({"error": f"{start:#x} is in no code of the module"})
-    asked.check_wanted()
+    asked.check_cancelled()
     begin, end = int(first.section_offset or 0), int(first.section_offset or 0) + size
     if request.get("continueUntilFunctionEnd") is True:
         function, extent = _Extents(site, (module.digest, module.path)).of_place(first)
@@ -365,6 +367,6 @@ def _code(listing: Listing, first: Answer, begin: int, end: int, start: int) -> 
 
 
 ROUTES = tuple(
-    WebRoute(path, handle, method="POST", effort=Effort.LARGE, body_limit=BODY_BYTES, origins=ORIGINS)
+    WebRoute(path, handle, method="POST", effort=CostClass.LARGE, body_limit=BODY_BYTES, origins=ORIGINS)
     for path, handle in (("/symbolicate/v5", _symbolicate), ("/source/v1", _source), ("/asm/v1", _assembly))
 )

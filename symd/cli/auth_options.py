@@ -12,10 +12,10 @@ import click
 
 from symd.errors import InvalidInput
 from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
-from symd.server.config import Doors
-from symd.system.os_errors import system_reason
+from symd.server.config import ListenConfig
+from symd.system.os_errors import os_error_text
 
-_DEFAULTS = Doors()
+_DEFAULTS = ListenConfig()
 _RIGHTS = ",".join(right.value for right in Right)
 
 
@@ -49,7 +49,7 @@ def there(_context: click.Context, parameter: click.Parameter, path: Path | None
             path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:
         token = f"; symd token NAME --access {shlex.quote(str(path))} makes one" if parameter.name == "access" else ""
-        raise click.BadParameter(f"{path}: {system_reason(error)}{token}") from None
+        raise click.BadParameter(f"{path}: {os_error_text(error)}{token}") from None
     except OSError:
         pass  # the daemon says why it may not be read
     return path
@@ -123,7 +123,7 @@ _OPTIONS = (
 )
 
 
-def _check_certificate(doors: Doors) -> None:
+def _check_certificate(doors: ListenConfig) -> None:
     """Raises UsageError where half of what TLS takes is given."""
     missing = [
         option for option, path in (("--tls-cert", doors.tls_certificate), ("--tls-key", doors.tls_key)) if path is None
@@ -139,8 +139,8 @@ def door_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_doors(**values: Any) -> Any:
-        names = Doors.__dataclass_fields__
-        doors = Doors(**{name: values.pop(name) for name in names})
+        names = ListenConfig.__dataclass_fields__
+        doors = ListenConfig(**{name: values.pop(name) for name in names})
         _check_certificate(doors)
         return command(**values, doors=doors)
 

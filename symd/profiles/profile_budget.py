@@ -11,7 +11,7 @@ MEMBERS_A_RECORD = 16
 """JSON values that count as one record: what is read of a sample or a record has about as many."""
 
 
-class Spending:
+class ProfileBudget:
     """Of a profile of ``size`` bytes."""
 
     def __init__(self, limits: Limits, size: int) -> None:

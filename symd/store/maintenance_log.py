@@ -10,7 +10,7 @@ from symd.errors import SymdError
 log = logging.getLogger("symd.store")
 
 
-class Complaints:
+class MaintenanceLog:
     """The last complaint of each work. Two threads may use it, each for work of its own."""
 
     def __init__(self) -> None:

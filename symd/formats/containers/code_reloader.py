@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from symd.config import Limits
-from symd.formats.containers import Opening
+from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.lazy import LazyMapping, PackedMapping
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Kernel
 from symd.model.summaries import KernelSummary, ObjectSummary
@@ -43,7 +43,7 @@ def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     return facts.plain() if isinstance(facts, LazyMapping) else facts
 
 
-class CodeAgain:
+class CodeReloader:
     """Of the module ``data``: what code objects hold in memory is given up, and read again. The module's own bytes stay, as does
     SPIR-V, whose debug data is in the code."""
 
@@ -62,11 +62,11 @@ class CodeAgain:
         """The code object with all that decoding it needs."""
         if not self._lacks(code):
             return code
-        return next(each for each in Opening(self._data, self._limits, code.path) if each.path == code.path)
+        return next(each for each in ContainerUnpacker(self._data, self._limits, code.path) if each.path == code.path)
 
     def each_complete(self, codes: Iterable[CodeObject]) -> Iterator[CodeObject]:
         """The same of several, which are in the order of the module, one at a time: it is gone through once."""
-        opening = iter(Opening(self._data, self._limits))
+        opening = iter(ContainerUnpacker(self._data, self._limits))
         for code in codes:
             if self._lacks(code):
                 yield next(each for each in opening if each.path == code.path)

@@ -84,7 +84,7 @@ def _scalar(number: int) -> Column:
     return np.array([number], np.uint8)
 
 
-class Starts:
+class RankBitmap:
     """The columns as they are asked. Positions before the first start belong to range 0."""
 
     def __init__(self, columns: Columns) -> None:

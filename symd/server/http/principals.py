@@ -21,7 +21,7 @@ READER: Final[Rights] = frozenset((Right.READ,))
 _SECRET_BYTES: Final = 24
 
 
-class Visitor(NamedTuple):
+class HttpPrincipal(NamedTuple):
     """Whoever makes a request, under the name that logs know them by; ``share`` is whose turns at work it takes, ``budget`` whose room for messages it
     uses."""
 
@@ -45,7 +45,7 @@ class Entered(NamedTuple):
     """A visitor who was let in, and the path that they ask for behind the door, which begins with "/". ``moved`` is where a browser
     is to go instead ("" for nowhere)."""
 
-    visitor: Visitor
+    visitor: HttpPrincipal
     path: str
     moved: str = ""
 
@@ -58,7 +58,7 @@ class Door(Protocol):
         ...
 
 
-class SecretDoor:
+class SecretPathAuth:
     """Lets in whoever knows the first part of the path, which is made anew for each server. Without cookies and headers of its own that is
     all that a browser's links and modules carry along.
 
@@ -87,7 +87,7 @@ class SecretDoor:
     def enter(self, connection: HTTPConnection) -> Entered:
         """Raises Unauthenticated."""
         first, _, rest = connection.scope["path"].removeprefix("/").partition("/")
-        visitor = Visitor(self._name, self._rights, self._name, self._name)
+        visitor = HttpPrincipal(self._name, self._rights, self._name, self._name)
         if hmac.compare_digest(first.encode(), self._secret.encode()):
             moved = "" if connection.scope["path"].startswith(self.path) else self.path
             return Entered(visitor, f"/{rest}", moved)

@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded
-from symd.model.waiting import always
+from symd.model.waiting import never_cancelled
 
 
-class Effort:
-    """``check_wanted`` is called now and then, and raises when nobody waits for the answer any more."""
+class QueryBudget:
+    """``check_cancelled`` is called now and then, and raises when nobody waits for the answer any more."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, check_wanted: Callable[[], None] = always) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, check_cancelled: Callable[[], None] = never_cancelled) -> None:
         self._most = self._left = limits.name_search_letters
-        self.check_wanted = check_wanted
+        self.check_cancelled = check_cancelled
 
     def spend(self, characters: int) -> None:
-        """So many characters of names were spelled out. Raises ``LimitExceeded`` and what ``check_wanted`` raises."""
-        self.check_wanted()
+        """So many characters of names were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled`` raises."""
+        self.check_cancelled()
         self._left -= characters
         if self._left < 0:
             raise LimitExceeded(

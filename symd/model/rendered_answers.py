@@ -36,7 +36,7 @@ Column = Shared | Sequence[bytes]
 """A piece of each answer."""
 
 
-class WrittenAnswers:
+class RenderedAnswers:
     """What is written for each answer of a batch: its piece of each of ``columns``; of those that ``instead`` has, by number, that."""
 
     def __init__(self, columns: Sequence[Column], count: int, instead: Mapping[int, bytes] | None = None) -> None:

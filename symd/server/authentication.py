@@ -2,7 +2,7 @@
 
 Over the daemon's own Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. A
 further user comes by the relay (``server/relay.py``), which says the uid. Over TCP a client shows a token or a certificate;
-who shows neither may do what ``Doors.anonymous`` says: nothing, unless the operator decided otherwise.
+who shows neither may do what ``ListenConfig.anonymous`` says: nothing, unless the operator decided otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from symd.server.access_file import Access, read_access
 from symd.server.audit import AuditLog
 from symd.server.call import Call, CallEnded
 from symd.server.certificates import Certificates, certified_name
-from symd.server.config import Doors
+from symd.server.config import ListenConfig
 from symd.server.connections import Connections
 from symd.server.logs import QuietLog
 from symd.server.peer_names import new_prefix, uid_of
@@ -57,11 +57,11 @@ OWNER: Final = Principal("owner", ALL_RIGHTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Doorkeeper:
+class Authenticator:
     """``access`` is the access file and ``certificates`` what TLS is done with, where there are such; ``relay`` is how the
     names begin under which the relay's connections come."""
 
-    doors: Doors
+    doors: ListenConfig
     relay: str
     access: WatchedFiles[Access] | None
     certificates: Certificates | None
@@ -95,7 +95,7 @@ class Doorkeeper:
         if not peer.startswith(_UNIX):
             self.connections.let_in(peer, "" if call.caller == ANONYMOUS else call.caller)
         if self.access is not None:
-            call.still_let_in = partial(self._let_in, shown)
+            call.recheck_access = partial(self._let_in, shown)
 
     def admit_unknown(self, peer: str) -> None:
         """Note a call of a method that is not served, whoever makes it. Raises Busy for one too many."""
@@ -175,7 +175,7 @@ class Doorkeeper:
         return self.access.value().of_certificate(name)
 
 
-def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
+def doorkeeper(doors: ListenConfig, limits: Limits = DEFAULT_LIMITS) -> Authenticator:
     """For the doors as the operator wants them. Raises FailedPrecondition or InvalidInput for files that will not do."""
     refusals = QuietLog(log, "refused a call")
     connections = Connections(limits, QuietLog(log, "closed a connection"), QuietLog(log, "shut out an address"))
@@ -188,8 +188,8 @@ def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
                 "--tls-client-ca: clients show certificates over TLS only",
                 hint="give the daemon's own certificate too: --tls-cert and --tls-key",
             )
-        return Doorkeeper(doors, new_prefix(), access, None, refusals, connections)
-    return Doorkeeper(doors, new_prefix(), access, Certificates(doors), refusals, connections)
+        return Authenticator(doors, new_prefix(), access, None, refusals, connections)
+    return Authenticator(doors, new_prefix(), access, Certificates(doors), refusals, connections)
 
 
 def _read_access(path: Path) -> Access:

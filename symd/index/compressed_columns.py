@@ -22,7 +22,7 @@ _TOGETHER = 1 << 17
 """Entries that are worked on together: what is made of them fits the caches."""
 
 
-class Kept:
+class CompressedColumn:
     """A column."""
 
     __slots__ = ("_column",)
@@ -43,7 +43,7 @@ class Kept:
         return self._column
 
 
-class Opened(Kept):
+class Opened(CompressedColumn):
     """One that is made whenever somebody wants it."""
 
     __slots__ = ("_dtype", "_entries", "_made")
@@ -66,12 +66,12 @@ class Opened(Kept):
 class Keeper:
     """Keeps columns as they are, where all of them fit into memory."""
 
-    def keep(self, values: Column) -> Kept:
-        return Kept(values)
+    def keep(self, values: Column) -> CompressedColumn:
+        return CompressedColumn(values)
 
-    def keep_ascending(self, values: Column) -> Kept:
+    def keep_ascending(self, values: Column) -> CompressedColumn:
         """The same of numbers that grow."""
-        return Kept(values)
+        return CompressedColumn(values)
 
 
 class Arena(Keeper):
@@ -85,11 +85,11 @@ class Arena(Keeper):
         self._block = memoryview(b"")
         self._free = 0
 
-    def keep(self, values: Column) -> Kept:
+    def keep(self, values: Column) -> CompressedColumn:
         data, dtype = self._put(np.ascontiguousarray(values)), values.dtype
         return Opened(dtype, len(values), lambda: np.frombuffer(self._decompress(data), dtype))
 
-    def keep_ascending(self, values: Column) -> Kept:
+    def keep_ascending(self, values: Column) -> CompressedColumn:
         if not len(values):
             return self.keep(values)
         steps, first = self.keep(narrow(np.diff(values, prepend=values[:1]))), values[0]

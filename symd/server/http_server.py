@@ -17,25 +17,25 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import SourceText
+from symd.server.authentication import ANONYMOUS, Authenticator, Shown
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
 from symd.server.config import Config
 from symd.server.disk_sources import DiskSources
-from symd.server.doors import ANONYMOUS, Doorkeeper, Shown
 from symd.server.http.app import build_app
 from symd.server.http.bound_socket import bound, parsed
 from symd.server.http.coloured_apart import ColouredApart
 from symd.server.http.connections import Connections
 from symd.server.http.exchange import Exchange
 from symd.server.http.hosts import KnownHosts
+from symd.server.http.principals import Door, Entered, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.server import serving
-from symd.server.http.site import Effort, Site
-from symd.server.http.visitors import Door, Entered, SecretDoor, Visitor
-from symd.server.lanes import Work
+from symd.server.http.site import CostClass, Site
 from symd.server.logs import log_request
 from symd.server.metrics import HttpMetrics, Metrics
 from symd.server.module_fetcher import ModuleFetcher
+from symd.server.work_queues import Work
 from symd.system.addresses import is_loopback
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_WORK: Final[Mapping[Effort, Work]] = {
-    Effort.QUESTION: Work.COLD,
-    Effort.LARGE: Work.LARGE,
-    Effort.UPLOAD: Work.UPLOAD,
-    Effort.FETCH: Work.FETCH,
+_WORK: Final[Mapping[CostClass, Work]] = {
+    CostClass.QUESTION: Work.CACHE_MISS,
+    CostClass.LARGE: Work.LARGE,
+    CostClass.UPLOAD: Work.UPLOAD,
+    CostClass.FETCH: Work.FETCH,
 }
 
 
@@ -91,7 +91,7 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
 
 
-def _secret_door(config: Config) -> SecretDoor | None:
+def _secret_door(config: Config) -> SecretPathAuth | None:
     """The door of a server that nothing is said of; None where tokens, TLS or ``--insecure`` say who comes in. Raises InvalidInput and
     FailedPrecondition."""
     doors, address = config.doors, config.http
@@ -99,7 +99,7 @@ def _secret_door(config: Config) -> SecretDoor | None:
         return None
     parsed(address)
     if is_loopback(address):
-        return None if doors.access is not None else SecretDoor()
+        return None if doors.access is not None else SecretPathAuth()
     raise FailedPrecondition(
         "no plain HTTP for other machines: what is asked and answered could be read on its way",
         where=address,
@@ -110,7 +110,7 @@ def _secret_door(config: Config) -> SecretDoor | None:
 class _DaemonDoor:
     """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of clients."""
 
-    def __init__(self, keeper: Doorkeeper) -> None:
+    def __init__(self, keeper: Authenticator) -> None:
         self._keeper = keeper
 
     def enter(self, connection: HTTPConnection) -> Entered:
@@ -122,7 +122,7 @@ class _DaemonDoor:
         self._keeper.connections.let_in(peer, "" if principal.name == ANONYMOUS else principal.name)
         named = principal.name != ANONYMOUS
         share, budget = (principal.name, principal.name) if named else (peer, _address(connection))
-        return Entered(Visitor(principal.name, principal.rights, share, budget), connection.scope["path"])
+        return Entered(HttpPrincipal(principal.name, principal.rights, share, budget), connection.scope["path"])
 
 
 def _token(header: str) -> bytes | None:
@@ -166,7 +166,7 @@ class _DaemonLane:
         self._daemon = daemon
 
     async def run(
-        self, visitor: Visitor, effort: Effort, work: Callable[[], Result], *, repeatable: bool = False
+        self, visitor: HttpPrincipal, effort: CostClass, work: Callable[[], Result], *, repeatable: bool = False
     ) -> Result:
         """Raises Busy, and Unavailable when the daemon ends."""
         asked = partial(self._without_waiting, work) if repeatable else work
@@ -177,7 +177,7 @@ class _DaemonLane:
             raise Unavailable("the daemon is stopping", hint="ask again when it is back") from None
         return await asyncio.wrap_future(waited)
 
-    def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:
+    def hold(self, visitor: HttpPrincipal, size: int) -> Callable[[], None]:
         """As gRPC's large messages are counted. Raises Busy."""
         flight = self._daemon.flight
         return partial(flight.release, visitor.budget, flight.hold(visitor.budget, size))
@@ -193,7 +193,7 @@ def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...]
     return [on_disk.completed(source) for source in daemon.engine.sources(digest, files, path)]
 
 
-def _closed(doors: Doorkeeper, counted: HttpMetrics | None, bound: str, address: str) -> None:
+def _closed(doors: Authenticator, counted: HttpMetrics | None, bound: str, address: str) -> None:
     doors.connections.closed(address, bound)
     if counted is not None:
         counted.closed(bound)

@@ -3,10 +3,10 @@
 A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
 
 A lane is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
-threads of some lanes one client has a share at most. Work that has to wait for other work (``NotYet``) gives its thread back meanwhile.
+threads of some lanes one client has a share at most. Work that has to wait for other work (``Pending``) gives its thread back meanwhile.
 
 Whatever brings the work, it takes its turn in the same lane: a call, a message of a stream, a page. A stream has a thread of its own for as long as it is
-open; that thread waits, for messages and for its turn, and what a message asks for is done in the lane (``Lane.run_for``).
+open; that thread waits, for messages and for its turn, and what a message asks for is done in the lane (``WorkQueue.run_for``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from symd.api import NotYet
+from symd.api import Pending
 from symd.errors import Busy
 from symd.server.call import Call, CallEnded
 from symd.server.config import Config
@@ -79,7 +79,7 @@ class Work(StrEnum):
 
     QUESTION = "workers"
     BATCH = "batches"
-    COLD = "cold_questions"
+    CACHE_MISS = "cold_questions"
     LARGE = "large_answers"
     WRITE = "writes"
     UPLOAD = "uploads"
@@ -141,7 +141,7 @@ class _FairQueue:
             last.set_exception(self._refusal())
 
 
-class Lane:
+class WorkQueue:
     """``size`` threads, of which one client has ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most
     ``wait_seconds`` (None: as long as its caller). To be used on one event loop."""
 
@@ -171,12 +171,12 @@ class Lane:
 
     async def run(self, client: str, work: Callable[[], Result]) -> Result:
         """What ``work`` returns or raises, in a thread of the lane. Raises ``Busy`` when too many wait already. Work that has
-        begun goes on when nobody waits for it any more, and keeps its thread; work that raises ``NotYet`` is begun again when what it
+        begun goes on when nobody waits for it any more, and keeps its thread; work that raises ``Pending`` is begun again when what it
         waits for has been made."""
         while True:
             try:
                 return await self._run_once(client, work)
-            except NotYet as early:
+            except Pending as early:
                 made = early.made
             await self._wait_until_made(client, made)
 
@@ -325,7 +325,7 @@ def _complete(call: asyncio.Future[None]) -> None:
 _WHAT = {
     Work.QUESTION: "questions are answered",
     Work.BATCH: "large batches are answered",
-    Work.COLD: "questions about modules that are not open yet are answered",
+    Work.CACHE_MISS: "questions about modules that are not open yet are answered",
     Work.LARGE: "large answers are made",
     Work.WRITE: "changes of the catalogue are made",
     Work.UPLOAD: "uploads are open",
@@ -335,10 +335,10 @@ _WHAT = {
     Work.WATCH: "watches are open",
 }
 
-Lanes = Mapping[Work, Lane]
+WorkQueues = Mapping[Work, WorkQueue]
 
 
-def lanes_of(config: Config) -> Lanes:
+def lanes_of(config: Config) -> WorkQueues:
     """The lanes that the configuration asks for."""
     limits = config.limits
     queue = limits.queued_calls
@@ -355,8 +355,10 @@ def lanes_of(config: Config) -> Lanes:
         Work.WATCH: config.watches,
     }
     return {
-        **{work: Lane(work, size, queue) for work, size in shared.items()},
-        Work.COLD: Lane(Work.COLD, limits.cold_questions, queue, share=(limits.cold_questions + 1) // 2),
-        Work.WRITE: Lane(Work.WRITE, limits.writes, queue, share=(limits.writes + 1) // 2),
-        **{work: Lane(work, size, queue, FREE_THREAD_SECONDS) for work, size in kept.items()},
+        **{work: WorkQueue(work, size, queue) for work, size in shared.items()},
+        Work.CACHE_MISS: WorkQueue(
+            Work.CACHE_MISS, limits.cold_questions, queue, share=(limits.cold_questions + 1) // 2
+        ),
+        Work.WRITE: WorkQueue(Work.WRITE, limits.writes, queue, share=(limits.writes + 1) // 2),
+        **{work: WorkQueue(work, size, queue, FREE_THREAD_SECONDS) for work, size in kept.items()},
     }

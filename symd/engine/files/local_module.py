@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
-from symd.engine.files.garbage import gc_frozen
+from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.opened_file import opened_file
 from symd.engine.files.progress import working
 from symd.model.addresses import Query
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from symd.query.python_names import PythonNames
 
 
-class AskedFile:
+class LocalModule:
     """What answers questions about ``file``. ``store``: as for ``opened_file``, whose errors it raises. ``sources`` are the folders and rules by which sources
     are found that have the names of Python functions: those of the working directory, where nothing is said."""
 
@@ -42,7 +42,7 @@ class AskedFile:
     def symbolize(
         self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
     ) -> Sequence[Answer]:
-        """As ``OneFile.symbolize``."""
+        """As ``SmallFile.symbolize``."""
         with working(self._working):  # as much of it as these queries need
             answers = self._opened.symbolize(queries, path, as_written=as_written)
             if as_written or not _lack_names(answers):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from symd.model.answers import Answers, Locations, Reason
 from symd.model.columns import I64, U32, U64, distinct
-from symd.model.written_answers import Pieces, Shared, encoded, pieces_of, side_by_side
+from symd.model.rendered_answers import Pieces, Shared, encoded, pieces_of, side_by_side
 
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""

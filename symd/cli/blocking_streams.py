@@ -28,7 +28,7 @@ class _PatientFile(io.FileIO):
         return b"".join(iter(lambda: read(self.fileno(), io.DEFAULT_BUFFER_SIZE), b""))
 
 
-def patient(stream: TextIO) -> TextIO:
+def blocking_streams(stream: TextIO) -> TextIO:
     """``stream``, or where it does not wait one in its place that does, in UTF-8."""
     if waits(stream):
         return stream
