@@ -128,7 +128,7 @@ from symd.rpc.wire.modules import from_module, from_packed, from_record
 from symd.rpc.wire.modules import from_responses as from_module_events
 from symd.rpc.wire.names import from_item
 from symd.rpc.wire.names import to_request as to_names_request
-from symd.rpc.wire.queries import Column, RowAnswers, add_query, write_column
+from symd.rpc.wire.queries import AddressColumn, RowAnswers, add_query, write_column
 from symd.rpc.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.rpc.wire.sources import FILES
 from symd.rpc.wire.sources import from_chunks as from_source_chunks
@@ -392,7 +392,7 @@ class Client:
             message.MergeFrom(
                 SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known, as_written=as_written)
             )
-            write_column(message.column, Column(part, kernel, section))
+            write_column(message.column, AddressColumn(part, kernel, section))
 
         if len(values) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()

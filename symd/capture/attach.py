@@ -13,7 +13,7 @@ from symd.capture.folder import FolderModule, FolderWatch, LeftOut, compiler_cac
 from symd.capture.mapped_file import device_code
 from symd.capture.memory_search import InMemory, MemorySearch
 from symd.capture.others_files import is_trusted
-from symd.capture.process import Mapping, Process
+from symd.capture.process import MemoryMapping, RunningProcess
 from symd.config import Limits
 from symd.errors import SymdError, Unsupported
 from symd.formats import elf
@@ -30,7 +30,7 @@ AttachEvent = ModuleLoaded | ModuleFound
 class Attachment:
     """What can be had of ``process``. ``notes`` say what was looked at and what could not be had; complete at the end."""
 
-    def __init__(self, process: Process, limits: Limits) -> None:
+    def __init__(self, process: RunningProcess, limits: Limits) -> None:
         self.notes: list[str] = []
         self.left_out: list[LeftOut] = []
         self._process, self._limits = process, limits
@@ -62,7 +62,7 @@ class Attachment:
                     self._places.add((digest, place))
                 yield event
 
-    def _listed(self, mappings: Sequence[Mapping]) -> Iterator[ModuleLoaded]:
+    def _listed(self, mappings: Sequence[MemoryMapping]) -> Iterator[ModuleLoaded]:
         """What ROCm's runtime lists for debuggers, with load addresses."""
         end = time.monotonic() + self._limits.attach_seconds
         for listed in rocm_list.loaded_objects(self._process, mappings, self._limits, self.notes, end):
@@ -82,7 +82,7 @@ class Attachment:
                 load_base=listed.bias,
             )
 
-    def _in_memory(self, mappings: list[Mapping]) -> Iterator[AttachEvent]:
+    def _in_memory(self, mappings: list[MemoryMapping]) -> Iterator[AttachEvent]:
         search = MemorySearch(self._process, mappings, self._limits)
         found = 0
         try:
@@ -104,7 +104,7 @@ class Attachment:
                 f"memory: {counts.unsearched:,} bytes were not searched (raise it with --limit {limit}=VALUE)"
             )
 
-    def _mapped(self, mappings: Sequence[Mapping]) -> Iterator[ModuleFound]:
+    def _mapped(self, mappings: Sequence[MemoryMapping]) -> Iterator[ModuleFound]:
         files = {(each.device, each.inode): each for each in reversed(mappings) if each.is_file and each.inode}
         found = 0
         for mapping in sorted(files.values(), key=lambda each: each.file):
@@ -123,7 +123,7 @@ class Attachment:
             f"files: {found} of {counted(len(files), 'mapped file')} {plural(found, 'carries', 'carry')} device code"
         )
 
-    def _file(self, mapping: Mapping) -> bytes | None:
+    def _file(self, mapping: MemoryMapping) -> bytes | None:
         """The file's bytes where it carries device code. Raises OSError, LimitExceeded, InvalidInput."""
         descriptor = self._process.open_file(mapping)
         try:
@@ -219,7 +219,7 @@ def _addresses(module: InMemory) -> dict[str, DeviceAddress]:
     }
 
 
-def _started(process: Process) -> float:
+def _started(process: RunningProcess) -> float:
     """When the process was started, in seconds of time.time()."""
     ticks = os.sysconf("SC_CLK_TCK")
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + process.identity.start_time / ticks

@@ -27,10 +27,10 @@ from symd.errors import (
 )
 from symd.model.addresses import ByKernel, DeviceAddress, KernelOffset
 from symd.model.captures import (
-    BuildFailed,
     CaptureApi,
     CapturedProcess,
     CaptureEvent,
+    FailedBuild,
     ModuleFound,
     ModuleLoaded,
     ModuleUnloaded,
@@ -72,7 +72,7 @@ class DaemonSink:
                 self._unloaded(event)
             case ProcessEnded():
                 self._ended(event)
-            case BuildFailed():
+            case FailedBuild():
                 """A daemon keeps no build logs."""
 
     def _loaded(self, event: ModuleLoaded) -> None:

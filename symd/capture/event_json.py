@@ -14,11 +14,11 @@ from typing import Any, Final
 from symd.errors import DataLoss
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
-    BuildFailed,
     CaptureApi,
     CapturedProcess,
     CaptureEvent,
     CaptureWay,
+    FailedBuild,
     ModuleForm,
     ModuleFound,
     ModuleLoaded,
@@ -31,7 +31,7 @@ _EVENTS: Final[Mapping[str, Callable[..., CaptureEvent]]] = MappingProxyType(
         "module-loaded": ModuleLoaded,
         "module-found": ModuleFound,
         "module-unloaded": ModuleUnloaded,
-        "build-failed": BuildFailed,
+        "build-failed": FailedBuild,
         "process-ended": ProcessEnded,
     }
 )

@@ -23,7 +23,7 @@ from typing import Final
 from symd.capture.folder_sink import EVENTS, events_of
 from symd.capture.sink import Sink
 from symd.errors import Busy, DeadlineExceeded, ServerUnavailable, SymdError, Unavailable
-from symd.model.captures import BuildFailed, CaptureEvent
+from symd.model.captures import CaptureEvent, FailedBuild
 from symd.system.private_files import open_private
 
 SENT: Final = "sent"
@@ -187,7 +187,7 @@ def remove_sent(folder: Path) -> bool:
     """Remove a folder all of whose events were sent, unless a failed build is among them, whose log stands nowhere else. Whether it is
     gone."""
     try:
-        has_logs = any(isinstance(event, BuildFailed) for event, _ in events_of(folder))
+        has_logs = any(isinstance(event, FailedBuild) for event, _ in events_of(folder))
     except SymdError:
         return False  # it cannot be read any more: whoever looks for it may know why
     if has_logs:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from symd.capture.process import Mapping, Process
+from symd.capture.process import MemoryMapping, RunningProcess
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.formats import containers, elf
@@ -95,7 +95,7 @@ class MemorySearch:
     """Looks for modules in the memory of ``process`` that no file stands behind. The process goes on meanwhile: bytes count that
     are the same twice and make a sound module."""
 
-    def __init__(self, process: Process, mappings: list[Mapping], limits: Limits) -> None:
+    def __init__(self, process: RunningProcess, mappings: list[MemoryMapping], limits: Limits) -> None:
         self.counts = SearchCounts()
         self._process, self._limits = process, limits
         self._mappings = [each for each in mappings if _is_searched(each)]
@@ -158,7 +158,7 @@ class MemorySearch:
         return InMemory(address, data, opened)
 
 
-def _is_searched(mapping: Mapping) -> bool:
+def _is_searched(mapping: MemoryMapping) -> bool:
     return (
         mapping.readable
         and mapping.held > 0

@@ -35,7 +35,7 @@ _PAGES_AT_A_TIME: Final = 1 << 17
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Mapping(NamedTuple):
+class MemoryMapping(NamedTuple):
     """A range of addresses. ``file`` is the path in the process's own tree, "" for memory without one; ``special`` is memory of a
     device, which reading might disturb; ``held`` are the bytes of it that are in memory or swapped out."""
 
@@ -102,7 +102,7 @@ def _state(process: int) -> tuple[bytes, int]:
         return b"", 0
 
 
-class Process:
+class RunningProcess:
     """The process with the number ``pid``, which goes on meanwhile. Raises InvalidInput where there is none."""
 
     def __init__(self, pid: int) -> None:
@@ -154,7 +154,7 @@ class Process:
         except OSError as error:
             raise self._refused(error) from error
 
-    def mappings(self) -> list[Mapping]:
+    def mappings(self) -> list[MemoryMapping]:
         """All of its mappings. Raises FailedPrecondition where they may not be read, InvalidInput where it has none."""
         try:
             lines = self._bytes("smaps").splitlines()
@@ -164,7 +164,7 @@ class Process:
             raise InvalidInput("has no memory: it has ended, or is a thread of the kernel", where=f"process {self.pid}")
         return list(_mappings(lines))
 
-    def open_file(self, mapping: Mapping) -> int:
+    def open_file(self, mapping: MemoryMapping) -> int:
         """A descriptor of a mapped file. Raises OSError."""
         if mapping.deleted:
             return os.open(f"{self._folder}/map_files/{mapping.start:x}-{mapping.end:x}", _OPEN)
@@ -222,7 +222,7 @@ class Process:
         end = found.find(b"\0")
         return None if end < 0 else found[:end].decode("utf-8", "replace")
 
-    def held_ranges(self, mapping: Mapping) -> Iterator[tuple[int, int]]:
+    def held_ranges(self, mapping: MemoryMapping) -> Iterator[tuple[int, int]]:
         """The parts of a mapping that hold something. What was never touched is not read: that would take memory.
         Raises FailedPrecondition where it may not be known, InvalidInput where the process has ended."""
         import numpy as np  # noqa: PLC0415 - a program that captures itself asks who it is, and nothing else
@@ -287,7 +287,7 @@ def _ptrace_scope() -> int:
         return 0
 
 
-def _mappings(lines: list[bytes]) -> Iterator[Mapping]:
+def _mappings(lines: list[bytes]) -> Iterator[MemoryMapping]:
     """The mappings that /proc/PID/smaps tells of: a line as in maps, then lines of NAME: VALUE."""
     head: re.Match[bytes] | None = None
     held, flags = 0, b""
@@ -305,12 +305,12 @@ def _mappings(lines: list[bytes]) -> Iterator[Mapping]:
         yield _mapping(head, held, flags)
 
 
-def _mapping(head: re.Match[bytes], held: int, flags: bytes) -> Mapping:
+def _mapping(head: re.Match[bytes], held: int, flags: bytes) -> MemoryMapping:
     start, end, readable, _, _, _, offset, device, inode, name = head.groups()
     file = os.fsdecode(_ESCAPE.sub(lambda octal: bytes([int(octal[1], 8)]), name))
     deleted = file.endswith(_DELETED)
     words = flags.split()
-    return Mapping(
+    return MemoryMapping(
         int(start, 16),
         int(end, 16),
         readable == b"r",

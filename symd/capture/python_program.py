@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self, cast
 
 from symd.capture.injected.symd_after_import import AfterImport
 from symd.capture.injected.symd_capture import FOUND, LOADED, Handover, Tell, Told, TritonHooks
-from symd.capture.process import Process
+from symd.capture.process import RunningProcess
 from symd.capture.sink import Sink
 from symd.errors import InvalidInput, SymdError
 from symd.model.captures import (
@@ -142,7 +142,7 @@ class _Teller:
 
     def _event(self, told: Told) -> CaptureEvent:
         if self._process is None:
-            self._process = Process(os.getpid()).identity
+            self._process = RunningProcess(os.getpid()).identity
         process, kernels = self._process, (told.kernel,) if told.kernel else ()
         if told.kind == FOUND:
             return ModuleFound(

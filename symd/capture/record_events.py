@@ -11,10 +11,10 @@ from symd.capture.records import Record, RecordKind
 from symd.errors import SymdError
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
-    BuildFailed,
     CaptureApi,
     CapturedProcess,
     CaptureEvent,
+    FailedBuild,
     ModuleForm,
     ModuleFound,
     ModuleLoaded,
@@ -67,7 +67,7 @@ class RecordEvents:
         elif record.kind is RecordKind.FOUND and any(record.data.values()):
             yield _found(record, image.process)
         elif record.kind is RecordKind.BUILD_FAILED:
-            yield BuildFailed(
+            yield FailedBuild(
                 image.process, record.api, record.way, record.time, record.code, record.build_log, record.device
             )
 

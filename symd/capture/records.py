@@ -37,7 +37,7 @@ class RecordKind(IntEnum):
     """A module that was compiled, or that the program brings along; nobody says that it is loaded."""
 
 
-class Tag(IntEnum):
+class RecordTag(IntEnum):
     """What a field of a record holds."""
 
     COMMAND = 1
@@ -50,7 +50,7 @@ class Tag(IntEnum):
 
 
 _TEXTS: Final[Mapping[int, str]] = MappingProxyType(
-    {Tag.DEVICE: "device", Tag.BUILD_LOG: "build_log", Tag.SOURCE: "source", Tag.KEY: "key"}
+    {RecordTag.DEVICE: "device", RecordTag.BUILD_LOG: "build_log", RecordTag.SOURCE: "source", RecordTag.KEY: "key"}
 )
 """What the texts of a record are called."""
 _APIS: Final[Mapping[int, CaptureApi]] = MappingProxyType(
@@ -128,15 +128,15 @@ def _contents(data: bytes, limits: Limits) -> dict[str, object]:
     kernels: list[tuple[str, int]] = []
     bytes_of: dict[ModuleForm, bytes] = {}
     for tag, form, address, contents in _fields(data, limits):
-        if tag == Tag.DATA:
+        if tag == RecordTag.DATA:
             if form not in _FORMS:
                 raise Malformed(f"module data of the unknown form {form}", where=_WHERE)
             bytes_of[_FORMS[form]] = bytes(contents)
-        elif tag == Tag.KERNEL:
+        elif tag == RecordTag.KERNEL:
             if len(kernels) >= limits.capture_kernels:
                 raise _over(f"more than {limits.capture_kernels} kernels", "capture_kernels")
             kernels.append((_text(contents), address))
-        elif tag == Tag.COMMAND:
+        elif tag == RecordTag.COMMAND:
             command = command_words(bytes(contents[:COMMAND_BYTES]))
         elif tag in _TEXTS:
             texts[_TEXTS[tag]] = _text(contents)
@@ -158,7 +158,7 @@ def _fields(data: bytes, limits: Limits) -> Iterator[tuple[int, int, int, memory
             raise Malformed(f"a field is cut off at byte {at}", where=_WHERE)
         tag, form, address, size = _FIELD.unpack_from(data, at)
         at += _FIELD.size
-        others += tag != Tag.KERNEL
+        others += tag != RecordTag.KERNEL
         if others > limits.capture_fields:
             raise _over(f"more than {limits.capture_fields} fields beside kernels", "capture_fields")
         if size > len(data) - at:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from symd.capture.file_part import read_part
-from symd.capture.process import Mapping, Process
+from symd.capture.process import MemoryMapping, RunningProcess
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.formats import elf
@@ -28,7 +28,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def loaded_objects(
-    process: Process, mappings: Sequence[Mapping], limits: Limits, notes: list[str], end: float
+    process: RunningProcess, mappings: Sequence[MemoryMapping], limits: Limits, notes: list[str], end: float
 ) -> Iterator[LoadedObject]:
     """The code objects with what is added to their addresses, and their bytes where they can be had. ``notes`` gets a sentence
     where the runtime is there and its list is not, and where its code objects are not all read by ``end`` (time.monotonic())."""
@@ -56,7 +56,7 @@ def loaded_objects(
         yield LoadedObject(name, bias, _content(process, name, limits))
 
 
-def _list_address(process: Process, mapping: Mapping, limits: Limits, budget: Budget) -> int | None:
+def _list_address(process: RunningProcess, mapping: MemoryMapping, limits: Limits, budget: Budget) -> int | None:
     """Where the runtime's symbol stands in the process."""
     library = read_part(uri.CodeObjectUri(mapping.file), limits, lambda _: process.open_file(mapping))
     image = elf.parse(library, budget)
@@ -70,7 +70,7 @@ def _list_address(process: Process, mapping: Mapping, limits: Limits, budget: Bu
     return mapping.start - (first.address - first.offset + mapping.offset) + value
 
 
-def _content(process: Process, name: str, limits: Limits) -> bytes | None:
+def _content(process: RunningProcess, name: str, limits: Limits) -> bytes | None:
     """The bytes that a code object URI names, as the process sees them."""
     try:
         if name.startswith(_MEMORY):

@@ -18,7 +18,7 @@ from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
 from symd.cli.output import write_raw
 from symd.cli.repeated_lines import RepeatedLines
-from symd.cli.style_options import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
+from symd.cli.style_options import FunctionNames, StyledQuestion, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.errors import InvalidInput
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset
@@ -33,7 +33,7 @@ _LONG = [
 _DEFAULT_FILE = "a.out"
 
 
-class CommandLine(NamedTuple):
+class Addr2lineOptions(NamedTuple):
     """What was asked for; ``foreign`` options are answered by addr2line itself."""
 
     file: str = _DEFAULT_FILE
@@ -84,14 +84,14 @@ def _opened(file: str) -> Symbolize | None:
         raise
 
 
-def parse(arguments: Sequence[str]) -> CommandLine:
+def parse(arguments: Sequence[str]) -> Addr2lineOptions:
     """The command line, as getopt_long takes it: options may stand behind addresses, short ones together."""
     styled = [re.sub(r"^--demangle=.*", "--demangle", each) for each in arguments]
     try:
         found, addresses = gnu_getopt(styled, _SHORT, _LONG)
     except GetoptError:
-        return CommandLine(foreign=True)  # addr2line says what is wrong
-    line = CommandLine(addresses=tuple(addresses))
+        return Addr2lineOptions(foreign=True)  # addr2line says what is wrong
+    line = Addr2lineOptions(addresses=tuple(addresses))
     for name, value in found:
         line = _with(line, name, value)
     return line
@@ -104,7 +104,7 @@ _STYLE: Mapping[str, Mapping[str, Any]] = {
     "p": {"pretty": True},
     "s": {"basenames": True},
 }
-_OTHER: Mapping[str, Callable[[CommandLine, str], CommandLine]] = {
+_OTHER: Mapping[str, Callable[[Addr2lineOptions, str], Addr2lineOptions]] = {
     "e": lambda line, value: line._replace(file=value),
     "j": lambda line, value: line._replace(section=value),
     "C": lambda line, _: line._replace(demangle=True),
@@ -119,7 +119,7 @@ _SHORT_NAMES = {"exe": "e", "section": "j", "demangle": "C", "help": "h", "versi
 }
 
 
-def _with(line: CommandLine, name: str, value: str) -> CommandLine:
+def _with(line: Addr2lineOptions, name: str, value: str) -> Addr2lineOptions:
     """``name`` has its dashes; options that change nothing here (the target, recursion) are passed over."""
     letter = _SHORT_NAMES.get(name.lstrip("-"), name.lstrip("-"))
     if letter in _STYLE:
@@ -128,17 +128,19 @@ def _with(line: CommandLine, name: str, value: str) -> CommandLine:
     return change(line, value) if change else line
 
 
-def answers(line: CommandLine, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None) -> list[str]:
+def answers(
+    line: Addr2lineOptions, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None
+) -> list[str]:
     """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins with."""
     values = [leading_hexadecimal(text) for text in texts]
     found = list(symbolize([_query(line, value) for value in values], as_written=True))
     return [
-        binutils_text(Asked(line.file, value), written_frames(answer, line.options), line.options)
+        binutils_text(StyledQuestion(line.file, value), written_frames(answer, line.options), line.options)
         for value, answer in zip(values, readable(found, demangler), strict=True)
     ]
 
 
-def _query(line: CommandLine, value: int) -> Query:
+def _query(line: Addr2lineOptions, value: int) -> Query:
     if line.section is None:
         return ByAddress(ObjectAddress(value))
     return BySection(line.section, SectionOffset(value))

@@ -18,7 +18,7 @@ from symd.cli.answer_lines import answer_text
 from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option, object_option
 from symd.cli.output import printable
 from symd.config import Limits
-from symd.cores.fault_text.annotating import Annotator, Found, GivenModule
+from symd.cores.fault_text.annotating import Annotator, FoundAddress, GivenModule
 from symd.engine.files.input import is_regular_file
 from symd.engine.files.local_module import LocalModule
 from symd.engine.files.module import add_module
@@ -131,7 +131,7 @@ def _pass_on(out: BinaryIO, piece: bytes, annotator: Annotator, demangler: Deman
     out.flush()
 
 
-def _text(found: Found, demangler: Demangler | None) -> str:
+def _text(found: FoundAddress, demangler: Demangler | None) -> str:
     answer = demangler.answers([found.answer])[0] if demangler else found.answer
     lines = answer_text(found.subject, answer).splitlines()
     return "".join(f"{INDENT}{line}\n" for line in lines)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from symd.capture.attach import Attachment
-from symd.capture.process import Process
+from symd.capture.process import RunningProcess
 from symd.cli.module_report import ModuleReport, destination_options, open_destination
 from symd.cli.options import example, json_option, limit_option, named_server
 from symd.cli.output import NO
@@ -39,7 +39,7 @@ def command(pid: int, server: str | None, out: Path | None, limits: Limits, as_j
     """
     report = ModuleReport(as_json=as_json)
     with ExitStack() as stack:
-        process = stack.enter_context(Process(pid))
+        process = stack.enter_context(RunningProcess(pid))
         attachment = Attachment(process, limits)
         sink = open_destination(named_server(server, out), out, stack)
         for event in attachment.events():

@@ -28,7 +28,7 @@ _SIZE_ENDINGS: Final = ("_size", "_memory", "_bytes", "_disk")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LimitKind:
     """What a limit counts: its units, and the values that it may have where ``_RANGES`` says no others."""
 
     what: str
@@ -38,9 +38,9 @@ class Kind:
     examples: str
 
 
-SIZE: Final = Kind("a size", _SIZES, 1, 1 << 50, "bytes, or with K, M, G or T (also KiB, MiB, ...), as 64M")
-COUNT: Final = Kind("a number", _COUNTS, 1, 1 << 40, "a whole number, or with K, M, G or T (thousands), as 4M")
-TIME: Final = Kind("a time", _SECONDS, 0.001, 2_000_000, "seconds, or with ms, s, min, h or d, as 90s")
+SIZE: Final = LimitKind("a size", _SIZES, 1, 1 << 50, "bytes, or with K, M, G or T (also KiB, MiB, ...), as 64M")
+COUNT: Final = LimitKind("a number", _COUNTS, 1, 1 << 40, "a whole number, or with K, M, G or T (thousands), as 4M")
+TIME: Final = LimitKind("a time", _SECONDS, 0.001, 2_000_000, "seconds, or with ms, s, min, h or d, as 90s")
 _INT32: Final = (1 << 31) - 1
 _WORKER: Final = 128 * MIB
 """Less address space, and Python with its libraries does not start."""
@@ -85,7 +85,7 @@ _SMALLER_FIRST: Final = (
 )
 
 
-def kind(name: str) -> Kind:
+def kind(name: str) -> LimitKind:
     """What the limit of this name counts."""
     if isinstance(getattr(Limits(), name), float):
         return TIME

@@ -17,8 +17,8 @@ from symd.cli.original_tools import Symbolize, become, gpu_module, original
 from symd.cli.output import printable, write_raw
 from symd.cli.repeated_lines import RepeatedLines
 from symd.cli.style_options import (
-    Asked,
     FunctionNames,
+    StyledQuestion,
     StyleOptions,
     Written,
     WrittenFrame,
@@ -41,7 +41,7 @@ NAME = "llvm-symbolizer"
 STYLES: Mapping[str, Written] = {"LLVM": llvm_text, "GNU": gnu_text, "JSON": llvm_json}
 
 
-class CommandLine(NamedTuple):
+class SymbolizerOptions(NamedTuple):
     """What was asked for. ``original`` are the options as they were given, without ``module`` and questions."""
 
     module: str = ""
@@ -93,9 +93,9 @@ _LETTERS = frozenset("aCfips")
 """Options of one letter without a value, which may stand together behind one dash."""
 
 
-def parse(arguments: Sequence[str]) -> CommandLine:
+def parse(arguments: Sequence[str]) -> SymbolizerOptions:
     """The command line, as LLVM's parser takes it: long options with one dash or two, values behind "=" or apart."""
-    line, rest = CommandLine(), list(arguments)
+    line, rest = SymbolizerOptions(), list(arguments)
     while rest:
         word = rest.pop(0)
         if not word.startswith("-") or word == "-":
@@ -140,7 +140,7 @@ _STYLE: Mapping[str, Callable[[StyleOptions, str], StyleOptions]] = {
     "no-inlines": lambda options, _: options._replace(inlines=False),
     "print-source-context-lines": lambda options, value: options._replace(context_lines=int(value)),
 }
-_OTHER: Mapping[str, Callable[[CommandLine, str], CommandLine]] = {
+_OTHER: Mapping[str, Callable[[SymbolizerOptions, str], SymbolizerOptions]] = {
     "output-style": lambda line, value: line._replace(style=_style(value)),
     "adjust-vma": lambda line, value: line._replace(adjust=int(value, 0)),
     "C": lambda line, value: line._replace(demangle=value not in _NO),
@@ -156,7 +156,7 @@ def _style(value: str) -> str:
     return value
 
 
-def _with(line: CommandLine, name: str, value: str) -> CommandLine:
+def _with(line: SymbolizerOptions, name: str, value: str) -> SymbolizerOptions:
     """``name`` has its dashes. What only LLVM's tool understands makes the command line its own."""
     known = name.lstrip("-")
     known = _ALIASES.get(known, known)
@@ -223,7 +223,7 @@ def _number(text: str) -> int | None:
 class Answering:
     """Answers questions about any number of modules."""
 
-    def __init__(self, line: CommandLine, known: Mapping[str, Symbolize | None]) -> None:
+    def __init__(self, line: SymbolizerOptions, known: Mapping[str, Symbolize | None]) -> None:
         """``known`` modules are open, or not symd's (None)."""
         self.code = 0
         self._line = line
@@ -251,7 +251,9 @@ class Answering:
         """What LLVM's tool says of a line."""
         return self._theirs(read_question(text, self._line.module))
 
-    def _shared_out(self, texts: Sequence[str]) -> Iterator[tuple[Question, tuple[Asked, list[WrittenFrame]] | None]]:
+    def _shared_out(
+        self, texts: Sequence[str]
+    ) -> Iterator[tuple[Question, tuple[StyledQuestion, list[WrittenFrame]] | None]]:
         """Each question with symd's answer, or None where LLVM's tool is to be asked."""
         questions = self._read(texts)
         mine = [self._is_mine(each) for each in questions]
@@ -277,7 +279,7 @@ class Answering:
                 self._modules[name] = _knows_nothing
         return self._modules[name]
 
-    def _found(self, questions: Sequence[Question]) -> Iterator[tuple[Asked, list[WrittenFrame]]]:
+    def _found(self, questions: Sequence[Question]) -> Iterator[tuple[StyledQuestion, list[WrittenFrame]]]:
         """Questions about one module are asked together."""
         answers: dict[int, Answer] = {}
         for module in dict.fromkeys(each.module for each in questions if each.module):
@@ -292,9 +294,9 @@ class Answering:
         for number, question in enumerate(questions):
             yield self._place(question, answers.get(number))
 
-    def _place(self, question: Question, answer: Answer | None) -> tuple[Asked, list[WrittenFrame]]:
+    def _place(self, question: Question, answer: Answer | None) -> tuple[StyledQuestion, list[WrittenFrame]]:
         address = _number(question.place)
-        asked = Asked(question.module, address or 0, "" if address is not None else question.place)
+        asked = StyledQuestion(question.module, address or 0, "" if address is not None else question.place)
         if answer is None:
             return asked, []
         own_name = address is None or self._takes_symbols()
@@ -367,7 +369,7 @@ def _opened(module: str) -> Symbolize | None:
         return None  # the original says what is wrong with the file
 
 
-def demangler(line: CommandLine) -> Demangler | None:
+def demangler(line: SymbolizerOptions) -> Demangler | None:
     """What makes linkage names readable, where that is wanted and such a program is installed."""
     if not line.demangle or line.options.functions is not FunctionNames.LINKAGE:
         return None

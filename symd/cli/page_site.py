@@ -34,7 +34,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPage:
     """A module that is open, and all that a site of it is made of."""
 
     symbolizer: Symbolizer
@@ -80,7 +80,7 @@ def shown_module(
     identity: str | None,
     roots: Sequence[Path],
     rules: Sequence[PathRule],
-) -> Iterator[Shown]:
+) -> Iterator[ShownPage]:
     """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
     allowed = allowed_folders(roots, rules)
     with open_module(file, server, limits, debug) as opened, closing(ColouredApart()) as colour:
@@ -100,7 +100,7 @@ def shown_module(
             else:
                 _say_what_lies_elsewhere(profile, file, found.samples, module)
         sources = partial(_sources, module.symbolizer, allowed, limits)
-        yield Shown(module.symbolizer, module.digest, file, sources, found, limits, colour)
+        yield ShownPage(module.symbolizer, module.digest, file, sources, found, limits, colour)
 
 
 def _say_what_lies_elsewhere(profile: str, file: str, found: PlacedSamples, module: OpenModule) -> None:

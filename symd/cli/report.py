@@ -16,7 +16,7 @@ from symd.cli.options import (
     server_option,
 )
 from symd.cli.output import check_output_is_not_input, printable
-from symd.cli.page_site import Shown, page_options, shown_module
+from symd.cli.page_site import ShownPage, page_options, shown_module
 from symd.cli.report_lines import say
 from symd.config import Limits
 from symd.engine.files.module import kernel_names
@@ -99,6 +99,6 @@ def command(
             click.echo(f"symd: {left_out} {further} not in the report (--kernel NAME puts one in)", err=True)
 
 
-def _kernels_called(shown: Shown, name: str) -> list[str]:
+def _kernels_called(shown: ShownPage, name: str) -> list[str]:
     """The symbols of the kernels that a name means; the name itself where its code is in no kernel."""
     return sorted(kernel_names(shown.symbolizer, shown.digest, name)) or [name]

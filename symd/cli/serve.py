@@ -417,10 +417,10 @@ def command(
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.server.logs import JsonLines, TextLines  # noqa: PLC0415 - as above
+    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - as above
 
     handler = BackgroundHandler(_STANDARD_ERROR)
-    handler.setFormatter(JsonLines() if as_json else TextLines(verbose=verbose))
+    handler.setFormatter(JsonLogFormatter() if as_json else TextLogFormatter(verbose=verbose))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=(handler,))
 
 

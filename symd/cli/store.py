@@ -30,7 +30,7 @@ from symd.model.identities import Digest
 from symd.model.texts import plural
 from symd.store.catalogue import MIGRATIONS
 from symd.store.copying import Copied, copy
-from symd.store.inspection import Finding, Inspection, Progress, inspect
+from symd.store.inspection import Inspection, Progress, StoreFinding, inspect
 from symd.store.maintenance import Collected, collect, repair
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _removed(gone: Collected) -> str:
     return f"removed {', '.join(what)}"
 
 
-def _write_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+def _write_findings(findings: Sequence[StoreFinding], *, as_json: bool) -> None:
     for finding in findings:
         if as_json:
             write_json({**asdict(finding), "advice": finding.advice})
@@ -288,7 +288,7 @@ def _counts(found: Inspection) -> dict[str, int]:
     return {name: count for name, count in asdict(found).items() if name not in ("findings", "older_schema")}
 
 
-def _verdict(findings: Sequence[Finding]) -> str:
+def _verdict(findings: Sequence[StoreFinding]) -> str:
     return _several(len(findings), "finding") if findings else "nothing is wrong"
 
 

@@ -66,7 +66,7 @@ class WrittenFrame(NamedTuple):
     start_line: int = 0
 
 
-class Asked(NamedTuple):
+class StyledQuestion(NamedTuple):
     """A question: the module's name and the address as it was asked, or the name of a symbol."""
 
     module: str
@@ -74,7 +74,7 @@ class Asked(NamedTuple):
     symbol: str = ""
 
 
-Written = Callable[[Asked, Sequence[WrittenFrame], StyleOptions], str]
+Written = Callable[[StyledQuestion, Sequence[WrittenFrame], StyleOptions], str]
 """An answer, with its newline."""
 
 
@@ -129,18 +129,18 @@ def source_lines(file: str, line: int, count: int) -> str:
     return "".join(f"{number:>{width}} {'>:' if number == line else ' :'} {each}\n" for number, each in numbered)
 
 
-def llvm_text(asked: Asked, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
+def llvm_text(asked: StyledQuestion, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
     """--output-style=LLVM: columns, and an empty line at the end."""
     return _text(asked, found, options, _llvm_position) + "\n"
 
 
-def gnu_text(asked: Asked, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
+def gnu_text(asked: StyledQuestion, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
     """--output-style=GNU."""
     return _text(asked, found, options, _gnu_position)
 
 
 def _text(
-    asked: Asked, found: Sequence[WrittenFrame], options: StyleOptions, position: Callable[[WrittenFrame], str]
+    asked: StyledQuestion, found: Sequence[WrittenFrame], options: StyleOptions, position: Callable[[WrittenFrame], str]
 ) -> str:
     parts = []
     if options.addresses:
@@ -162,7 +162,7 @@ def _gnu_position(place: WrittenFrame) -> str:
     return f"{place.file or UNKNOWN}:{place.line}"
 
 
-def binutils_text(asked: Asked, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
+def binutils_text(asked: StyledQuestion, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
     """addr2line's own: an address has 16 digits, and an unknown line is a question mark, but where nothing is known at all."""
     between = " at " if options.pretty else "\n"
     named = options.functions is not FunctionNames.NONE
@@ -179,12 +179,12 @@ def binutils_text(asked: Asked, found: Sequence[WrittenFrame], options: StyleOpt
     return "".join(parts)
 
 
-def llvm_json(asked: Asked, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
+def llvm_json(asked: StyledQuestion, found: Sequence[WrittenFrame], options: StyleOptions) -> str:
     """--output-style=JSON, as it is written for one question of standard input."""
     return json_text(json_value(asked, found), options) + "\n"
 
 
-def json_value(asked: Asked, found: Sequence[WrittenFrame]) -> dict[str, Any]:
+def json_value(asked: StyledQuestion, found: Sequence[WrittenFrame]) -> dict[str, Any]:
     """One answer."""
     if asked.symbol:
         return {"Loc": [_json_frame(place) for place in found], "ModuleName": asked.module, "SymName": asked.symbol}
@@ -227,9 +227,9 @@ class Styled(NamedTuple):
 
     def asking(self, ask: Ask) -> Ask:
         """``ask`` for addresses from which --adjust-vma is taken off; names come as they were written, as from LLVM's tool."""
-        from symd.cli.llvm_symbolizer import CommandLine, demangler, readable  # noqa: PLC0415 - few ask for it
+        from symd.cli.llvm_symbolizer import SymbolizerOptions, demangler, readable  # noqa: PLC0415 - few ask for it
 
-        names = demangler(CommandLine(options=self.options))
+        names = demangler(SymbolizerOptions(options=self.options))
         return lambda queries: readable(list(ask(self._adjusted(queries))), names)
 
     def _adjusted(self, queries: Sequence[Query] | U64) -> Sequence[Query] | U64:
@@ -262,9 +262,9 @@ class Styled(NamedTuple):
         write = {"llvm": llvm_text, "gnu": gnu_text, "json": llvm_json}[self.style]
         number = _ADDRESS.fullmatch(text.strip())
         asked = (
-            Asked(self.module, int(number[0], 16 if number[1] else 10))
+            StyledQuestion(self.module, int(number[0], 16 if number[1] else 10))
             if number
-            else Asked(self.module, 0, text.strip())
+            else StyledQuestion(self.module, 0, text.strip())
         )
         return write(asked, written_frames(answer, self.options) if answer else [], self.options)
 

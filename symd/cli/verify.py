@@ -12,7 +12,7 @@ from symd.cli.daemon_objects import daemon_objects, fetching_server_option, is_o
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
-from symd.debuginfo.verify import Difference, Report, verify
+from symd.debuginfo.verify import Difference, VerifyReport, verify
 from symd.engine.files.debug_files import with_debug_file, with_dwo_files, with_kernel_packs
 from symd.engine.files.input import read_input
 from symd.engine.files.progress import working
@@ -78,7 +78,7 @@ def difference_text(difference: Difference) -> str:
     return f"{place}{difference.kind} {difference.where}: symd reads {ours}; pyelftools reads {theirs}"
 
 
-def summary_json(report: Report) -> dict[str, Any]:
+def summary_json(report: VerifyReport) -> dict[str, Any]:
     """What was compared, after the differences."""
     return {
         "rows": report.rows,
@@ -90,7 +90,7 @@ def summary_json(report: Report) -> dict[str, Any]:
     }
 
 
-def summary_lines(file: str, report: Report) -> list[str]:
+def summary_lines(file: str, report: VerifyReport) -> list[str]:
     """The same as text; what was not compared, and what pyelftools is known for, stand before the sums."""
     lines = [f"{_place(one.path)}not compared: {one.reason}" for one in report.not_compared]
     lines += [f"{_place(one.path)}{one.name} ({counted(one.count, 'time')}): {one.reason}" for one in report.deviations]
@@ -104,7 +104,7 @@ def summary_lines(file: str, report: Report) -> list[str]:
     return [*lines, f"{file}: {compared}, {differences} {plural(differences, 'difference')}"]
 
 
-def _compared(report: Report) -> int:
+def _compared(report: VerifyReport) -> int:
     """How many things were."""
     return report.rows + report.scopes + report.variables
 

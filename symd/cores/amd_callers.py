@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from symd.cores.amd_memory import SPACES, WaveReader
 from symd.cores.amd_waves import SavedWave
-from symd.cores.frame_expressions import Location, MemoryLocation, NotInDump, contents, evaluate
+from symd.cores.frame_expressions import FrameMemory, Location, NotInDump, contents, evaluate
 from symd.cores.stopped import LoadedCode
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow, RegisterRule, RuleKind
 from symd.errors import Malformed
@@ -223,7 +223,7 @@ class FrameRegisters:
             self._known[number] = self._find(number)
         return self._known[number]
 
-    def memory(self, place: MemoryLocation, size: int) -> bytes:
+    def memory(self, place: FrameMemory, size: int) -> bytes:
         """Raises NotInDump."""
         space = SPACES.get(place.space)
         found = self._memory.read(space, place.address, size) if space is not None else None
@@ -274,10 +274,10 @@ class FrameRegisters:
             return _number(
                 found if isinstance(found, int) else int.from_bytes(contents(found, 8, reader), "little"), size
             )
-        return contents(MemoryLocation(0, found) if isinstance(found, int) else found, size, reader)
+        return contents(FrameMemory(0, found) if isinstance(found, int) else found, size, reader)
 
     @cached_property
-    def frame_address(self) -> MemoryLocation:
+    def frame_address(self) -> FrameMemory:
         """The CFA of the callee. Raises NotInDump, Malformed."""
         cfa = self._row.cfa if self._row is not None else None
         if cfa is None or self._callee is None:
@@ -286,12 +286,12 @@ class FrameRegisters:
             base = int.from_bytes(self._callee.register(cfa.register), "little")
             if cfa.address_space == _PRIVATE_WAVE and not self._memory.scaled_frames:
                 base *= self._wave.lanes  # LLVM 23 leaves that out where stack pointers count the bytes of one lane
-            return MemoryLocation(cfa.address_space or 0, base + cfa.offset)
+            return FrameMemory(cfa.address_space or 0, base + cfa.offset)
         found: Location | int = evaluate(cfa.expression, _Reader(self._callee, self))
-        if isinstance(found, MemoryLocation):
+        if isinstance(found, FrameMemory):
             return found
         if isinstance(found, int):
-            return MemoryLocation(0, found)
+            return FrameMemory(0, found)
         raise NotInDump("a frame in memory")
 
 

@@ -29,7 +29,7 @@ _READ_ID = 128
 _SEGMENT_BYTES = 1 << 32
 
 
-class Scratch(NamedTuple):
+class ScratchMemory(NamedTuple):
     """The scratch memory of a queue: its address, the bytes of each compute die, and the register that says how it is
     divided."""
 
@@ -38,16 +38,16 @@ class Scratch(NamedTuple):
     ring: int
 
 
-def scratch_of(queue: Queue, memory: CoreMemory) -> Scratch | None:
+def scratch_of(queue: Queue, memory: CoreMemory) -> ScratchMemory | None:
     """None where the dump does not have the queue's own structure."""
     content = memory.read(queue.read_pointer - _READ_ID, _QUEUE.size) if queue.read_pointer >= _READ_ID else b""
     if len(content) < _QUEUE.size:
         return None
     ring, address, size = _QUEUE.unpack(content)
-    return Scratch(address, size, ring)
+    return ScratchMemory(address, size, ring)
 
 
-def memory_of(wave: SavedWave, agent: Agent, scratch: Scratch | None) -> WaveMemory:
+def memory_of(wave: SavedWave, agent: Agent, scratch: ScratchMemory | None) -> WaveMemory:
     """Where a wave's memory is."""
     return WaveMemory(
         wave.lanes,
@@ -64,7 +64,7 @@ def _has_flat_frames(version: tuple[int, int, int]) -> bool:
     return version >= (11, 0, 0) or version[:2] == (9, 4) or version[:2] == (9, 5)
 
 
-def _region(wave: SavedWave, agent: Agent, scratch: Scratch) -> tuple[int, int] | None:
+def _region(wave: SavedWave, agent: Agent, scratch: ScratchMemory) -> tuple[int, int] | None:
     """The address and size of a wave's private memory; None where registers contradict what is computed."""
     if wave.slot is None:
         return None
@@ -87,7 +87,7 @@ def _region(wave: SavedWave, agent: Agent, scratch: Scratch) -> tuple[int, int] 
     return (address, size) if size else None
 
 
-def _told_region(wave: SavedWave, scratch: Scratch, size: int) -> tuple[int, int] | None:
+def _told_region(wave: SavedWave, scratch: ScratchMemory, size: int) -> tuple[int, int] | None:
     """Where the hardware's register (FLAT_SCRATCH, the sixth scalar register from the end) says that it is, if that is a slot of the
     compute die: of these processors it is not known how slots follow each other."""
     at = 4 * (min(len(wave.scalar) // 4, 108) - 6)

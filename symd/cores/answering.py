@@ -64,7 +64,7 @@ class _Source(NamedTuple):
     identities: tuple[CodeIdentity, CodeIdentity] | None = None
 
 
-class Answering:
+class CoreAnswering:
     """``digest`` is the module that is the dump, ``kept`` what other modules have."""
 
     def __init__(

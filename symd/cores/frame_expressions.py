@@ -26,7 +26,7 @@ class NotInDump(Exception):
     """What an expression needs is not in the dump; the text says what."""
 
 
-class MemoryLocation(NamedTuple):
+class FrameMemory(NamedTuple):
     """Memory at a byte address of an address space, by DWARF's number of it (0: global memory)."""
 
     space: int
@@ -40,10 +40,10 @@ class RegisterLocation(NamedTuple):
     offset: int = 0
 
 
-class Piece(NamedTuple):
+class FramePiece(NamedTuple):
     """``bits`` bits of a place, from bit ``skipped`` on."""
 
-    place: MemoryLocation | RegisterLocation
+    place: FrameMemory | RegisterLocation
     bits: int
     skipped: int = 0
 
@@ -51,11 +51,11 @@ class Piece(NamedTuple):
 class Composite(NamedTuple):
     """Pieces of several places, lowest bits first."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FramePiece, ...]
 
 
-Location: TypeAlias = MemoryLocation | RegisterLocation | Composite
-Entry: TypeAlias = int | MemoryLocation | RegisterLocation | Composite
+Location: TypeAlias = FrameMemory | RegisterLocation | Composite
+Entry: TypeAlias = int | FrameMemory | RegisterLocation | Composite
 """A value, as an unsigned number of 64 bits, or a place."""
 
 
@@ -70,14 +70,14 @@ class CallState(Protocol):
         """The content of a register when the function was called."""
         ...
 
-    def memory(self, place: MemoryLocation, size: int) -> bytes:
+    def memory(self, place: FrameMemory, size: int) -> bytes:
         """Memory of the wave."""
         ...
 
 
 def contents(place: Location, size: int, context: CallState) -> bytes:
     """``size`` bytes of a place. Raises NotInDump."""
-    if isinstance(place, MemoryLocation):
+    if isinstance(place, FrameMemory):
         return context.memory(place, size)
     if isinstance(place, RegisterLocation):
         whole = context.register(place.number)
@@ -97,8 +97,8 @@ def contents(place: Location, size: int, context: CallState) -> bytes:
     return (found & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
-def _from_byte(place: MemoryLocation | RegisterLocation, offset: int) -> MemoryLocation | RegisterLocation:
-    if isinstance(place, MemoryLocation):
+def _from_byte(place: FrameMemory | RegisterLocation, offset: int) -> FrameMemory | RegisterLocation:
+    if isinstance(place, FrameMemory):
         return place._replace(address=place.address + offset & _MASK)
     return place._replace(offset=place.offset + offset)
 
@@ -116,7 +116,7 @@ class _Machine:
     cursor: Cursor
     context: CallState
     stack: list[Entry]
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[FramePiece] = field(default_factory=list)
 
     def run(self) -> None:
         for _ in range(MOST_STEPS):
@@ -152,9 +152,9 @@ class _Machine:
     def pop_location(self) -> Location:
         """The top as a place; a value is an address of global memory."""
         top = self.pop()
-        return MemoryLocation(0, top) if isinstance(top, int) else top
+        return FrameMemory(0, top) if isinstance(top, int) else top
 
-    def pop_whole(self) -> MemoryLocation | RegisterLocation:
+    def pop_whole(self) -> FrameMemory | RegisterLocation:
         """The top as a place that is not made of pieces: reading pieces of pieces of pieces would take for ever."""
         place = self.pop_location()
         if isinstance(place, Composite):
@@ -169,7 +169,7 @@ class _Machine:
     def take_piece(self, bits: int, skipped: int) -> None:
         if len(self.pieces) >= MOST_PIECES:
             raise self.cursor.fail("too many pieces")
-        self.pieces.append(Piece(self.pop_whole(), bits, skipped))
+        self.pieces.append(FramePiece(self.pop_whole(), bits, skipped))
 
 
 _Execute: TypeAlias = Callable[[_Machine], None]
@@ -238,7 +238,7 @@ def _nothing(machine: _Machine) -> None:
 
 def _form_address(machine: _Machine) -> None:
     space, address = machine.pop_number(), machine.pop_number()
-    machine.stack.append(MemoryLocation(space, address))
+    machine.stack.append(FrameMemory(space, address))
 
 
 def _moved(by: int, machine: _Machine) -> None:
@@ -261,7 +261,7 @@ def _select(machine: _Machine) -> None:
     if count > MOST_PIECES:
         raise machine.cursor.fail("too many pieces")
     mask, chosen, other = machine.pop_number(), machine.pop_whole(), machine.pop_whole()
-    pieces = (Piece(chosen if mask >> number & 1 else other, bits, bits * number) for number in range(count))
+    pieces = (FramePiece(chosen if mask >> number & 1 else other, bits, bits * number) for number in range(count))
     machine.stack.append(Composite(tuple(pieces)))
 
 

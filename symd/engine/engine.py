@@ -12,7 +12,7 @@ from typing import Protocol, Self
 
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
-from symd.cores.answering import Answering, KeptCode
+from symd.cores.answering import CoreAnswering, KeptCode
 from symd.cores.shared_frames import whole
 from symd.cores.stopped import DumpContents
 from symd.engine.contexts.breakpoint_watch import breakpoint_events
@@ -28,7 +28,7 @@ from symd.engine.reading.questions import (
     FrameAddresses,
     ListedCode,
     ObjectBytes,
-    PtxLines,
+    PtxLinesRequest,
     SectionBytes,
     StoppedWaves,
     VariablesAt,
@@ -244,7 +244,7 @@ class Engine:
     ) -> Iterator[LineTable]:
         digest, path, level = checked_name(digest), checked_path(path), checked_level(level)
         index = self._indexes.whole(digest)
-        return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
+        return iter(self._indexes.ask(digest, PtxLinesRequest(path))) if level is LineLevel.PTX else lines(index, path)
 
     def stored_lines(self, digest: str, path: str | None = None) -> Iterator[RowsInParts]:
         return stored_tables(self._indexes.whole(digest), path)
@@ -413,7 +413,7 @@ class Engine:
             for each in self._indexes.ask(other, CodeIdentities())
         ]
         contents = DumpContents(partial(self._memory, digest), partial(self._dumped, digest))
-        answering = Answering(digest, kept, self.symbolize, self._visible_at_each, self._frame_addresses, contents)
+        answering = CoreAnswering(digest, kept, self.symbolize, self._visible_at_each, self._frame_addresses, contents)
         frames = tuple(
             (number, self._indexes.ask(other, CallFrameData(path)))
             for number, other, path in answering.call_frame_sources(stopped)

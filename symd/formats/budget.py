@@ -24,7 +24,7 @@ _ELEMENT_STEPS = 400
 """An element or a code object of nothing takes as long as so many steps."""
 
 
-class Work:
+class WorkBudget:
     """Counts steps: a step is what takes about a microsecond, whether anything comes of it or not. A reader that goes
     through something one value at a time counts each; one that goes through many at once counts a share of the bytes.
 
@@ -57,7 +57,7 @@ class Work:
             raise exceeded("work_ratio", self._ratio, what, where)
 
 
-class Budget(Work):
+class Budget(WorkBudget):
     """Counts what opening one module has spent so far; every excess is a ``LimitExceeded`` that names the limit.
 
     ``containers.unpack`` counts what it opens and checks the depth. A reader counts the elements of a table before it walks
@@ -120,7 +120,7 @@ class Budget(Work):
             raise _over("expansion_ratio", self.limits.expansion_ratio, where)
 
 
-class DebugBudget(Work):
+class DebugBudget(WorkBudget):
     """Counts the line rows and debugging entries that were decoded of one module, each of which takes memory, and the steps
     that this and everything else in its debug data took.
 

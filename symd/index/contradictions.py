@@ -47,7 +47,7 @@ _MAX_COPIES = 8
 _NOBODY = -1
 
 
-class Text(NamedTuple):
+class ModuleText(NamedTuple):
     """Text cut into pieces at every boundary: the line row of each piece, or -1, and its area. An area is as large as
     no scope, kernel or symbol begins or ends in it: ``scope`` and function ``symbol`` (-1: none), whether a kernel is around it, and whether it
     is machine code (in SPIR-V a line and a scope are said independently of each other). ``position`` is where it begins."""
@@ -82,7 +82,7 @@ _NONE = np.zeros(0, np.bool_)
 NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8), _NONE, _NONE)
 
 
-def contradictions(module: ModuleTables, text: Text) -> Contradictions:
+def contradictions(module: ModuleTables, text: ModuleText) -> Contradictions:
     """All of a module's."""
     if not len(module.rows.line) or not len(text.row):
         return NOTHING
@@ -111,7 +111,7 @@ def _overruled(table: I64, by: I64) -> I64:
     return np.concatenate([table[~np.isin(table[:, 0], by[:, 0])], by])
 
 
-def _readings(module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> I64:
+def _readings(module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> I64:
     """(piece, scope, reason, torn) of the pieces of suspect rows that are answered otherwise than written."""
     if not len(suspects):
         return np.zeros((0, 4), np.int64)
@@ -121,19 +121,19 @@ def _readings(module: ModuleTables, text: Text, roots: I64, claims: _Claims, sus
     return np.concatenate([pieces.readings(), np.array(judged, np.int64).reshape(-1, 4)])
 
 
-def _folded_pieces(line: Column, text: Text, claims: _Claims) -> I64:
+def _folded_pieces(line: Column, text: ModuleText, claims: _Claims) -> I64:
     """The same of the pieces of code that a linker folded; rows have these lines."""
     piece = _pieces_with_lines(line, text, claims.folded)
     return _contradictory(piece, np.full(len(piece), _NOBODY), torn=True)
 
 
-def _doubted_pieces(module: ModuleTables, text: Text) -> I64:
+def _doubted_pieces(module: ModuleTables, text: ModuleText) -> I64:
     """The same of the pieces of which line tables say several things, or what no source has: the scopes hold, and no line."""
     piece = _pieces_with_lines(module.rows.line, text, _areas_within(text, module.doubted))
     return _contradictory(piece, text.scope[text.area[piece]], torn=False)
 
 
-def _reread_pieces(module: ModuleTables, text: Text) -> I64:
+def _reread_pieces(module: ModuleTables, text: ModuleText) -> I64:
     """The same of the pieces whose inlined calls are answered otherwise than their rows say (NVIDIA's line tables)."""
     span = module.written.over(text.position)[text.area]
     piece = np.flatnonzero((span >= 0) & (text.row >= 0))
@@ -141,14 +141,14 @@ def _reread_pieces(module: ModuleTables, text: Text) -> I64:
     return np.stack([piece, text.scope[text.area[piece]], reason, np.zeros(len(piece), np.int64)], axis=1)
 
 
-def _unnamed_pieces(module: ModuleTables, text: Text) -> I64:
+def _unnamed_pieces(module: ModuleTables, text: ModuleText) -> I64:
     """The same of the pieces in calls without a name and in what was inlined there: their rows and scopes are those that are written."""
     piece = _pieces_with_lines(module.rows.line, text, np.append(module.scopes.differing(), np.False_)[text.scope])
     reason, torn = (np.full(len(piece), value) for value in (int(Reason.INFERRED), 0))
     return np.stack([piece, text.scope[text.area[piece]], reason, torn], axis=1)
 
 
-def _pieces_of_unnamed_calls(module: ModuleTables, text: Text, roots: I64) -> I64:
+def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64) -> I64:
     """The same of the pieces of a function's own code that have a line of a call without a name in it, and one that the function cannot have: it
     stands before the function or in another file. A compiler lost a piece of the call; the function holds, and no line."""
     unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
@@ -167,7 +167,7 @@ def _pieces_of_unnamed_calls(module: ModuleTables, text: Text, roots: I64) -> I6
     return _contradictory(piece[found], scope[found], torn=False)
 
 
-def _undescribed_pieces(module: ModuleTables, text: Text) -> I64:
+def _undescribed_pieces(module: ModuleTables, text: ModuleText) -> I64:
     """The same of the pieces of function symbols of which the debug data says nothing, where rows of functions in front are stretched over them."""
     bare = (text.symbol >= 0) & (text.scope < 0) & text.machine_code
     if not bare.any():
@@ -183,7 +183,7 @@ def _undescribed_pieces(module: ModuleTables, text: Text) -> I64:
     return np.stack([piece, nobody, reason, torn], axis=1)
 
 
-def _pieces_with_lines(line: Column, text: Text, areas: NDArray[np.bool_]) -> I64:
+def _pieces_with_lines(line: Column, text: ModuleText, areas: NDArray[np.bool_]) -> I64:
     """The pieces in these ``areas`` whose rows have a line."""
     if not areas.any():
         return np.zeros(0, np.int64)
@@ -207,7 +207,7 @@ class _Claims(NamedTuple):
     folded: NDArray[np.bool_]
 
 
-def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
+def _claims(module: ModuleTables, text: ModuleText, roots: I64) -> _Claims:
     """A range is torn where one of its areas is ``alien``: in the ranges of several functions, or in that of one and in a scope of another, or a stray."""
     count = len(text.position)
     functions = _FunctionRanges.of(module, text)
@@ -232,7 +232,7 @@ class _FunctionRanges(NamedTuple):
     speaker: I64
 
     @classmethod
-    def of(cls, module: ModuleTables, text: Text) -> _FunctionRanges:
+    def of(cls, module: ModuleTables, text: ModuleText) -> _FunctionRanges:
         ranges, parent = module.ranges, module.scopes.parent
         own = np.flatnonzero((parent[ranges.scope] == NO_PARENT) & (ranges.start < ranges.stop))
         scope, same = ranges.scope[own], grouped(ranges.start[own], ranges.stop[own])
@@ -269,7 +269,7 @@ def _has_several_declarations(module: ModuleTables, scope: Column, same: Groups)
     return most > least
 
 
-def _areas_within(text: Text, spans: Sequence[Column]) -> NDArray[np.bool_]:
+def _areas_within(text: ModuleText, spans: Sequence[Column]) -> NDArray[np.bool_]:
     """Which areas lie in one of these spans, text positions (start, stop)."""
     begin, stop = (np.searchsorted(text.position, each) for each in spans)
     return _within(begin, stop, len(text.position))
@@ -291,7 +291,7 @@ def _summed(begin: I64, stop: I64, value: I64, count: int) -> I64:
     return np.cumsum(steps[:-1])
 
 
-def _suspects(module: ModuleTables, text: Text, claims: _Claims) -> I64:
+def _suspects(module: ModuleTables, text: ModuleText, claims: _Claims) -> I64:
     """[first, stop) of the pieces of each row in which something may not fit."""
     lines = _LinesOfAreas.of(module, text)
     of_areas = (
@@ -314,7 +314,7 @@ class _LinesOfAreas(NamedTuple):
     file: Column
 
     @classmethod
-    def of(cls, module: ModuleTables, text: Text) -> _LinesOfAreas:
+    def of(cls, module: ModuleTables, text: ModuleText) -> _LinesOfAreas:
         functions = module.functions
         if not len(functions.first):
             nothing = np.zeros(len(text.scope), np.uint8)
@@ -330,7 +330,7 @@ class _SuspectPieces:
     that have to be looked at by themselves: they begin with lines which the functions of their scopes do not say they can
     have."""
 
-    def __init__(self, module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> None:
+    def __init__(self, module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> None:
         first, size = suspects[:, 0], suspects[:, 1] - suspects[:, 0]
         begin = np.cumsum(size) - size
         self._row = np.repeat(np.arange(len(first)), size)
@@ -379,7 +379,7 @@ class _Reconciler:
     """Decides row by row where that is doubtful (``_SuspectPieces``). ``row`` yields (piece, scope, reason, torn) of the pieces that
     are answered otherwise."""
 
-    def __init__(self, module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> None:
+    def __init__(self, module: ModuleTables, text: ModuleText, roots: I64, claims: _Claims, suspects: I64) -> None:
         self._module, self._text, self._claims, self._roots, self._suspects = module, text, claims, roots, suspects
         self._scopes, self._rows, self._functions = module.scopes, module.rows, module.functions
         self._known: dict[tuple[int, ...], int] = {}
@@ -511,7 +511,7 @@ class _SeenLines:
     """Of ``lines`` those with which rows begin in scopes of functions that can have them. What ``#line`` or the initializer
     of a member moves into a function has a line that nothing else has."""
 
-    def __init__(self, module: ModuleTables, text: Text, declarations: _Declarations, lines: Column) -> None:
+    def __init__(self, module: ModuleTables, text: ModuleText, declarations: _Declarations, lines: Column) -> None:
         begins = np.flatnonzero(np.append(True, text.row[1:] != text.row[:-1]) & (text.row >= 0))
         begins = begins[np.isin(module.rows.line[text.row[begins]], lines)]
         function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope[text.area[begins]]]

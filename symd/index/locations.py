@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.core import sweep
-from symd.index.contradictions import Contradictions, Text, contradictions
+from symd.index.contradictions import Contradictions, ModuleText, contradictions
 from symd.index.cover import innermost, pieces, points_of, smallest_cover, view
 from symd.index.distinct import Groups, combined, grouped, runs
 from symd.index.format import Column
@@ -25,7 +25,7 @@ _RUNS = 1 << 14
 """Runs that are looked at together."""
 
 
-class Frames(NamedTuple):
+class LocationFrames(NamedTuple):
     """Distinct frames: owner number, string numbers of kernel and file, and one less than the lowest line."""
 
     owner: Column
@@ -87,7 +87,7 @@ class ModuleRanges(NamedTuple):
     reason: Column
     run: I64
     run_frame: I64
-    frames: Frames
+    frames: LocationFrames
     owners: Owners
     written: Written = Written(_NO_LINES.astype(np.int64), _NO_LINES.astype(np.int64), _NO_LINES, _NOTHING, _NOTHING)
     stretches: Stretches = Stretches(_NOTHING, _NOTHING, _NOTHING, *[_NOTHING.astype(np.bool_)] * 2)
@@ -139,7 +139,7 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     as_written, span = _as_written(areas, module, position)
     written = _Reading(as_written, _area_of_piece(areas, len(row)))
     symbol = np.maximum(areas.symbol.astype(np.int64) - 1 - len(module.scopes.parent), -1)
-    text = Text(row, written.area, areas.scope, symbol, areas.kernel != 0, areas.machine_code, position)
+    text = ModuleText(row, written.area, areas.scope, symbol, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
     owners, stretches = _owners(module, names), _stretches(found, start, int(last), base)
     if not len(found) and as_written is areas:
@@ -443,7 +443,7 @@ def _merged(
         np.append(key, other)[groups.sample] for key, other in zip(keys, written.keys, strict=True)
     )
     lowest = np.append(lowest_lines(line, run), written.line - np.uint32(1))
-    frames = Frames(owner, kernel, of_file, base_lines(lowest, groups))
+    frames = LocationFrames(owner, kernel, of_file, base_lines(lowest, groups))
     number, written_frame = np.split(groups.number, [len(run)])
     distinct = runs(number)
     begins[:] = False

@@ -10,7 +10,7 @@ from symd.index.compressed_columns import CompressedColumn, Differences, Keeper,
 from symd.index.distinct import grouped
 from symd.index.format import Column, narrow
 from symd.index.locations import NO_LINE, base_lines
-from symd.index.portions import Extent, Portion
+from symd.index.portions import Portion, PortionExtent
 from symd.index.range_pages import KeptRanges
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
 from symd.model.columns import I64, U32
@@ -24,7 +24,7 @@ def merged(portions: Sequence[Portion], string: U32, keeper: Keeper) -> Iterator
     nobody = _NoOwner(portions, [first for first, _, _ in bounds], string)
     next_scope = len(nobody.line)
     next_symbol = next_scope + sum(stop - first for first, stop, _ in bounds)
-    before = Extent()
+    before = PortionExtent()
     for each, own, (first, stop, end) in zip(portions, nobody.number, bounds, strict=True):
         of_frames = np.arange(next_scope, next_scope + stop - first), np.arange(next_symbol, next_symbol + end - stop)
         numbers = _Numbers(each.extent, before, scopes, string)
@@ -100,7 +100,7 @@ class _Numbers:
 
     frame: I64
 
-    def __init__(self, own: Extent, before: Extent, scopes: int, string: U32) -> None:
+    def __init__(self, own: PortionExtent, before: PortionExtent, scopes: int, string: U32) -> None:
         self._own, self._string, self._scopes = own, string, scopes
         self.before = before
 

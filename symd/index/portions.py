@@ -26,7 +26,7 @@ from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
 
-class Extent(NamedTuple):
+class PortionExtent(NamedTuple):
     """How much of everything a portion has, or stands before it. ``text`` counts bytes."""
 
     objects: int = 0
@@ -36,8 +36,8 @@ class Extent(NamedTuple):
     symbols: int = 0
     ranges: int = 0
 
-    def and_then(self, further: Extent) -> Extent:
-        return Extent(*(own + more for own, more in zip(self, further, strict=True)))
+    def and_then(self, further: PortionExtent) -> PortionExtent:
+        return PortionExtent(*(own + more for own, more in zip(self, further, strict=True)))
 
 
 class Portion(NamedTuple):
@@ -47,7 +47,7 @@ class Portion(NamedTuple):
     those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes of
     an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
-    extent: Extent
+    extent: PortionExtent
     columns: Mapping[str, CompressedColumn]
     layers: Mapping[str, Sequence[CompressedColumn]]
     ranges: KeptRanges
@@ -83,10 +83,10 @@ def portion(
     )
 
 
-def _extent(objects: Sequence[DecodedObject], module: ModuleTables, found: ModuleRanges) -> Extent:
+def _extent(objects: Sequence[DecodedObject], module: ModuleTables, found: ModuleRanges) -> PortionExtent:
     sizes = module.texts.size
     scopes, symbols = len(module.scopes.parent), len(module.symbols.name)
-    return Extent(len(objects), len(sizes), int(sizes.sum()), scopes, symbols, len(found.start))
+    return PortionExtent(len(objects), len(sizes), int(sizes.sum()), scopes, symbols, len(found.start))
 
 
 def named(kind: str, table: NamedTuple) -> dict[str, Column]:

@@ -102,7 +102,7 @@ class ModuleUnloaded:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildFailed:
+class FailedBuild:
     """The driver refused to build; ``code`` is its result, ``build_log`` its words."""
 
     process: CapturedProcess
@@ -122,4 +122,4 @@ class ProcessEnded:
     time: int
 
 
-CaptureEvent = ModuleLoaded | ModuleFound | ModuleUnloaded | BuildFailed | ProcessEnded
+CaptureEvent = ModuleLoaded | ModuleFound | ModuleUnloaded | FailedBuild | ProcessEnded

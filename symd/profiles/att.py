@@ -43,7 +43,7 @@ def claims(data: bytes) -> bool:
 
 
 @dataclass(slots=True)
-class Row:
+class AttRow:
     """An instruction: its cells, and where its source stands in the text. ``kernel`` has its kernel's name, readable and mangled, where a row before says it."""
 
     cells: list[Any]
@@ -58,20 +58,20 @@ class Row:
 
 
 @dataclass(slots=True)
-class Document:
+class AttDocument:
     """``rows`` has None where a row names a kernel, or is none; ``earlier`` are the stacks of a run before."""
 
     end: int = 0
-    rows: list[Row | None] = field(default_factory=list)
+    rows: list[AttRow | None] = field(default_factory=list)
     added: Span | None = None
     table: list[Any] = field(default_factory=list)
     earlier: list[int | None] = field(default_factory=list)
 
 
-def read(text: str, spending: ProfileBudget) -> Document:
+def read(text: str, spending: ProfileBudget) -> AttDocument:
     """The rows of ``code``. Raises Malformed."""
     spending.read_json(text, 0, len(text))
-    found = Document()
+    found = AttDocument()
     cursor = JsonCursor(text)
     for key in cursor.members():
         if key == "code" and cursor.peek() == "[":
@@ -85,7 +85,7 @@ def read(text: str, spending: ProfileBudget) -> Document:
     return found
 
 
-def _rows(cursor: JsonCursor) -> Iterator[Row | None]:
+def _rows(cursor: JsonCursor) -> Iterator[AttRow | None]:
     """The rows of ``code``, instructions with their kernel."""
     kernels: dict[int, tuple[str, str]] = {}
     for _ in cursor.elements():
@@ -103,17 +103,17 @@ def _rows(cursor: JsonCursor) -> Iterator[Row | None]:
             yield row
 
 
-def _row(cursor: JsonCursor) -> Row | None:
+def _row(cursor: JsonCursor) -> AttRow | None:
     cells: list[Any] = []
     source = Span(cursor.at, cursor.at)
     for begin in cursor.elements():
         cells.append(cursor.value())
         if len(cells) == SOURCE + 1:
             source = Span(begin, cursor.at)
-    return Row(cells, source) if len(cells) > ADDRESS and isinstance(cells[ISA], str) else None
+    return AttRow(cells, source) if len(cells) > ADDRESS and isinstance(cells[ISA], str) else None
 
 
-def _read_earlier(value: Any, found: Document) -> None:
+def _read_earlier(value: Any, found: AttDocument) -> None:
     table, rows = (value.get("table"), value.get("rows")) if isinstance(value, dict) else (None, None)
     if not isinstance(table, list) or not isinstance(rows, list):
         raise Malformed(f"{FRAMES!r} has no lists 'table' and 'rows'", where=json_text.WHERE)
@@ -164,7 +164,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(json_text.encode(json_text.with_edits(text, [*edits, whole])), report)
 
 
-def _source(row: Row | None, frames: Sequence[Frame]) -> list[Edit]:
+def _source(row: AttRow | None, frames: Sequence[Frame]) -> list[Edit]:
     """Fill an empty source as ROCm writes it."""
     if row is None or row.cells[SOURCE] != "" or not (frames[0].file and frames[0].line):
         return []
@@ -181,7 +181,7 @@ class _CodeObjects:
         self._batch = batch
         self._targets: dict[int, int | Reason] = {}
 
-    def handle(self, row: Row) -> int:
+    def handle(self, row: AttRow) -> int:
         owner, address = row.cells[OBJECT], row.cells[ADDRESS]
         if type(owner) is not int or type(address) is not int:
             return self._batch.refuse(Reason.MALFORMED)

@@ -15,11 +15,11 @@ from symd.model.names import Match, NameKind, NameQuery
 from symd.profiles.format import Options
 from symd.profiles.placed import InstructionPlace, all_places
 from symd.profiles.resolver import Resolver
-from symd.profiles.samples import ADDRESSES, Extent, SampledModule, SampledProfile
+from symd.profiles.samples import ADDRESSES, SampledModule, SampledProfile, SampleExtent
 
 FUNCTIONS: Final = 1 << 16
 """Functions of a code object that are told."""
-NOTHING: Final = Extent(0, 0, "")
+NOTHING: Final = SampleExtent(0, 0, "")
 CodeObject = tuple[str, str]
 """Digest of the module, path of the code object in it."""
 
@@ -93,11 +93,11 @@ def _identity(resolver: Resolver, digest: str, path: str) -> str:
     return build_id_of(code) or code.sha256
 
 
-def _functions(resolver: Resolver, digest: str, path: str) -> tuple[Extent, ...]:
+def _functions(resolver: Resolver, digest: str, path: str) -> tuple[SampleExtent, ...]:
     """Kernels and functions with code of their own; of several at one address the longest."""
     wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.KERNEL, NameKind.FUNCTION}))
-    found: dict[int, Extent] = {}
+    found: dict[int, SampleExtent] = {}
     for item in resolver.symbolizer.names(digest, wanted, path)[:FUNCTIONS]:
         if item.address is not None and item.size and item.size > found.get(item.address, NOTHING).size:
-            found[item.address] = Extent(item.address, item.size, item.name)
+            found[item.address] = SampleExtent(item.address, item.size, item.name)
     return tuple(sorted(found.values()))

@@ -15,7 +15,7 @@ from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, section_target
 from symd.profiles.schemas import otlp as schema
-from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
+from symd.profiles.symbol_table import FunctionKey, ProfileFunctions, StringTable, function_message, lines_of
 
 NAME = "otlp"
 FUNCTION_FIELDS = (
@@ -190,7 +190,7 @@ class _Dictionary:
         handles = [self._ask(entry, batch, resolver, placer) for entry in self.locations]
         answers = batch.ask(resolver, options.progress)
         strings = StringTable(self.strings)
-        functions = FunctionTable(
+        functions = ProfileFunctions(
             self._functions(), max(1, len(self.tables.get(schema.ProfilesDictionary.function_table, ()))), strings
         )
         pieces: list[bytes] = []
@@ -220,7 +220,7 @@ class _Dictionary:
                 known.setdefault(key, number)
         return known
 
-    def _tables(self, functions: FunctionTable, strings: StringTable) -> bytes:
+    def _tables(self, functions: ProfileFunctions, strings: StringTable) -> bytes:
         zero = (
             []
             if self.tables.get(schema.ProfilesDictionary.function_table) or not functions.added

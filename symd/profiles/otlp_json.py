@@ -86,7 +86,7 @@ def binary_documents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
 
 
 @dataclass(slots=True)
-class Table:
+class OtlpTable:
     """An array of the dictionary: where it stands, and its elements."""
 
     span: Span
@@ -94,28 +94,28 @@ class Table:
 
 
 @dataclass(slots=True)
-class Document:
+class OtlpDocument:
     """One document: its value, where the dictionary and its tables stand, and whether it has the proto's own names."""
 
     value: Any
     dictionary: Span | None = None
     empty: bool = True
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, OtlpTable] = field(default_factory=dict)
     snake: bool = False
 
 
-def _documents(text: str, spending: ProfileBudget) -> Iterator[Document]:
+def _documents(text: str, spending: ProfileBudget) -> Iterator[OtlpDocument]:
     """The whole text where it is one value, else the value of each line."""
     spending.read_json(text, 0, len(text))
     cursor = JsonCursor(text)
     while cursor.space() < len(text):
         place = JsonCursor(text, cursor.at)
-        document = Document(cursor.value())
+        document = OtlpDocument(cursor.value())
         _place(place, document)
         yield document
 
 
-def _place(cursor: JsonCursor, document: Document) -> None:
+def _place(cursor: JsonCursor, document: OtlpDocument) -> None:
     if cursor.peek() != "{":
         raise Malformed("a document is no object", where=json_text.WHERE)
     for key in cursor.members():
@@ -130,7 +130,7 @@ def _place(cursor: JsonCursor, document: Document) -> None:
                 for at in cursor.elements():
                     cursor.value()
                     elements.append(Span(at, cursor.at))
-                document.tables[camel(name)] = Table(Span(start, cursor.at), elements)
+                document.tables[camel(name)] = OtlpTable(Span(start, cursor.at), elements)
         document.dictionary = Span(begin, cursor.at)
 
 
@@ -183,7 +183,7 @@ def _integer(value: Any, name: str) -> int:
 class _Added:
     """What the symbolized dictionary has and the old one has not, as edits of the text."""
 
-    def __init__(self, text: str, document: Document, before: bytes, after: bytes) -> None:
+    def __init__(self, text: str, document: OtlpDocument, before: bytes, after: bytes) -> None:
         self._text = text
         self._document = document
         self._before = _tables(before)

@@ -25,7 +25,7 @@ from symd.profiles.protobuf_wire import (
 )
 from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.schemas import pprof as schema
-from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
+from symd.profiles.symbol_table import FunctionKey, ProfileFunctions, StringTable, function_message, lines_of
 
 NAME = "pprof"
 FLAGS = frozenset(
@@ -192,7 +192,7 @@ class _Profile:
         handles = [self._ask(location, batch, resolver, placer) for location in self.locations]
         answers = batch.ask(resolver, options.progress)
         strings = StringTable(self.strings)
-        functions = FunctionTable(self.functions, self.next_function, strings)
+        functions = ProfileFunctions(self.functions, self.next_function, strings)
         additions: dict[int, bytes] = {}
         for location, handle in zip(self.locations, handles, strict=True):
             answer = answers[handle]
@@ -259,12 +259,12 @@ class _Profile:
         return tuple(f"no module was given for {name}" for name in names)
 
 
-def _lines(answer: ResolvedAddress, functions: FunctionTable) -> bytes:
+def _lines(answer: ResolvedAddress, functions: ProfileFunctions) -> bytes:
     folded = number_field(schema.Location.is_folded, 1) if answer.folded else b""
     return lines_of(schema.Location.line, answer.frames, functions) + folded
 
 
-def _tables(functions: FunctionTable, strings: StringTable) -> bytes:
+def _tables(functions: ProfileFunctions, strings: StringTable) -> bytes:
     new = [
         length_field(
             schema.Profile.function,

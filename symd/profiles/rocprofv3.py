@@ -63,7 +63,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
 
 
-class Sample(NamedTuple):
+class RocprofSample(NamedTuple):
     """A sample without frames. ``owner`` and ``offset`` are its pc, None where that cannot be read."""
 
     span: Span
@@ -84,17 +84,17 @@ class StringsMember:
 
 
 @dataclass(slots=True)
-class Process:
+class RocprofProcess:
     """One process's part of the file."""
 
     pid: Any = None
     objects: dict[Any, dict[str, Any]] = field(default_factory=dict)
     strings: StringsMember = field(default_factory=StringsMember)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[RocprofSample] = field(default_factory=list)
     already: int = 0
 
 
-def _processes(cursor: JsonCursor, options: Options) -> list[Process]:
+def _processes(cursor: JsonCursor, options: Options) -> list[RocprofProcess]:
     """Every process; older versions write one object instead of a list."""
     found = []
     for key in cursor.members():
@@ -107,8 +107,8 @@ def _processes(cursor: JsonCursor, options: Options) -> list[Process]:
     return found
 
 
-def _process(cursor: JsonCursor, options: Options) -> Process:
-    process = Process()
+def _process(cursor: JsonCursor, options: Options) -> RocprofProcess:
+    process = RocprofProcess()
     for key in cursor.members():
         if key == "metadata":
             metadata = cursor.value()
@@ -147,7 +147,7 @@ def _strings(cursor: JsonCursor) -> StringsMember:
     return found
 
 
-def _read_samples(cursor: JsonCursor, process: Process, options: Options) -> None:
+def _read_samples(cursor: JsonCursor, process: RocprofProcess, options: Options) -> None:
     for number, begin in enumerate(cursor.elements()):
         if number % PROGRESS_SAMPLES == 0:
             options.progress("reading samples", begin, len(cursor.text))
@@ -160,23 +160,23 @@ def _read_samples(cursor: JsonCursor, process: Process, options: Options) -> Non
             pc = sample["record"]["pc"]
             owner, offset = _hashable(pc["code_object_id"]), _hashable(pc["code_object_offset"])
             process.samples.append(
-                Sample(span, sample.get("inst_index"), None if offset is None else owner, offset or 0)
+                RocprofSample(span, sample.get("inst_index"), None if offset is None else owner, offset or 0)
             )
         except (TypeError, KeyError, IndexError):
-            process.samples.append(Sample(span, None, None, 0))
+            process.samples.append(RocprofSample(span, None, None, 0))
 
 
 class _CodeObjectTargets:
     """Finds the target of a code object id of one process, each id once."""
 
-    def __init__(self, process: Process, resolver: Resolver) -> None:
+    def __init__(self, process: RocprofProcess, resolver: Resolver) -> None:
         self.batch = AddressBatch()
         self.notes: list[str] = []
         self._process = process
         self._resolver = resolver
         self._targets: dict[int, tuple[int, int] | Reason] = {}
 
-    def handle(self, sample: Sample) -> int:
+    def handle(self, sample: RocprofSample) -> int:
         """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its process."""
         owner = sample.owner
         if owner is None or not self._process.strings.span:
@@ -218,7 +218,7 @@ class _CodeObjectTargets:
 
 
 def _edits(
-    process: Process, objects: _CodeObjectTargets, resolver: Resolver, options: Options, tally: Tally
+    process: RocprofProcess, objects: _CodeObjectTargets, resolver: Resolver, options: Options, tally: Tally
 ) -> list[Edit]:
     """What to change in the text of one process, in no order."""
     handles = [objects.handle(sample) for sample in process.samples]

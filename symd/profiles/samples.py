@@ -28,7 +28,7 @@ class ValueType(NamedTuple):
     unit: str
 
 
-class Extent(NamedTuple):
+class SampleExtent(NamedTuple):
     """A function's code: ``size`` bytes from the address ``begin`` on."""
 
     begin: int
@@ -45,7 +45,7 @@ class SampledModule(NamedTuple):
     start: int = 0
     limit: int = 0
     offset: int = 0
-    functions: tuple[Extent, ...] = ()
+    functions: tuple[SampleExtent, ...] = ()
 
 
 class SampledAddress(NamedTuple):

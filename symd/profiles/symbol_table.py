@@ -36,7 +36,7 @@ class StringTable:
         return found
 
 
-class FunctionTable:
+class ProfileFunctions:
     """A function table. ``first`` is the number that the next new function gets."""
 
     def __init__(self, known: dict[FunctionKey, int], first: int, strings: StringTable) -> None:
@@ -73,6 +73,6 @@ def function_message(key: FunctionKey, numbers: Sequence[int]) -> bytes:
     return b"".join(number_field(number, value) for number, value in zip(numbers, key, strict=True))
 
 
-def lines_of(field_number: int, frames: Sequence[Frame], functions: FunctionTable) -> bytes:
+def lines_of(field_number: int, frames: Sequence[Frame], functions: ProfileFunctions) -> bytes:
     """The repeated Line field of a location: leaf first, as both formats want it and frames are."""
     return b"".join(length_field(field_number, line_message(functions.number(frame), frame)) for frame in frames)

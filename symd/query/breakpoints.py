@@ -31,7 +31,7 @@ from symd.query.paths import Remapping, base_name, matching
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class CodeExtent:
     """A function with code of its own: its name and its first and last byte, as text positions (``section_base`` plus
     offset), the last excluded."""
 
@@ -40,7 +40,7 @@ class Extent:
     end: int
 
 
-class Owners:
+class OwnerSpans:
     """Owners of an index (docs/index-format.md, ``LocationTable.owner``), a function with one number wherever it is."""
 
     def __init__(self, index: Index) -> None:
@@ -53,7 +53,7 @@ class Owners:
         self._rows, self._start = own[order], start[order]
         self._size = functions.size[self._rows].astype(np.uint64)
         self._owner = owner[self._rows]
-        self._extents: dict[int, Extent] = {}
+        self._extents: dict[int, CodeExtent] = {}
 
     def position(self, section: Column, offset: Column) -> U64:
         """Text positions of offsets in text sections."""
@@ -94,7 +94,7 @@ class Owners:
         known = known[np.argsort(symbol[known])]
         return symbol[known], self._functions.owner[known].astype(np.int64)
 
-    def extent(self, owner: int) -> Extent | None:
+    def extent(self, owner: int) -> CodeExtent | None:
         """None for an inlined copy, and for nobody."""
         at = self._slot_of.get(owner)
         if at is None:
@@ -102,14 +102,14 @@ class Owners:
         found = self._extents.get(at)
         if found is None:
             name, start = self._index.strings[int(self._functions.name[self._rows[at]])], int(self._start[at])
-            found = self._extents[at] = Extent(name or None, start, start + int(self._size[at]))
+            found = self._extents[at] = CodeExtent(name or None, start, start + int(self._size[at]))
         return found
 
     @cached_property
     def _slot_of(self) -> dict[int, int]:
         return {owner: at for at, owner in enumerate(self._owner.tolist())}
 
-    def prologue_end(self, extent: Extent) -> int | None:
+    def prologue_end(self, extent: CodeExtent) -> int | None:
         """The position of the function's first row that says prologue_end."""
         first = int(np.searchsorted(self._prologues, np.uint64(extent.start)))
         if first == len(self._prologues):
@@ -249,7 +249,7 @@ class _LineLocations:
         self.slid = slid
         self._texts: dict[int, str] = {}
         self._paths: dict[int, str] = {}
-        self.owners = Owners(index)
+        self.owners = OwnerSpans(index)
         self.rows = _last_at_address(index, rows)
         self.section = index.rows.section[self.rows].astype(np.int64)
         self.offset = index.rows.offset[self.rows].astype(np.uint64)

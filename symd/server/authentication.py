@@ -44,7 +44,7 @@ class Principal(NamedTuple):
     rights: Rights
 
 
-class Shown(NamedTuple):
+class ShownCredentials(NamedTuple):
     """What a call shows of who makes it: where it comes from, its token, the name in its certificate."""
 
     peer: str
@@ -103,7 +103,7 @@ class Authenticator:
             raise CallEnded
         self.connections.refused(peer)
 
-    def _let_in(self, shown: Shown, call: Call) -> None:
+    def _let_in(self, shown: ShownCredentials, call: Call) -> None:
         """Raises as ``admit``."""
         peer = shown.peer
         principal = self.principal(shown)
@@ -126,13 +126,13 @@ class Authenticator:
         if self.certificates is not None:
             self.certificates.files.read_again()
 
-    def _shown(self, peer: str, context: Any) -> Shown:
+    def _shown(self, peer: str, context: Any) -> ShownCredentials:
         if peer.startswith(_UNIX):
-            return Shown(peer, None, None)
+            return ShownCredentials(peer, None, None)
         token = _token(context.invocation_metadata() or ()) if self.access is not None else None
-        return Shown(peer, token, _certified(context.auth_context()) if token is None else None)
+        return ShownCredentials(peer, token, _certified(context.auth_context()) if token is None else None)
 
-    def principal(self, shown: Shown) -> Principal:
+    def principal(self, shown: ShownCredentials) -> Principal:
         """Whoever shows that; a refusal is logged. Raises Unauthenticated."""
         try:
             return self._user(shown.peer) if shown.peer.startswith(_UNIX) else self._client(shown)
@@ -146,7 +146,7 @@ class Authenticator:
             return OWNER
         return Principal(f"uid {uid}", self.doors.users.get(uid, NO_RIGHTS))
 
-    def _client(self, shown: Shown) -> Principal:
+    def _client(self, shown: ShownCredentials) -> Principal:
         if shown.token is not None and self.access is not None:
             found = self.access.value().of_token(shown.token)
             if found is None:

@@ -17,7 +17,7 @@ from symd.engine.debuginfod_client import Upstream
 from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import SourceText
-from symd.server.authentication import ANONYMOUS, Authenticator, Shown
+from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
 from symd.server.call import Call, next_number
 from symd.server.certificates import certified_name
 from symd.server.config import Config
@@ -25,7 +25,7 @@ from symd.server.disk_sources import DiskSources
 from symd.server.http.app import build_app
 from symd.server.http.bound_socket import bound, parsed
 from symd.server.http.coloured_apart import ColouredApart
-from symd.server.http.connections import Connections
+from symd.server.http.connections import HttpConnections
 from symd.server.http.exchange import Exchange
 from symd.server.http.hosts import KnownHosts
 from symd.server.http.principals import Door, Entered, HttpPrincipal, SecretPathAuth
@@ -74,7 +74,7 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         door: Door = secret or _DaemonDoor(doors)
         fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
         counted = metrics.http() if metrics is not None else None
-        connections = Connections(partial(_closed, doors, counted))
+        connections = HttpConnections(partial(_closed, doors, counted))
         refused = doors.connections.refused if secret is None else None
         if counted is not None:
             counted.watch(connections.__len__)
@@ -118,7 +118,7 @@ class _DaemonDoor:
         peer = _peer(connection)
         token = _token(connection.headers.get("authorization", "")) if self._keeper.doors.access is not None else None
         certificate = _certified(connection.scope.get("state", {}).get("peercert")) if token is None else None
-        principal = self._keeper.principal(Shown(peer, token, certificate))
+        principal = self._keeper.principal(ShownCredentials(peer, token, certificate))
         self._keeper.connections.let_in(peer, "" if principal.name == ANONYMOUS else principal.name)
         named = principal.name != ANONYMOUS
         share, budget = (principal.name, principal.name) if named else (peer, _address(connection))

@@ -27,7 +27,7 @@ from symd.server.call import Call
 AUDIT: Final = "symd.audit"
 
 
-class TextLines(logging.Formatter):
+class TextLogFormatter(logging.Formatter):
     """A line of text for each record; one of the audit log has the same form whatever else is logged."""
 
     def __init__(self, *, verbose: bool) -> None:
@@ -48,7 +48,7 @@ _PLAIN: Final = "symd: %(levelname)s: %(message)s"
 _VERBOSE: Final = "%(asctime)s %(name)s %(levelname)s: %(message)s"
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """Each record as one JSON object: ``time`` (UTC), ``level``, ``log``, ``message``, its facts, and ``traceback``."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -79,7 +79,7 @@ _ID = re.compile(r"[0-9a-f]{32}\Z")
 _WHOLE = 1 << 64
 
 
-class Row(NamedTuple):
+class ContextRow(NamedTuple):
     """A segment as it is kept: its load's ``sequence`` number, key, module, and times of load and unload in nanoseconds of the context's
     clock; its device addresses, and what of the module is mapped there. The 64
     bits of ``address`` and ``offset`` are written as SQLite has them: with a sign."""
@@ -106,7 +106,7 @@ class ContextChanges:
     number: int = 0
     revision: int = 0
     sequence: int = 0
-    rows: Sequence[Row] = field(default=(), repr=False)
+    rows: Sequence[ContextRow] = field(default=(), repr=False)
     ended: Sequence[tuple[int, int]] = field(default=(), repr=False)
     whole: bool = True
 
@@ -116,10 +116,10 @@ _SECTION = Kind("a section", lambda value: value is None or TEXT.takes(value) or
 _KINDS: tuple[Kind, ...] = (
     NUMBER, TEXT, DIGEST, ANY_NUMBER, optional(ANY_NUMBER), ANY_NUMBER, NUMBER, optional(TEXT), optional(TEXT), _SECTION, ANY_NUMBER
 )  # fmt: skip
-"""Of a ``Row``'s values."""
+"""Of a ``ContextRow``'s values."""
 _SHARED = frozenset({"module", "object", "path", "kernel", "section"})
 """Those that many rows share: each value is looked at once."""
-_ADDRESS = Row._fields.index("address")
+_ADDRESS = ContextRow._fields.index("address")
 
 
 class ContextLog:
@@ -317,7 +317,7 @@ def _number(connection: Connection, name: str) -> tuple[int, int, int, int]:
     return number, revision, segments, events
 
 
-def _place(row: Row) -> Query:
+def _place(row: ContextRow) -> Query:
     offset = row.offset % _WHOLE
     if row.kernel is not None:
         return ByKernel(row.kernel, KernelOffset(offset))
@@ -326,12 +326,12 @@ def _place(row: Row) -> Query:
     return ByAddress(ObjectAddress(offset))
 
 
-def _checked(found: Sequence[tuple[Any, ...]]) -> list[Row]:
-    """Rows whose values have the types of a ``Row``'s; looked at by column, for there may be many. Raises ``WrongValue``."""
-    for name, kind, values in zip(Row._fields, _KINDS, zip(*found, strict=True), strict=False):
+def _checked(found: Sequence[tuple[Any, ...]]) -> list[ContextRow]:
+    """Rows whose values have the types of a ``ContextRow``'s; looked at by column, for there may be many. Raises ``WrongValue``."""
+    for name, kind, values in zip(ContextRow._fields, _KINDS, zip(*found, strict=True), strict=False):
         if not all(map(kind.takes, set(values) if name in _SHARED else values)):
             raise WrongValue(f"a load or segment has another {name} than could be told")
-    return list(map(Row._make, found))
+    return list(map(ContextRow._make, found))
 
 
 def _end_of_page(connection: Connection, context: int, after: int, limit: int) -> int:

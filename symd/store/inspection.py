@@ -38,7 +38,7 @@ from symd.store.tree import look
 from symd.system.private_files import temporary_folder
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What may be wrong with a store."""
 
     CATALOGUE = "damaged-catalogue"
@@ -55,26 +55,26 @@ class Kind(StrEnum):
 
 
 _REPAIR = "symd store repair"
-ADVICE: Mapping[Kind, str] = {
-    Kind.CATALOGUE: f"{_REPAIR} makes it again from what can be read of it and from the modules",
-    Kind.NO_CATALOGUE: f"{_REPAIR} makes one from the modules",
-    Kind.MODULE: f"{_REPAIR} sets the file aside; adding the module again mends it",
-    Kind.SET_ASIDE: "add the module again, delete it, or let symd store gc --damaged remove what was set aside",
-    Kind.NO_FILE: f"{_REPAIR} drops the row; add the module again",
-    Kind.NO_ROW: f"{_REPAIR} takes it into the catalogue when its bytes are right, or sets it aside",
-    Kind.INDEX: f"{_REPAIR} removes it; it is made again when it is needed",
-    Kind.STRAY_INDEX: f"{_REPAIR} removes it",
-    Kind.LEFTOVER: "symd store gc removes it",
-    Kind.MISPLACED: f"{_REPAIR}, or the next start, makes it readable or moves it to damaged/",
-    Kind.UNKNOWN: "symd leaves it alone; move it away",
+ADVICE: Mapping[FindingKind, str] = {
+    FindingKind.CATALOGUE: f"{_REPAIR} makes it again from what can be read of it and from the modules",
+    FindingKind.NO_CATALOGUE: f"{_REPAIR} makes one from the modules",
+    FindingKind.MODULE: f"{_REPAIR} sets the file aside; adding the module again mends it",
+    FindingKind.SET_ASIDE: "add the module again, delete it, or let symd store gc --damaged remove what was set aside",
+    FindingKind.NO_FILE: f"{_REPAIR} drops the row; add the module again",
+    FindingKind.NO_ROW: f"{_REPAIR} takes it into the catalogue when its bytes are right, or sets it aside",
+    FindingKind.INDEX: f"{_REPAIR} removes it; it is made again when it is needed",
+    FindingKind.STRAY_INDEX: f"{_REPAIR} removes it",
+    FindingKind.LEFTOVER: "symd store gc removes it",
+    FindingKind.MISPLACED: f"{_REPAIR}, or the next start, makes it readable or moves it to damaged/",
+    FindingKind.UNKNOWN: "symd leaves it alone; move it away",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StoreFinding:
     """Something wrong: what, the file below the store's folder or the digest that it is about, and how one sees it."""
 
-    kind: Kind
+    kind: FindingKind
     subject: str
     problem: str
 
@@ -95,7 +95,7 @@ class Inspection:
     contexts: int = 0
     older_schema: int = 0
     """That of a catalogue that an older symd wrote and the next start takes to today's; 0 where it is today's."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[StoreFinding] = field(default_factory=list)
 
 
 Progress = Callable[[int, int], None]
@@ -178,11 +178,11 @@ class _Inspector:
 
     def inspected(self) -> Inspection:
         for path, problem, _ in sorted(self._tree.misplaced):
-            self._say(Kind.MISPLACED, path, problem)
+            self._say(FindingKind.MISPLACED, path, problem)
         for path in sorted(self._tree.unknown):
-            self._say(Kind.UNKNOWN, path, "has a name that symd gives to nothing")
+            self._say(FindingKind.UNKNOWN, path, "has a name that symd gives to nothing")
         for path in sorted(self._tree.unreadable - {path for path, *_ in self._tree.misplaced}):
-            self._say(Kind.MISPLACED, path, "cannot be listed")
+            self._say(FindingKind.MISPLACED, path, "cannot be listed")
         sound = self._look_at_catalogue()
         for digest in sorted(self._tree.modules):
             self._module(digest)
@@ -197,7 +197,7 @@ class _Inspector:
         misplaced = {path for path, *_ in self._tree.misplaced}
         for path in sorted(self._incoming - misplaced):
             if abandoned(path):
-                self._say(Kind.LEFTOVER, path, "is no upload of a process that runs")
+                self._say(FindingKind.LEFTOVER, path, "is no upload of a process that runs")
 
     def _read(self, size: int) -> None:
         self._done += size
@@ -211,9 +211,9 @@ class _Inspector:
         there = self._catalogue.is_file() and not odd
         wrong = (self._wrong or faults(self._catalogue)) if there else ()
         if not path.exists():
-            self._say(Kind.NO_CATALOGUE, path, "is not there")
+            self._say(FindingKind.NO_CATALOGUE, path, "is not there")
         if wrong:
-            self._say(Kind.CATALOGUE, path, "; ".join(wrong[:3]))
+            self._say(FindingKind.CATALOGUE, path, "; ".join(wrong[:3]))
         return there and not wrong
 
     def _module(self, digest: Digest) -> None:
@@ -230,9 +230,9 @@ class _Inspector:
         self._found.module_bytes += size
         self._read(size)
         if hollow:
-            self._say(Kind.MODULE, path, f"claims {size} bytes and has next to none")
+            self._say(FindingKind.MODULE, path, f"claims {size} bytes and has next to none")
         elif actual != digest:
-            self._say(Kind.MODULE, path, f"has {size} bytes with the SHA-256 {actual}")
+            self._say(FindingKind.MODULE, path, f"has {size} bytes with the SHA-256 {actual}")
 
     def _index(self, digest: Digest, version: int) -> None:
         path = self._paths.index(digest, version)
@@ -246,13 +246,13 @@ class _Inspector:
         self._found.index_bytes += size
         self._read(size)
         if hollow:
-            self._say(Kind.INDEX, path, f"claims {size} bytes and has next to none")
+            self._say(FindingKind.INDEX, path, f"claims {size} bytes and has next to none")
             return
         if version != VERSION:
             return  # of another symd, which alone can read it
         problem = index_fault(data, digest)
         if problem:
-            self._say(Kind.INDEX, path, problem)
+            self._say(FindingKind.INDEX, path, problem)
 
     def _compare_with_catalogue(self) -> None:
         """Rows and files, while nobody writes."""
@@ -266,21 +266,25 @@ class _Inspector:
             for digest in sorted(rows - files) if all_in_place(self._paths.incoming) else ():
                 aside = self._paths.asides(digest)
                 if aside:
-                    self._say(Kind.SET_ASIDE, aside[0], "has other bytes than the module had")
+                    self._say(FindingKind.SET_ASIDE, aside[0], "has other bytes than the module had")
                 else:
                     self._say(
-                        Kind.NO_FILE, self._paths.module(digest), "is not there, and the catalogue has the module"
+                        FindingKind.NO_FILE,
+                        self._paths.module(digest),
+                        "is not there, and the catalogue has the module",
                     )
             for digest, path in sorted(self._paths.damaged_files().items()):
                 if digest not in rows and digest not in files:
                     problem = "has other bytes than a module had which the catalogue has no more"
-                    self._say(Kind.SET_ASIDE, path, problem)
+                    self._say(FindingKind.SET_ASIDE, path, problem)
             for digest in sorted(files - rows):
-                self._say(Kind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
+                self._say(FindingKind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
             for digest, version in sorted(tree.indexes):
                 if digest not in rows:
-                    self._say(Kind.STRAY_INDEX, self._paths.index(digest, version), "is of no module in the catalogue")
+                    self._say(
+                        FindingKind.STRAY_INDEX, self._paths.index(digest, version), "is of no module in the catalogue"
+                    )
             connection.execute("ROLLBACK")
 
-    def _say(self, kind: Kind, path: Path, problem: str) -> None:
-        self._found.findings.append(Finding(kind, str(path.relative_to(self._paths.root)), problem))
+    def _say(self, kind: FindingKind, path: Path, problem: str) -> None:
+        self._found.findings.append(StoreFinding(kind, str(path.relative_to(self._paths.root)), problem))

@@ -13,7 +13,7 @@ from symd.index.file_header import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import newest
 from symd.store.files import disk, remove
-from symd.store.inspection import Finding, Kind, Progress, inspect
+from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, replaced_catalogue
@@ -29,8 +29,8 @@ _OPENING: Final = 256 << 10
 class Repaired:
     """What was wrong before and what still is; the catalogue that was replaced, if one was."""
 
-    before: Sequence[Finding]
-    after: Sequence[Finding]
+    before: Sequence[StoreFinding]
+    after: Sequence[StoreFinding]
     rebuilt: Rebuilt | None
 
 
@@ -50,18 +50,18 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
     with disk(root):
         check_owner(root)
     paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, None
-    faults = [finding.problem for finding in before if finding.kind is Kind.CATALOGUE]
+    faults = [finding.problem for finding in before if finding.kind is FindingKind.CATALOGUE]
     if faults:
         rebuilt = replaced_catalogue(paths, newest(root), faults[0])
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # what is mended makes nothing else go
     with Store(root, unbounded, adopt_later=True) as store:  # which would log what is told as a finding
         store.check_writable()
         for finding in before:
-            if finding.kind is Kind.MODULE:
+            if finding.kind is FindingKind.MODULE:
                 store.set_aside(Path(finding.subject).name)
         store.adopt()
         for finding in before:
-            if finding.kind is Kind.INDEX:
+            if finding.kind is FindingKind.INDEX:
                 _, version, _, name = Path(finding.subject).parts
                 store.drop_index(name.removesuffix(".idx"), int(version))
     return Repaired(before, inspect(root, limits, progress).findings, rebuilt)

@@ -21,7 +21,7 @@ from symd.capture import mapped_file, memory_search
 from symd.capture import process as process_room
 from symd.capture.attach import AttachEvent, Attachment
 from symd.capture.memory_search import MemorySearch, SearchCounts, extent, may_begin
-from symd.capture.process import Mapping, Process
+from symd.capture.process import MemoryMapping, RunningProcess
 from symd.capture.records import parse_record
 from symd.config import Limits
 from symd.errors import FailedPrecondition, InvalidInput, LimitExceeded
@@ -39,7 +39,7 @@ CUBINS = sorted((ROOT / "samples" / "cuda" / "bin").rglob("*.cubin"))
 
 
 @contextlib.contextmanager
-def running(program: str, *arguments: object, home: Path, **environment: str) -> Iterator[Process]:
+def running(program: str, *arguments: object, home: Path, **environment: str) -> Iterator[RunningProcess]:
     """A Python program that says a line when it is ready and then waits; its caches are below ``home``."""
     command = [sys.executable, "-c", textwrap.dedent(program) + "\nprint('ready', flush=True)\nsys.stdin.read()"]
     clean = {"PATH": os.environ["PATH"], "HOME": str(home), **environment}
@@ -49,13 +49,13 @@ def running(program: str, *arguments: object, home: Path, **environment: str) ->
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         try:
-            with Process(child.pid) as process:
+            with RunningProcess(child.pid) as process:
                 yield process
         finally:
             child.kill()
 
 
-def attached(process: Process, limits: Limits | None = None) -> tuple[list[AttachEvent], Attachment]:
+def attached(process: RunningProcess, limits: Limits | None = None) -> tuple[list[AttachEvent], Attachment]:
     attachment = Attachment(process, limits or Limits())
     return list(attachment.events()), attachment
 
@@ -140,7 +140,7 @@ class Ticking:
     def monotonic(self) -> float:
         return float(self.reads)
 
-    def held_ranges(self, mapping: Mapping) -> Iterator[tuple[int, int]]:
+    def held_ranges(self, mapping: MemoryMapping) -> Iterator[tuple[int, int]]:
         yield mapping.start, mapping.start + self._size
 
     def read(self, address: int, size: int) -> bytes:
@@ -151,8 +151,8 @@ class Ticking:
 
 def search(process: Ticking, limits: Limits, monkeypatch: pytest.MonkeyPatch) -> SearchCounts:
     monkeypatch.setattr(memory_search, "time", process)
-    mapping = Mapping(0, 1 << 30, True, 0, "0:0", 0, "", False, False, 1 << 30)
-    found = MemorySearch(cast("Process", process), [mapping], limits)
+    mapping = MemoryMapping(0, 1 << 30, True, 0, "0:0", 0, "", False, False, 1 << 30)
+    found = MemorySearch(cast("RunningProcess", process), [mapping], limits)
     assert list(found) == []
     return found.counts
 
@@ -504,7 +504,7 @@ def test_no_such_process_is_said() -> None:
     with subprocess.Popen(["true"]) as child:
         child.wait()
     with pytest.raises(InvalidInput, match="no such process"):
-        Process(child.pid)
+        RunningProcess(child.pid)
 
 
 def test_a_thread_of_the_kernel_is_refused_by_name() -> None:
@@ -513,7 +513,7 @@ def test_a_thread_of_the_kernel_is_refused_by_name() -> None:
     )
     if kernel is None:
         pytest.skip("this machine shows no threads of the kernel")
-    with Process(kernel) as process, pytest.raises((InvalidInput, FailedPrecondition)):
+    with RunningProcess(kernel) as process, pytest.raises((InvalidInput, FailedPrecondition)):
         process.mappings()
 
 

@@ -18,10 +18,10 @@ from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.answers import Reason
 from symd.model.captures import (
-    BuildFailed,
     CaptureApi,
     CapturedProcess,
     CaptureWay,
+    FailedBuild,
     ModuleForm,
     ModuleFound,
     ModuleLoaded,
@@ -199,7 +199,7 @@ def test_a_module_that_only_lies_somewhere_is_kept_and_nobody_loaded_it(symd: Sy
 
 
 def test_a_failed_build_changes_nothing(symd: Symbolizer, sink: DaemonSink) -> None:
-    sink.take(BuildFailed(PROCESS, CaptureApi.OPENCL, CaptureWay.OPENCL_LAYER, 1, -11, "error: no"))
+    sink.take(FailedBuild(PROCESS, CaptureApi.OPENCL, CaptureWay.OPENCL_LAYER, 1, -11, "error: no"))
     sink.take(ModuleUnloaded(PROCESS, CaptureApi.OPENCL, 1, 2))
     sink.take(ProcessEnded(PROCESS, 3))
     assert not list(symd.engine.contexts.all())

@@ -14,11 +14,11 @@ from symd.capture.folder_sink import EVENTS, LOCK, MODULES, FolderSink, events_o
 from symd.errors import DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
-    BuildFailed,
     CaptureApi,
     CapturedProcess,
     CaptureEvent,
     CaptureWay,
+    FailedBuild,
     ModuleForm,
     ModuleFound,
     ModuleLoaded,
@@ -34,7 +34,7 @@ LOADED = ModuleLoaded(
 ALL: list[CaptureEvent] = [
     LOADED,
     ModuleUnloaded(PROCESS, CaptureApi.OPENCL, 0x10, 1001),
-    BuildFailed(PROCESS, CaptureApi.LEVEL_ZERO, CaptureWay.PRELOAD, 1002, -11, "no", "gpu"),
+    FailedBuild(PROCESS, CaptureApi.LEVEL_ZERO, CaptureWay.PRELOAD, 1002, -11, "no", "gpu"),
     ModuleFound(CaptureWay.FOLDER, 1003, ModuleForm.NATIVE_BINARY, b"found", "/cache/a.cubin"),
     ProcessEnded(PROCESS, 1003),
 ]

@@ -13,9 +13,9 @@ from symd.capture.records import RecordKind, parse_record
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from symd.model.captures import (
-    BuildFailed,
     CaptureApi,
     CaptureWay,
+    FailedBuild,
     ModuleForm,
     ModuleLoaded,
     ModuleUnloaded,
@@ -143,7 +143,7 @@ def test_a_handle_that_is_loaded_again_was_unloaded() -> None:
 
 def test_a_failed_build_and_a_module_without_bytes() -> None:
     [failed] = events(record(FAILED, field(BUILD_LOG, b"no") + field(DEVICE, b"gpu"), code=-11), record())
-    assert isinstance(failed, BuildFailed)
+    assert isinstance(failed, FailedBuild)
     assert (failed.code, failed.build_log, failed.device) == (-11, "no", "gpu")
 
 

@@ -15,7 +15,7 @@ import pytest
 from symd import Client
 from symd.cli import serve
 from symd.cli.serve import BackgroundHandler
-from symd.server.logs import JsonLines
+from symd.server.logs import JsonLogFormatter
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_lines_that_nobody_takes_are_counted(pipe, monkeypatch: pytest.MonkeyPat
 def test_what_was_lost_is_told_in_json_where_all_else_is(pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "LINES", 4)
     handler = BackgroundHandler(pipe[1])
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLogFormatter())
     for _ in range(20):
         handler.emit(record("x" * 100_000))
     with open(pipe[0], "rb", closefd=False) as stream:

@@ -7,7 +7,7 @@ import pytest
 from symd.cores.frame_expressions import (
     MOST_STEPS,
     Composite,
-    MemoryLocation,
+    FrameMemory,
     NotInDump,
     RegisterLocation,
     contents,
@@ -15,7 +15,7 @@ from symd.cores.frame_expressions import (
 )
 from symd.errors import Malformed
 
-CFA = MemoryLocation(6, 0x100)
+CFA = FrameMemory(6, 0x100)
 
 
 class Wave:
@@ -29,7 +29,7 @@ class Wave:
     def entry_register(self, number: int) -> bytes:
         return bytes((0b101, 0, 0, 0, 0, 0, 0, number))
 
-    def memory(self, location: MemoryLocation, size: int) -> bytes:
+    def memory(self, location: FrameMemory, size: int) -> bytes:
         return bytes(location.address + at & 0xFF for at in range(size))
 
 
@@ -46,14 +46,14 @@ class Wave:
         ("3632 24", 6 << 2),
         ("3432 1c", 2),
         ("3432 22 2305", 11),
-        ("3436e902", MemoryLocation(6, 4)),
-        ("3436e1", MemoryLocation(6, 4)),
-        ("9003 9404 36 24 36 e902", MemoryLocation(6, 0x06050403 << 6)),
+        ("3436e902", FrameMemory(6, 4)),
+        ("3436e1", FrameMemory(6, 4)),
+        ("9003 9404 36 24 36 e902", FrameMemory(6, 0x06050403 << 6)),
         ("9003 e9050c", RegisterLocation(3, 12)),
         ("9003 e40c", RegisterLocation(3, 12)),
-        ("e90520", MemoryLocation(6, 0x120)),
-        ("38 e904", MemoryLocation(6, 0x108)),
-        ("117c e904", MemoryLocation(6, 0xFC)),
+        ("e90520", FrameMemory(6, 0x120)),
+        ("38 e904", FrameMemory(6, 0x108)),
+        ("117c e904", FrameMemory(6, 0xFC)),
         ("7308", 0x0A09080706050403 + 8),
         ("319f 9404", 1),
         ("12 13", CFA),

@@ -13,7 +13,7 @@ from symd.index import VERSION
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.contexts import Alias
 from symd.store import Store
-from symd.store.inspection import Kind, inspect
+from symd.store.inspection import FindingKind, inspect
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 RAYCAST = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
@@ -134,7 +134,7 @@ def test_an_index_that_lies_under_another_modules_name_is_not_believed(tmp_path:
     second.rename(first)
     (tmp_path / "between").rename(second)
     found = {finding.kind for finding in inspect(tmp_path).findings}
-    assert found == {Kind.INDEX}
+    assert found == {FindingKind.INDEX}
     with Engine(Store(tmp_path)) as engine:
         assert [engine.symbolize_one(digest, query) for digest in digests] == right
     assert not inspect(tmp_path).findings

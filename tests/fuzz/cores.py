@@ -11,7 +11,7 @@ from symd.cores.amd_callers import FrameRegisters
 from symd.cores.amd_memory import Space, WaveReader
 from symd.cores.amd_waves import SavedWave
 from symd.cores.fault_text.annotating import Annotator, GivenModule
-from symd.cores.frame_expressions import MemoryLocation, NotInDump, contents, evaluate
+from symd.cores.frame_expressions import FrameMemory, NotInDump, contents, evaluate
 from symd.debuginfo.dwarf.call_frames import CallFrames, FrameRow
 from symd.errors import Malformed
 from symd.formats.budget import Budget
@@ -58,7 +58,7 @@ class _Everything:
     def entry_register(self, _number: int) -> bytes:
         return b"\x0f" * 8
 
-    def memory(self, _location: MemoryLocation, size: int) -> bytes:
+    def memory(self, _location: FrameMemory, size: int) -> bytes:
         if size > 1 << 16:
             raise NotInDump("so much")
         return b"\x12" * size
@@ -103,7 +103,7 @@ def _ask(row: FrameRow) -> None:
 
 def evaluate_frame_expression(data: bytes) -> None:
     with fitting(), suppress(NotInDump):
-        found = evaluate(data, _Everything(), MemoryLocation(6, 0x100))
+        found = evaluate(data, _Everything(), FrameMemory(6, 0x100))
         if not isinstance(found, int):
             contents(found, 8, _Everything())
 

@@ -19,7 +19,7 @@ from symd.cores.fault_text.annotating import InFunction, references
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import LimitExceeded, SymdError
 from symd.formats import containers
-from symd.formats.budget import Work
+from symd.formats.budget import WorkBudget
 from symd.index.module import decoded_objects
 from tests.hostile.work import LARGEST, TEXT_SECTION, WORK
 
@@ -72,19 +72,19 @@ class Spent:
     """Of every budget, by its number, what was spent."""
 
     steps: dict[int, int] = field(default_factory=dict)
-    budgets: list[Work] = field(default_factory=list)
+    budgets: list[WorkBudget] = field(default_factory=list)
 
 
 @pytest.fixture
 def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
-    found, spend = Spent(), Work.spend
+    found, spend = Spent(), WorkBudget.spend
 
-    def counted(self: Work, steps: int, where: str) -> None:
+    def counted(self: WorkBudget, steps: int, where: str) -> None:
         spend(self, steps, where)
         found.budgets.append(self)  # keeps its number its own
         found.steps[id(self)] = self.steps
 
-    monkeypatch.setattr(Work, "spend", counted)
+    monkeypatch.setattr(WorkBudget, "spend", counted)
     return found
 
 

@@ -18,7 +18,7 @@ from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import Strings, decode, decompress, narrow
-from symd.index.locations import Frames, ModuleRanges, Owners
+from symd.index.locations import LocationFrames, ModuleRanges, Owners
 from symd.index.module import build_index
 from symd.index.packing import PAGE_SHIFT, RangePages, unpack_table
 from symd.index.rank_bitmap import RankBitmap, encode_starts
@@ -51,8 +51,8 @@ NOTHING = np.zeros(0, np.uint8)
 OWNERS = Owners(*[NOTHING] * 9)
 
 
-def frames(line: np.ndarray) -> Frames:
-    return Frames(NOTHING, NOTHING, NOTHING, line)
+def frames(line: np.ndarray) -> LocationFrames:
+    return LocationFrames(NOTHING, NOTHING, NOTHING, line)
 
 
 def columns_of(some: dict[str, np.ndarray]) -> Columns:

@@ -23,7 +23,7 @@ from symd.index import Index
 from symd.index.derived import NO_DEBUG_DATA
 from symd.index.file_header import LARGEST, VERSION
 from symd.index.format import decode, narrow
-from symd.index.locations import Frames, ModuleRanges, Owners
+from symd.index.locations import LocationFrames, ModuleRanges, Owners
 from symd.index.lookup import FEW_SECTIONS, first_answer
 from symd.index.module import build_index
 from symd.index.packing import PAGE_SHIFT
@@ -173,7 +173,7 @@ def of_several_pages(spread: int, columns: int) -> tuple[np.ndarray, bytes]:
         reason=chance.choice([int(Reason.EXACT), int(Reason.APPROXIMATE), int(Reason.INFERRED)], count).astype(np.uint8),
         run=run,
         run_frame=chance.integers(0, owners - 1, len(run)),
-        frames=Frames(np.arange(1, owners), np.zeros(owners - 1, np.uint8), np.full(owners - 1, 2), np.full(owners - 1, 999)),
+        frames=LocationFrames(np.arange(1, owners), np.zeros(owners - 1, np.uint8), np.full(owners - 1, 2), np.full(owners - 1, 999)),
         owners=Owners(
             np.full(owners, 1), np.zeros(owners, np.uint8), np.arange(owners) % 3 != 1, np.maximum(np.arange(owners) - 1, 0),
             np.full(owners, 2), np.arange(owners), np.arange(owners) % 7, np.full(owners, 2), np.arange(owners) % 5,
@@ -239,7 +239,7 @@ def of_lines(positions: list[int]) -> bytes:
     found = ModuleRanges(
         np.array(positions, np.uint64), np.arange(count, dtype=np.uint32), np.zeros(count, int),
         np.full(count, Reason.EXACT, np.uint8), frames, frames,
-        Frames(frames, frames, frames, frames), Owners(*[np.zeros(1, int)] * 9),
+        LocationFrames(frames, frames, frames, frames), Owners(*[np.zeros(1, int)] * 9),
     )  # fmt: skip
     columns = {name: np.zeros(0 if name.startswith("written_") else 1, np.uint8) for name in SCHEMA} | {
         "frame_file": np.array([1], np.uint8),

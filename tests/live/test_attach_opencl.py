@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd.capture.attach import Attachment
-from symd.capture.process import Process
+from symd.capture.process import RunningProcess
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
@@ -39,7 +39,7 @@ def test_the_debug_data_of_a_program_that_was_built_is_found(target: Target, tmp
         assert child.stdout is not None
         status, number = child.stdout.readline().split()
         assert status == "0"
-        with Process(int(number)) as process:
+        with RunningProcess(int(number)) as process:
             events = list(Attachment(process, Limits()).events())
         child.kill()
     lines = set()

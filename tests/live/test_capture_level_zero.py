@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.model.captures import BuildFailed, CaptureWay, ModuleLoaded, ModuleUnloaded, ProcessEnded
+from symd.model.captures import CaptureWay, FailedBuild, ModuleLoaded, ModuleUnloaded, ProcessEnded
 from tests.live.capturing import Host, Outcome, assert_same, built
 from tests.live.conftest import NEWER_ROOT, Target, demand
 from tests.live.test_capture_opencl import HOSTS, frames
@@ -124,7 +124,7 @@ def test_threads_that_build_at_once(host: Host, program: Callable[..., Path]) ->
 def test_a_binary_that_is_none_is_a_failed_build(host: Host, program: Callable[..., Path]) -> None:
     captured = both(host, program(), "fails", "1", NO_BINARY)
     codes = [line.split()[1] for line in captured.output.splitlines() if line.startswith("created ")]
-    failed = [event for event in captured.events if isinstance(event, BuildFailed)]
+    failed = [event for event in captured.events if isinstance(event, FailedBuild)]
     assert [f"{event.code:x}" for event in failed] == codes
     assert not captured.loaded
 
@@ -136,7 +136,7 @@ def test_the_log_of_a_failed_build_is_kept_also_where_the_program_asked_for_none
     spirv = host.target.compile(write("doubles.cl", DOUBLES), host.folder / "spirv", product="pvc").spirv
     (host.folder / "doubles.spv").write_bytes(spirv)
     captured = both(host, program(), "fails", "1", str(host.folder / "doubles.spv"))
-    first, second = (event for event in captured.events if isinstance(event, BuildFailed))
+    first, second = (event for event in captured.events if isinstance(event, FailedBuild))
     assert "Double type is not supported" in first.build_log
     assert first.build_log == second.build_log
     assert "2 failed builds, logs kept" in captured.summary

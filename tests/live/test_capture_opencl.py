@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
-from symd.model.captures import BuildFailed, CaptureWay, ModuleLoaded, ModuleUnloaded, ProcessEnded
+from symd.model.captures import CaptureWay, FailedBuild, ModuleLoaded, ModuleUnloaded, ProcessEnded
 from symd.store import Store
 from tests.live.capturing import Host, Outcome, assert_same, built
 from tests.live.conftest import NEWER_ROOT, Target, demand, missing
@@ -82,7 +82,7 @@ def test_threads_that_build_at_once(host: Host, program: Callable[..., Path]) ->
 def test_a_failed_build_leaves_its_log(host: Host, program: Callable[..., Path]) -> None:
     captured = both(host, program(), "fails")
     failed, ended = captured.events
-    assert isinstance(failed, BuildFailed)
+    assert isinstance(failed, FailedBuild)
     assert isinstance(ended, ProcessEnded)
     assert failed.code == -11
     assert "not_declared" in failed.build_log

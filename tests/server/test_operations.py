@@ -29,7 +29,7 @@ from symd.server import metrics_page
 from symd.server.addresses import listening
 from symd.server.call import Call
 from symd.server.config import Config
-from symd.server.logs import JsonLines, TextLines, line
+from symd.server.logs import JsonLogFormatter, TextLogFormatter, line
 from symd.server.metrics import NOTED_CALLS, Metrics
 from symd.server.metrics_page import metrics_served
 from symd.server.server import build_daemon
@@ -130,15 +130,15 @@ def test_a_client_cannot_write_lines_of_its_own():
 
 def test_json_lines_hold_facts_messages_and_tracebacks():
     record = logging.LogRecord("symd.x", logging.INFO, "", 0, "said %s", ("é\n",), None)
-    plain = json.loads(JsonLines().format(record))
+    plain = json.loads(JsonLogFormatter().format(record))
     assert (plain["message"], plain["log"], plain["level"]) == ("said é\n", "symd.x", "INFO")
     record.facts = {"count": 3}
-    assert json.loads(JsonLines().format(record))["count"] == 3
+    assert json.loads(JsonLogFormatter().format(record))["count"] == 3
     try:
         json.loads("why")
     except ValueError:
         record.exc_info = sys.exc_info()
-    assert "JSONDecodeError" in json.loads(JsonLines().format(record))["traceback"]
+    assert "JSONDecodeError" in json.loads(JsonLogFormatter().format(record))["traceback"]
 
 
 LONG = 60.0
@@ -248,7 +248,7 @@ def test_every_line_of_the_log_has_the_same_clock(monkeypatch: pytest.MonkeyPatc
     time.tzset()
     try:
         records = [logging.makeLogRecord({"name": name, "created": 0.0, "msg": "x"}) for name in ("symd", "symd.audit")]
-        lines = list(map(TextLines(verbose=True).format, records))
+        lines = list(map(TextLogFormatter(verbose=True).format, records))
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -24,7 +24,7 @@ from symd.engine.reading.questions import (
     MakeIndex,
     ObjectBytes,
     Outline,
-    PtxLines,
+    PtxLinesRequest,
     VariablesAt,
 )
 from symd.engine.reading.reader import InProcessReader
@@ -99,7 +99,7 @@ def test_the_index_is_the_one_that_this_process_would_make(workers, raycast, tmp
         ListedCode(ListingPart(None, "raycast", "dg2")),
         EmbeddedSources(("/tmp/raycast.cl", "nowhere.cl")),
         ObjectBytes("raycast"),
-        PtxLines(),
+        PtxLinesRequest(),
     ],
     ids=lambda question: type(question).__name__,
 )
@@ -132,8 +132,8 @@ def test_a_kernel_that_cannot_confine_is_said_once(raycast, caplog, monkeypatch)
 
 def test_lines_of_ptx_come_back_as_columns(workers, tmp_path):
     module = module_of(tmp_path, CUBIN)
-    [there] = workers.ask(module, PtxLines())
-    [here] = InProcessReader(Limits()).ask(module, PtxLines())
+    [there] = workers.ask(module, PtxLinesRequest())
+    [here] = InProcessReader(Limits()).ask(module, PtxLinesRequest())
     assert (there.line == here.line).all()
     assert list(there.strings) == list(here.strings)
     assert len(there)

@@ -16,7 +16,7 @@ from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.copying import copy
-from symd.store.inspection import ADVICE, Kind, inspect
+from symd.store.inspection import ADVICE, FindingKind, inspect
 from symd.store.maintenance import collect, repair
 from tests.builders.index_file import encode
 
@@ -52,7 +52,7 @@ def flip(path: Path, at: int = -1) -> None:
     path.write_bytes(data)
 
 
-def found(root: Path) -> list[tuple[Kind, str]]:
+def found(root: Path) -> list[tuple[FindingKind, str]]:
     return [(finding.kind, Path(finding.subject).name) for finding in inspect(root).findings]
 
 
@@ -84,9 +84,9 @@ def test_looking_changes_nothing(root: Path, digests: list[str]):
 
 def test_a_flipped_byte_of_a_module_is_found_and_set_aside_until_it_comes_again(root: Path, digests: list[str]):
     flip(module_file(root, digests[1]))
-    assert found(root) == [(Kind.MODULE, digests[1])]
+    assert found(root) == [(FindingKind.MODULE, digests[1])]
     done = repair(root, Limits())
-    assert [finding.kind for finding in done.after] == [Kind.SET_ASIDE]
+    assert [finding.kind for finding in done.after] == [FindingKind.SET_ASIDE]
     with Store(root) as store:
         assert store.missing(digests) == [digests[1]]
         store.put(b"module 1")
@@ -99,8 +99,8 @@ def test_what_was_set_aside_is_still_told_when_the_catalogue_was_lost(root: Path
     flip(module_file(root, digests[1]))
     repair(root, Limits())
     (root / "catalogue.sqlite").write_bytes(b"no catalogue" * 1000)
-    assert [finding.kind for finding in repair(root, Limits()).after] == [Kind.SET_ASIDE]
-    assert [kind for kind, _ in found(root)] == [Kind.SET_ASIDE]
+    assert [finding.kind for finding in repair(root, Limits()).after] == [FindingKind.SET_ASIDE]
+    assert [kind for kind, _ in found(root)] == [FindingKind.SET_ASIDE]
     with Store(root) as store:
         store.put(b"module 1")
     assert found(root) == []
@@ -108,7 +108,7 @@ def test_what_was_set_aside_is_still_told_when_the_catalogue_was_lost(root: Path
 
 def test_a_flipped_byte_of_an_index_is_found_and_the_index_removed(root: Path, digests: list[str]):
     flip(index_file(root, digests[2]))
-    assert found(root) == [(Kind.INDEX, f"{digests[2]}.idx")]
+    assert found(root) == [(FindingKind.INDEX, f"{digests[2]}.idx")]
     assert repair(root, Limits()).after == []
     with Store(root) as store:
         assert store.index(digests[2], VERSION) is None
@@ -127,10 +127,10 @@ def test_files_and_rows_that_have_no_counterpart_are_found_and_mended(root: Path
     (root / "incoming" / "incoming-0123456789abcdef").write_bytes(b"left by the dead")
     assert sorted(found(root)) == sorted(
         [
-            (Kind.LEFTOVER, "incoming-0123456789abcdef"),
-            (Kind.NO_FILE, digests[0]),
-            (Kind.NO_ROW, digests[1]),
-            (Kind.STRAY_INDEX, f"{digests[1]}.idx"),
+            (FindingKind.LEFTOVER, "incoming-0123456789abcdef"),
+            (FindingKind.NO_FILE, digests[0]),
+            (FindingKind.NO_ROW, digests[1]),
+            (FindingKind.STRAY_INDEX, f"{digests[1]}.idx"),
         ]
     )
     assert repair(root, Limits()).after == []
@@ -146,7 +146,7 @@ def test_an_upload_that_runs_is_no_leftover(root: Path, digests: list[str]):
     with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert found(root) == []
-    assert found(root) == [(Kind.LEFTOVER, path.name)]
+    assert found(root) == [(FindingKind.LEFTOVER, path.name)]
 
 
 @pytest.mark.parametrize("damage", ["header", "a page", "missing"])
@@ -158,7 +158,7 @@ def test_a_damaged_catalogue_is_found_and_made_again(root: Path, digests: list[s
         with catalogue.open("r+b") as file:
             file.seek(0 if damage == "header" else 4096)
             file.write(b"\x5a" * 4096)
-    kind = Kind.NO_CATALOGUE if damage == "missing" else Kind.CATALOGUE
+    kind = FindingKind.NO_CATALOGUE if damage == "missing" else FindingKind.CATALOGUE
     assert [name for name, _ in found(root)] == [kind]
     done = repair(root, Limits())
     assert (done.after, done.rebuilt is None) == ([], damage == "missing")
@@ -192,7 +192,7 @@ def test_a_copy_of_catalogue_and_modules_alone_is_a_store(
 
 
 def test_every_kind_has_advice():
-    assert set(ADVICE) == set(Kind)
+    assert set(ADVICE) == set(FindingKind)
 
 
 def test_what_nobody_needs_is_removed(root: Path, digests: list[str]):
@@ -233,7 +233,7 @@ def test_a_store_in_use_is_mended_beside_who_uses_it(root: Path, digests: list[s
     with Store(root) as store:
         flip(index_file(root, digests[0]))
         shutil.rmtree(root / "modules" / digests[1][:2])
-        assert {kind for kind, _ in found(root)} == {Kind.INDEX, Kind.NO_FILE}
+        assert {kind for kind, _ in found(root)} == {FindingKind.INDEX, FindingKind.NO_FILE}
         assert repair(root, Limits()).after == []
         collect(root, Limits())
         assert store.missing(digests) == [digests[1]]

@@ -22,7 +22,7 @@ from symd.index import VERSION
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest
-from symd.store.inspection import Kind, inspect
+from symd.store.inspection import FindingKind, inspect
 from symd.store.maintenance import collect, repair
 from symd.system.symlinks import replaceable
 from tests.builders.index_file import encode
@@ -164,7 +164,7 @@ def test_whatever_stands_there_a_start_goes_on(root: Path, place: str, thing: Ca
     repair(root, Limits())
     left = {finding.kind for finding in inspect(root).findings}
     damaged = place == "unknown module" and thing in REGULAR
-    assert left == {Kind.SET_ASIDE} if damaged else left <= {Kind.UNKNOWN}
+    assert left == {FindingKind.SET_ASIDE} if damaged else left <= {FindingKind.UNKNOWN}
     collect(root, Limits(), damaged=True)
     assert not list((root / "damaged").glob("*"))
 
@@ -175,7 +175,7 @@ def test_a_module_whose_place_is_taken_is_missing_and_keeps_what_it_was_told(
 ) -> None:
     filled = Filled(root)
     path = filled.put("module", thing)
-    assert (Kind.MISPLACED, str(path.relative_to(root))) in [
+    assert (FindingKind.MISPLACED, str(path.relative_to(root))) in [
         (finding.kind, finding.subject) for finding in inspect(root).findings
     ]
     with Store(root) as store:
@@ -194,11 +194,11 @@ def test_a_folder_of_the_store_that_is_none(root: Path, place: str, thing: Calla
     filled = Filled(root)
     shutil.rmtree(root / place, ignore_errors=True)
     thing(root / place)
-    assert any(finding.kind is Kind.MISPLACED and finding.subject == place for finding in inspect(root).findings)
+    assert any(finding.kind is FindingKind.MISPLACED and finding.subject == place for finding in inspect(root).findings)
     with Engine(Store(root)) as engine:
         engine.resume()
         assert engine.add(SAMPLE).sha256 == filled.kept
-    assert all(finding.kind is Kind.UNKNOWN for finding in inspect(root).findings)
+    assert all(finding.kind is FindingKind.UNKNOWN for finding in inspect(root).findings)
 
 
 @pytest.mark.parametrize("thing", [fifo, folder, bound, closed], ids=lambda thing: thing.__name__)
@@ -235,7 +235,7 @@ def test_a_huge_file_is_not_read(root: Path) -> None:
     for path in (module, index):
         sparse(path)
     found = {finding.kind: finding.problem for finding in inspect(root).findings}
-    assert set(found) == {Kind.MODULE, Kind.INDEX}
+    assert set(found) == {FindingKind.MODULE, FindingKind.INDEX}
     assert all("next to none" in problem for problem in found.values())
     with Store(root) as store:
         assert (store.recovery.damaged, store.index(filled.other, VERSION)) == ((filled.other,), None)
@@ -262,7 +262,7 @@ def test_names_that_symd_gives_to_nothing_are_left_alone_and_told(root: Path, ca
     (root / "lost+found").mkdir()
     with caplog.at_level(logging.INFO), Store(root):
         assert "modules/README" in caplog.text
-    assert [finding.kind for finding in inspect(root).findings] == [Kind.UNKNOWN]
+    assert [finding.kind for finding in inspect(root).findings] == [FindingKind.UNKNOWN]
     assert (root / "modules" / "README").read_text() == "mine"
 
 
@@ -429,7 +429,7 @@ def test_what_a_copy_let_others_open_is_the_users_alone(root: Path) -> None:
     Filled(root)
     for path in (root, *root.iterdir()):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    assert {finding.kind for finding in inspect(root).findings} == {Kind.MISPLACED}
+    assert {finding.kind for finding in inspect(root).findings} == {FindingKind.MISPLACED}
     Store(root).close()
     assert [path for path in root.iterdir() if path.stat().st_mode & 0o077] == []
     assert not inspect(root).findings

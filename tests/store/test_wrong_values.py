@@ -26,7 +26,7 @@ from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.model.module_events import CaughtUp
 from symd.store import Store
 from symd.store.catalogue import newest
-from symd.store.inspection import Kind, inspect
+from symd.store.inspection import FindingKind, inspect
 from symd.store.rebuild import faults
 
 ROOT = Path(__file__).parents[2]
@@ -314,7 +314,7 @@ def test_a_check_names_it(filled: Filled, root: Path) -> None:
     copied(filled, root)
     change(root, "UPDATE aliases SET object = x'00'")
     (finding,) = inspect(root).findings
-    assert (finding.kind, "aliases: 4 rows" in finding.problem) == (Kind.CATALOGUE, True)
+    assert (finding.kind, "aliases: 4 rows" in finding.problem) == (FindingKind.CATALOGUE, True)
 
 
 def test_a_load_of_what_is_no_module_is_damage(filled: Filled, root: Path) -> None:

@@ -17,7 +17,7 @@ from symd.capture.drivers import simulate
 from symd.capture.drivers.build_log import bounded
 from symd.capture.drivers.confinement import confine
 from symd.capture.drivers.level_zero import LevelZero
-from symd.capture.drivers.loader import Announce, Device, Driver
+from symd.capture.drivers.loader import Announce, Driver, DriverDevice
 from symd.capture.drivers.opencl import OpenCL, naming_source
 from symd.capture.drivers.request import read_input, read_request
 from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
@@ -92,7 +92,7 @@ def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:
     return value, (built.debug_data, built.native)
 
 
-def _chosen(devices: Sequence[Device], number: int) -> Device:
+def _chosen(devices: Sequence[DriverDevice], number: int) -> DriverDevice:
     if number < len(devices):
         return devices[number]
     names = ", ".join(f"{index} {device.name}" for index, device in enumerate(devices))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.system.process import confinement
-from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, Access, available
+from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess, available
 
 
 class Confinement(enum.Enum):
@@ -78,7 +78,7 @@ def confine(root: str | None) -> None:
     confinement.confine(_allowed(root), threads=True)
 
 
-def _allowed(root: str | None) -> Iterator[tuple[str, Access]]:
+def _allowed(root: str | None) -> Iterator[tuple[str, LandlockAccess]]:
     yield ".", WRITE
     python, package = Path(os.__file__).parent, Path(__file__).resolve().parents[2]
     roots = (str(Path(root).resolve()),) if root is not None else ()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from symd.capture.drivers.apis import LEVEL_ZERO_API
 from symd.capture.drivers.codes import ZeResult
-from symd.capture.drivers.loader import Announce, Built, Device, Loader, no_device
+from symd.capture.drivers.loader import Announce, Built, DriverDevice, Loader, no_device
 from symd.errors import BuildFailed, InvalidInput, SymdError
 
 # ze_structure_type_t
@@ -94,9 +94,9 @@ class LevelZero:
         if code:
             raise self._loader.failure("zeInit", code)
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[DriverDevice]:
         found = [
-            Device(self._driver_name(driver), self._device_name(handle), (driver, handle))
+            DriverDevice(self._driver_name(driver), self._device_name(handle), (driver, handle))
             for driver in self._handles("zeDriverGet")
             for handle in self._handles("zeDeviceGet", driver)
         ]
@@ -104,7 +104,7 @@ class LevelZero:
             raise no_device(LEVEL_ZERO_API, "no Level Zero driver has a device", "zeDeviceGet", self._simulated)
         return found
 
-    def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
+    def build(self, device: DriverDevice, data: bytes, kind: str, build_flags: str) -> Built:
         with self._context(device) as context, self._module(context, device, data, kind, build_flags) as (module, log):
             return Built(
                 self._sized("zetModuleGetDebugInfo", module, c_uint32(ZET_MODULE_DEBUG_INFO_FORMAT_ELF_DWARF)),
@@ -133,7 +133,7 @@ class LevelZero:
         return bytes(properties.name).decode("utf-8", "replace")
 
     @contextmanager
-    def _context(self, device: Device) -> Iterator[c_void_p]:
+    def _context(self, device: DriverDevice) -> Iterator[c_void_p]:
         context = c_void_p()
         description = _ContextDesc(stype=ZE_STRUCTURE_TYPE_CONTEXT_DESC)
         self._loader.check("zeContextCreate", device.handles[0], byref(description), byref(context))
@@ -144,7 +144,7 @@ class LevelZero:
 
     @contextmanager
     def _module(
-        self, context: c_void_p, device: Device, data: bytes, kind: str, build_flags: str
+        self, context: c_void_p, device: DriverDevice, data: bytes, kind: str, build_flags: str
     ) -> Iterator[tuple[c_void_p, str]]:
         module, log = c_void_p(), c_void_p()
         description = _ModuleDesc(

@@ -30,7 +30,7 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DriverDevice:
     """One device: how its driver and it call themselves, and the binding's handles (its own last)."""
 
     driver: str
@@ -45,11 +45,11 @@ class Device:
 class Driver(Protocol):
     """What both bindings do, once made from an ``Announce`` and the simulated product's name or None."""
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[DriverDevice]:
         """All devices of all drivers, in the loader's order. Raises DriverMissing when there is none."""
         ...
 
-    def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
+    def build(self, device: DriverDevice, data: bytes, kind: str, build_flags: str) -> Built:
         """Build a module for one device and take what the driver has of it.
 
         Raises BuildFailed with the build log, InvalidInput for bytes that the driver does not take, DriverFailed.

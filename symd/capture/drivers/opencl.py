@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from symd.capture.drivers.apis import OPENCL_API
 from symd.capture.drivers.codes import ClError
-from symd.capture.drivers.loader import Announce, Built, Device, Loader, no_device
+from symd.capture.drivers.loader import Announce, Built, DriverDevice, Loader, no_device
 from symd.errors import BuildFailed, DriverMissing, InvalidInput, SymdError
 
 CL_PLATFORM_NAME: Final = 0x0902
@@ -48,7 +48,7 @@ class OpenCL:
         self._loader = Loader(OPENCL_API, ClError, announce)
         self._platforms = self._handles("clGetPlatformIDs")
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[DriverDevice]:
         """All devices of all platforms; where one is simulated, only the GPUs of Intel's platforms."""
         found = [device for platform in self._platforms for device in self._of_platform(platform)]
         if not found:
@@ -56,7 +56,7 @@ class OpenCL:
             raise no_device(OPENCL_API, failed, "clGetDeviceIDs", self._simulated)
         return found
 
-    def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
+    def build(self, device: DriverDevice, data: bytes, kind: str, build_flags: str) -> Built:
         with self._context(device) as context, self._program(context, device, data, kind) as program:
             code = self._loader.call(
                 "clBuildProgram", program, c_uint32(1), byref(device.handle), build_flags.encode(), None, None
@@ -84,7 +84,7 @@ class OpenCL:
         self._loader.check(function, *owner, c_uint32(count.value), handles, None)
         return [c_void_p(handle) for handle in handles]
 
-    def _of_platform(self, platform: c_void_p) -> Iterator[Device]:
+    def _of_platform(self, platform: c_void_p) -> Iterator[DriverDevice]:
         simulated = self._simulated is not None
         if simulated and "Intel" not in self._text("clGetPlatformInfo", platform, CL_PLATFORM_VENDOR):
             return
@@ -92,10 +92,12 @@ class OpenCL:
         platform_name = self._text("clGetPlatformInfo", platform, CL_PLATFORM_NAME)
         for handle in self._handles("clGetDeviceIDs", platform, wanted):
             version = self._text("clGetDeviceInfo", handle, CL_DRIVER_VERSION)
-            yield Device(f"{platform_name} {version}", self._text("clGetDeviceInfo", handle, CL_DEVICE_NAME), (handle,))
+            yield DriverDevice(
+                f"{platform_name} {version}", self._text("clGetDeviceInfo", handle, CL_DEVICE_NAME), (handle,)
+            )
 
     @contextmanager
-    def _context(self, device: Device) -> Iterator[c_void_p]:
+    def _context(self, device: DriverDevice) -> Iterator[c_void_p]:
         context, code = self._loader.create("clCreateContext", None, c_uint32(1), byref(device.handle), None, None)
         if code:
             raise self._loader.failure("clCreateContext", code)
@@ -105,7 +107,7 @@ class OpenCL:
             self._loader.call("clReleaseContext", context)
 
     @contextmanager
-    def _program(self, context: c_void_p, device: Device, data: bytes, kind: str) -> Iterator[c_void_p]:
+    def _program(self, context: c_void_p, device: DriverDevice, data: bytes, kind: str) -> Iterator[c_void_p]:
         function, arguments = _creation(device, data, kind)
         program, code = self._loader.create(function, context, *arguments)
         if code:
@@ -126,7 +128,7 @@ class OpenCL:
             return InvalidInput(failed, hint="these bytes are not what this driver takes", metadata=metadata)
         return self._loader.failure(function, code)
 
-    def _build_log(self, program: c_void_p, device: Device) -> str:
+    def _build_log(self, program: c_void_p, device: DriverDevice) -> str:
         return self._text("clGetProgramBuildInfo", program, CL_PROGRAM_BUILD_LOG, device.handle)
 
     def _per_device(self, program: c_void_p, sizes: int, contents: int) -> bytes:
@@ -158,7 +160,7 @@ class OpenCL:
         return buffer.value.decode("utf-8", "replace")
 
 
-def naming_source(flags: str, name: str, device: Device) -> str:
+def naming_source(flags: str, name: str, device: DriverDevice) -> str:
     """The build flags with ``-s`` and the name of the source: without it the debug data names no file that exists. They
     stay as they are without ``-g``, with a ``-s`` of the user's, for a name that no flag can hold, and for the drivers of
     others than Intel, which do not know this flag."""
@@ -169,7 +171,7 @@ def naming_source(flags: str, name: str, device: Device) -> str:
     return f'{flags} -s "{name}"'
 
 
-def _creation(device: Device, data: bytes, kind: str) -> tuple[str, tuple[Any, ...]]:
+def _creation(device: DriverDevice, data: bytes, kind: str) -> tuple[str, tuple[Any, ...]]:
     """The function that makes a program of this kind, and its arguments between the context and the result code."""
     length = c_size_t(len(data))
     if kind == "spirv":

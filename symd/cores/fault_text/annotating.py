@@ -210,7 +210,7 @@ class Modules(Protocol):
         ...
 
 
-class Found(NamedTuple):
+class FoundAddress(NamedTuple):
     """An answer, and what of the line it is to (``0x68`` or ``probe+0x68``)."""
 
     subject: str
@@ -235,11 +235,11 @@ class Annotator:
         self._waiting: list[int] = []
         self._told: set[int] = set()
 
-    def line(self, text: str) -> list[Found]:
+    def line(self, text: str) -> list[FoundAddress]:
         """What is to stand under a line."""
         return [found for reference in references(text) for found in self._answers(reference)]
 
-    def _answers(self, reference: Reference) -> Iterator[Found]:
+    def _answers(self, reference: Reference) -> Iterator[FoundAddress]:
         match reference:
             case CodeObjectNamed(uri):
                 self._uri = uri
@@ -250,7 +250,7 @@ class Annotator:
             case AtAddress(address, waits):
                 yield from self._at_address(address, waits=waits)
 
-    def _named(self, start: int, end: int) -> Iterator[Found]:
+    def _named(self, start: int, end: int) -> Iterator[FoundAddress]:
         """The code object that was named before is at these addresses; those that waited for it are answered."""
         uri, self._uri = self._uri, None
         digest = self._open(uri) if uri is not None else None
@@ -268,7 +268,7 @@ class Annotator:
             self._opened[uri] = self._modules.open(uri)
         return self._opened.get(uri)
 
-    def _at_address(self, address: int, *, waits: bool) -> Iterator[Found]:
+    def _at_address(self, address: int, *, waits: bool) -> Iterator[FoundAddress]:
         if address in self._told:
             self._told.discard(address)
             return
@@ -276,7 +276,7 @@ class Annotator:
         for digest, at in self._places(address):
             answer = self._modules.symbolize(digest, ByAddress(ObjectAddress(at)))
             if answer.reason not in _NOTHING and answer.reason is not Reason.AMBIGUOUS:
-                yield Found(subject, answer)
+                yield FoundAddress(subject, answer)
                 return
         if waits:
             self._waiting = [*self._waiting, address][-MOST_WAITING:]
@@ -292,7 +292,7 @@ class Annotator:
             if address >= base:
                 yield module.digest, address - base
 
-    def _in_function(self, function: str, offset: int) -> Iterator[Found]:
+    def _in_function(self, function: str, offset: int) -> Iterator[FoundAddress]:
         """Different answers of several modules are all told. Where the text before a name was taken for a part of it, its last word is the
         name. What is found without parameters may be another overload, and says so."""
         name = taken_apart(function)
@@ -306,7 +306,7 @@ class Annotator:
             subject = f"{overloads}+{offset:#x} (there is no {function}+{offset:#x})"
             yield from self._known(subject, overloads, offset)
 
-    def _known(self, subject: str, name: str, offset: int) -> list[Found]:
+    def _known(self, subject: str, name: str, offset: int) -> list[FoundAddress]:
         digests = dict.fromkeys(
             [module.digest for module in self._given] + [each for each in self._opened.values() if each]
         )
@@ -314,21 +314,21 @@ class Annotator:
         found = [each for digest in digests for each in self._of_each_object(subject, digest, query)]
         return _distinct([each for each in found if each.answer.reason not in _NOTHING])
 
-    def _of_each_object(self, subject: str, digest: str, query: ByKernel) -> list[Found]:
+    def _of_each_object(self, subject: str, digest: str, query: ByKernel) -> list[FoundAddress]:
         """The answer of a module. The text does not say for which architecture code ran: where several code objects have the function each
         of them answers, and the answers say which where they differ."""
         answer = self._modules.symbolize(digest, query)
         paths = list(dict.fromkeys(candidate.path for candidate in answer.candidates))
         if answer.reason is not Reason.AMBIGUOUS or len(paths) < 2:
-            return [Found(subject, answer)]
-        each = [Found(f"{subject} of {path}", self._modules.symbolize(digest, query, path)) for path in paths]
+            return [FoundAddress(subject, answer)]
+        each = [FoundAddress(f"{subject} of {path}", self._modules.symbolize(digest, query, path)) for path in paths]
         distinct = _distinct([found for found in each if found.answer.reason not in _NOTHING])
-        return distinct if len(distinct) > 1 else [Found(subject, found.answer) for found in distinct]
+        return distinct if len(distinct) > 1 else [FoundAddress(subject, found.answer) for found in distinct]
 
 
-def _distinct(found: Sequence[Found]) -> list[Found]:
+def _distinct(found: Sequence[FoundAddress]) -> list[FoundAddress]:
     """Answers that say different things: modules may hold the same code several times."""
-    said: dict[object, Found] = {}
+    said: dict[object, FoundAddress] = {}
     for each in found:
         answer = each.answer
         said.setdefault((answer.reason, answer.frames, answer.frames or answer.kernel), each)

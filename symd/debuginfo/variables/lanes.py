@@ -27,8 +27,8 @@ from symd.debuginfo.variables.terms import (
     Register,
     StackValue,
     Sum,
-    Symbol,
     Term,
+    TermSymbol,
     bare,
 )
 
@@ -252,7 +252,7 @@ class _Writer:
             self.leaf(leaf)
         elif isinstance(term, Constant):
             self.leaf(Leaf("number", (term.signed,)))
-        elif isinstance(term, Symbol):
+        elif isinstance(term, TermSymbol):
             self.put(term.text)
         elif isinstance(term, Sum):
             self.base(term.base, depth)

@@ -25,8 +25,8 @@ from symd.debuginfo.variables.terms import (
     Register,
     RegisterPart,
     StackValue,
-    Symbol,
     Term,
+    TermSymbol,
     add,
     binary,
     unary,
@@ -157,14 +157,14 @@ def constant(size: int, signed: bool, machine: Machine) -> None:
 def _address(machine: Machine) -> None:
     value = machine.cursor.address(machine.size)
     text = machine.context.text_at(value)
-    machine.push(Constant(value, machine.size, linked=True) if text is None else Symbol(text))
+    machine.push(Constant(value, machine.size, linked=True) if text is None else TermSymbol(text))
 
 
 def _indexed(machine: Machine) -> None:
     index = machine.cursor.uleb()
     value = machine.context.address(index)
     known = None if value is None else Constant(value, machine.size, linked=True)
-    machine.push(known or Symbol(f"address #{index}, which is not there"))
+    machine.push(known or TermSymbol(f"address #{index}, which is not there"))
 
 
 def _deref(machine: Machine) -> None:
@@ -195,7 +195,7 @@ def _marks_a_value(address: Term, space: int, machine: Machine) -> bool:
     variable in none."""
     if not machine.context.without_private or space not in PRIVATE_SPACES:
         return False
-    return not (isinstance(address, Symbol) or (isinstance(address, Constant) and address.linked))
+    return not (isinstance(address, TermSymbol) or (isinstance(address, Constant) and address.linked))
 
 
 def _xderef_size(machine: Machine) -> None:
@@ -258,7 +258,7 @@ def jump(machine: Machine, distance: int) -> None:
 def _fbreg(machine: Machine) -> None:
     offset = wrapped(machine.cursor.sleb(), machine.size)
     expression = machine.context.frame_base()
-    base = (_nested(machine, expression) if expression is not None else None) or Symbol("frame base")
+    base = (_nested(machine, expression) if expression is not None else None) or TermSymbol("frame base")
     if isinstance(base, MemoryLocation):
         machine.push(MemoryLocation(add(base.address, offset, machine.size), base.space))
     else:
@@ -287,7 +287,7 @@ def _entry_value(machine: Machine) -> None:
     inner = _nested(machine, machine.cursor.data[start : machine.cursor.at])
     if isinstance(inner, HeterogeneousLocation):
         raise Unsupported("computes with a place", where=WHERE)
-    machine.push(Operation("entry value of", (inner,)) if inner is not None else Symbol("an empty entry value"))
+    machine.push(Operation("entry value of", (inner,)) if inner is not None else TermSymbol("an empty entry value"))
 
 
 def _piece(machine: Machine) -> None:
@@ -313,7 +313,7 @@ def _implicit_pointer(machine: Machine) -> None:
     target = machine.cursor.unsigned(machine.context.widths.ref_addr)
     offset = wrapped(machine.cursor.sleb(), machine.size)
     name = machine.context.name_of(target) or f"the variable at {target:#x}"
-    machine.push(StackValue(add(Symbol(f"pointer to {name}"), offset, machine.size)))
+    machine.push(StackValue(add(TermSymbol(f"pointer to {name}"), offset, machine.size)))
 
 
 def _const_type(machine: Machine) -> None:
@@ -336,7 +336,7 @@ def _convert(machine: Machine) -> None:
 
 def _parameter_reference(machine: Machine) -> None:
     target = machine.context.unit + machine.cursor.unsigned(4)
-    machine.push(Symbol(f"parameter {machine.context.name_of(target) or hex(target)} as passed"))
+    machine.push(TermSymbol(f"parameter {machine.context.name_of(target) or hex(target)} as passed"))
 
 
 def _intel_register(machine: Machine) -> None:
@@ -427,12 +427,12 @@ OPERATIONS: Mapping[int, Execute] = {
     Op.DW_OP_deref_size: _deref_size,
     Op.DW_OP_xderef_size: _xderef_size,
     Op.DW_OP_nop: _nothing,
-    Op.DW_OP_push_object_address: lambda machine: machine.push(Symbol("object address")),
+    Op.DW_OP_push_object_address: lambda machine: machine.push(TermSymbol("object address")),
     Op.DW_OP_call2: partial(_call, 2),
     Op.DW_OP_call4: partial(_call, 4),
     Op.DW_OP_call_ref: _call_ref,
     Op.DW_OP_form_tls_address: lambda machine: machine.push(Operation("thread-local", (machine.pop(),))),
-    Op.DW_OP_call_frame_cfa: lambda machine: machine.push(Symbol("CFA")),
+    Op.DW_OP_call_frame_cfa: lambda machine: machine.push(TermSymbol("CFA")),
     Op.DW_OP_bit_piece: _bit_piece,
     Op.DW_OP_implicit_value: _implicit_value,
     Op.DW_OP_stack_value: _stack_value,

@@ -33,7 +33,7 @@ class AddressRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class VariableScope:
     """A function, an inlined call or a block around an address, with all of its code ranges; ``function`` is the DIE of
     the nearest function or inlined call around it, the scope itself when it is one."""
 
@@ -71,7 +71,7 @@ class ScopeFinder:
         self._scopes = self._table(_SCOPES)
         self._of_functions = np.isin(dies.extents.tag[self._scopes.which], _FUNCTIONS)
 
-    def around(self, address: int) -> list[Scope]:
+    def around(self, address: int) -> list[VariableScope]:
         """The scopes that hold a linear address, innermost first, up to the function.
 
         The innermost function or inlined call is the one that an index has there: ``debuginfo.text_ranges`` has the rule
@@ -141,7 +141,7 @@ class ScopeFinder:
     def _units(self) -> _RangeTable:
         return self._table(_UNITS)
 
-    def _chain(self, innermost: Die) -> list[Scope]:
+    def _chain(self, innermost: Die) -> list[VariableScope]:
         dies = [innermost]
         if innermost.tag != Tag.DW_TAG_subprogram:
             for die in self._dies.ancestors(innermost, MOST_SCOPES):
@@ -149,7 +149,7 @@ class ScopeFinder:
                     dies.append(die)
                 if die.tag == Tag.DW_TAG_subprogram:
                     break
-        return [Scope(die, self.ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
+        return [VariableScope(die, self.ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
 
     def ranges(self, die: Die) -> tuple[AddressRange, ...]:
         """The code ranges of a function, an inlined call or a block."""

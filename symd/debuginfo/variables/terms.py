@@ -40,7 +40,7 @@ class Bits:
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class TermSymbol:
     """Something that has a name and no value here: the canonical frame address, the object's own address."""
 
     text: str
@@ -109,7 +109,7 @@ class Nowhere:
 HeterogeneousLocation: TypeAlias = MemoryLocation | RegisterPart | Nowhere
 """Places that are no numbers, as operands (``MemoryLocation`` in space 0 is one)."""
 Term: TypeAlias = (
-    Constant | Register | Bits | Symbol | Sum | Operation | Deref | Implicit | StackValue | HeterogeneousLocation
+    Constant | Register | Bits | TermSymbol | Sum | Operation | Deref | Implicit | StackValue | HeterogeneousLocation
 )
 
 

@@ -16,7 +16,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
-from symd.debuginfo.variables.scopes import AddressRange, Scope, ScopeFinder
+from symd.debuginfo.variables.scopes import AddressRange, ScopeFinder, VariableScope
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.errors import LimitExceeded, Malformed
@@ -114,7 +114,7 @@ class _Question:
             self.notes.append("there are more types than are shown")
         return Visible(tuple(self.variables), types, simd_width, tuple(self.notes))
 
-    def _told(self, scopes: list[Scope]) -> list[Scope]:
+    def _told(self, scopes: list[VariableScope]) -> list[VariableScope]:
         """The scopes, where what stands in a kernel's own body (``core.strings.KERNEL_BODY``) is the kernel's."""
         if len(scopes) < 2 or scopes[-2].die.tag != Tag.DW_TAG_inlined_subroutine:
             return scopes
@@ -135,7 +135,7 @@ class _Question:
         except (LimitExceeded, Malformed) as error:
             self.notes.append(f"variables are left out: {error}")
 
-    def _of_scope(self, scope: Scope) -> Iterator[Variable]:
+    def _of_scope(self, scope: VariableScope) -> Iterator[Variable]:
         """What it declares, and what the function's abstract description has and this copy of it does not: optimized away here. IGC
         names variables of some copies again instead of referring to the abstract ones, and leaves an empty DIE for others."""
         live = self._offsets(scope.ranges)

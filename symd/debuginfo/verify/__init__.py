@@ -1,6 +1,6 @@
 """The second opinion: the debug data of a module read by symd and by pyelftools, and every difference between the two."""
 
 from symd.debuginfo.verify.objects import verify
-from symd.debuginfo.verify.records import Difference, Report
+from symd.debuginfo.verify.records import Difference, VerifyReport
 
-__all__ = ("Difference", "Report", "verify")
+__all__ = ("Difference", "VerifyReport", "verify")

@@ -18,7 +18,7 @@ from symd.debuginfo.dwarf.constants import Tag
 from symd.debuginfo.variables.declared import Declared, declared, type_chain
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader
-from symd.debuginfo.verify.records import Line, LocationEntry, Scope, Variable
+from symd.debuginfo.verify.records import LocationEntry, VerifiedLine, VerifiedScope, VerifiedVariable
 from symd.model.debug_info import NO_PARENT, RowFlag
 
 
@@ -69,18 +69,18 @@ def mismatches(
             yield Mismatch(number, mine, other)
 
 
-def same_line(ours: Line, theirs: Line) -> bool:
+def same_line(ours: VerifiedLine, theirs: VerifiedLine) -> bool:
     """A path is compared by its end, which is the table's own entry."""
     return ours._replace(file=None) == theirs._replace(file=None) and _same_file(ours.file, theirs.file)
 
 
-def same_scope(ours: Scope, theirs: Scope) -> bool:
+def same_scope(ours: VerifiedScope, theirs: VerifiedScope) -> bool:
     return ours._replace(call_file=None) == theirs._replace(call_file=None) and _same_file(
         ours.call_file, theirs.call_file
     )
 
 
-def same_variable(ours: Variable, theirs: Variable) -> bool:
+def same_variable(ours: VerifiedVariable, theirs: VerifiedVariable) -> bool:
     return ours == theirs
 
 
@@ -90,16 +90,16 @@ def _same_file(ours: str | None, theirs: str | None) -> bool:
 
 def text(record: object) -> str | None:
     """A record in one line."""
-    if isinstance(record, Line):
+    if isinstance(record, VerifiedLine):
         flags = "|".join(flag.name or "" for flag in RowFlag if record.flags & flag)
         return f"{record.address:#x} {record.file or '?'}:{record.line}:{record.column} {flags}".rstrip()
-    if isinstance(record, Scope):
+    if isinstance(record, VerifiedScope):
         kind = "inlined call of " if record.inlined else ""
         called = f" called at {record.call_file or '?'}:{record.call_line}:{record.call_column}" if kind else ""
         linkage = f" ({record.linkage_name})" if record.linkage_name else ""
         inside = "" if record.parent is None else f" in scope {record.parent}"
         return f"{kind}{record.name}{linkage}{called}{inside} {_ranges(record.ranges)}"
-    if isinstance(record, Variable):
+    if isinstance(record, VerifiedVariable):
         where = ", ".join(
             ("" if entry.start is None or entry.end is None else f"[{entry.start:#x}, {entry.end:#x}) ")
             + (entry.expression.hex(" ") or "nothing")
@@ -121,27 +121,27 @@ _END_SEQUENCE, _IMPLIED = int(RowFlag.END_SEQUENCE), int(RowFlag.IMPLIED)
 _TAGS = {tag: name.removeprefix("DW_TAG_") for name, tag in vars(Tag).items() if name.startswith("DW_TAG_")}
 
 
-def line_tables(lines: LineColumns) -> dict[int, list[Line]]:
+def line_tables(lines: LineColumns) -> dict[int, list[VerifiedLine]]:
     """The rows that stand in every table that has any, by the table's offset in ``.debug_line``."""
-    found: dict[int, list[Line]] = {}
+    found: dict[int, list[VerifiedLine]] = {}
     columns = (lines.table_of_row, lines.address, lines.file, lines.line, lines.column, lines.flags)
     for table, address, file, line, column, flags in zip(*(one.tolist() for one in columns), strict=True):
         if flags & _IMPLIED:
             continue
         kept = flags & _NOT_IS_STMT if flags & _END_SEQUENCE else flags
-        row = Line(address, lines.files[file] or None, line, column, kept)
+        row = VerifiedLine(address, lines.files[file] or None, line, column, kept)
         found.setdefault(lines.tables[table], []).append(row)
     return found
 
 
-def scopes(lines: LineColumns, columns: ScopeColumns) -> list[Scope]:
+def scopes(lines: LineColumns, columns: ScopeColumns) -> list[VerifiedScope]:
     """Every scope with its ranges."""
     ranges: list[list[tuple[int, int]]] = [[] for _ in range(len(columns))]
     held = (columns.range_scope, columns.range_start, columns.range_end)
     for number, start, end in zip(*(one.tolist() for one in held), strict=True):
         ranges[number].append((start, end))
     return [
-        Scope(
+        VerifiedScope(
             None if columns.parent[number] == NO_PARENT else int(columns.parent[number]),
             columns.names[columns.name[number]],
             columns.names[columns.linkage_name[number]],
@@ -155,11 +155,11 @@ def scopes(lines: LineColumns, columns: ScopeColumns) -> list[Scope]:
     ]
 
 
-def variables(dies: DieReader) -> Iterator[Variable]:
+def variables(dies: DieReader) -> Iterator[VerifiedVariable]:
     """Every variable and parameter of every unit. Raises Malformed and LimitExceeded where a tree or a list cannot be
     followed."""
     for one in declared(dies, ListReader(dies, ListEntryBudget(MOST_ENTRIES))):
-        yield Variable(
+        yield VerifiedVariable(
             one.die.at,
             _tag(one.die),
             dies.name(one.die),

@@ -16,7 +16,15 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables.dies import DieReader
 from symd.debuginfo.verify import comparison, second_opinion
 from symd.debuginfo.verify.comparison import Met, Mismatch
-from symd.debuginfo.verify.records import Deviation, Difference, Kind, Line, NotCompared, Report, Scope
+from symd.debuginfo.verify.records import (
+    Deviation,
+    Difference,
+    Kind,
+    NotCompared,
+    VerifiedLine,
+    VerifiedScope,
+    VerifyReport,
+)
 from symd.errors import LimitExceeded, SymdError
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeObject, DebugScheme
@@ -35,24 +43,24 @@ THEIR_FAILURES = (
 foresee (a division by a line_range of 0, say)."""
 
 
-def verify(codes: Iterable[CodeObject]) -> Report:
+def verify(codes: Iterable[CodeObject]) -> VerifyReport:
     """What symd and pyelftools read of each code object, compared."""
-    report, budget = Report(), None
+    report, budget = VerifyReport(), None
     for code in codes:
         budget = budget or DebugBudget.of(code)
         report.add(_verify(code, budget))
     return report
 
 
-def _verify(code: CodeObject, budget: DebugBudget) -> Report:
+def _verify(code: CodeObject, budget: DebugBudget) -> VerifyReport:
     reason = _WHY_NOT.get(code.debug)
     if reason is not None:
-        return Report(not_compared=[NotCompared(code.path, reason)])
+        return VerifyReport(not_compared=[NotCompared(code.path, reason)])
     try:
         sections = relocated(code, layout.assign(code), budget)
         units = dwarf.read_units(sections)
     except SymdError as error:
-        return Report(not_compared=[NotCompared(code.path, f"symd refuses the debug data: {error}")])
+        return VerifyReport(not_compared=[NotCompared(code.path, f"symd refuses the debug data: {error}")])
     report = _Object(code, sections, units).compare()
     if not (report.rows or report.scopes or report.variables or report.differences or report.not_compared):
         report.not_compared.append(NotCompared(code.path, "its debug sections hold no row, function or variable"))
@@ -66,15 +74,15 @@ class _Object:
         self.path = code.path
         self.sections = sections
         self.units = units
-        self.report = Report()
+        self.report = VerifyReport()
         contents = {section.name: section.data for section in sections.every() if section.data}
-        self.contents = second_opinion.Contents(second_opinion.contents_of(contents, units))
+        self.contents = second_opinion.DebugContents(second_opinion.contents_of(contents, units))
         self.contents.budget = sections.budget
         self.split = second_opinion.of_units(units)
         self.met: Met = Counter()
         self.address_size = units.units[0].widths.address if units.units else code.address_bits // 8
 
-    def compare(self) -> Report:
+    def compare(self) -> VerifyReport:
         """Compare rows, scopes and variables, each as far as both can read them."""
         try:
             lines = dwarf.read_lines(self.sections, self.units)
@@ -93,7 +101,7 @@ class _Object:
         ]
         return self.report
 
-    def _compare_rows(self, ours: Mapping[int, list[Line]]) -> None:
+    def _compare_rows(self, ours: Mapping[int, list[VerifiedLine]]) -> None:
         theirs = self._read("rows", lambda: second_opinion.read_tables(self.contents, self.address_size, self.met))
         if theirs is None:
             return
@@ -103,7 +111,7 @@ class _Object:
             where = f"{self.sections.lines.name}+{offset:#x}"
             self._add("row", where, comparison.mismatches(mine, others, comparison.same_line))
 
-    def _compare_scopes(self, ours: Sequence[Scope]) -> None:
+    def _compare_scopes(self, ours: Sequence[VerifiedScope]) -> None:
         theirs = self._read("scopes", lambda: second_opinion.read_scopes(self.contents, self.address_size, self.split))
         if theirs is not None:
             self.report.scopes += len(theirs)

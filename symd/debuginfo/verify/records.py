@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 
-class Line(NamedTuple):
+class VerifiedLine(NamedTuple):
     """A row of a line table. ``file`` is a path, or its end as the table has it; None where the table has no such file.
     ``flags`` are bits of ``RowFlag``; a row that ends a sequence never has IS_STMT, which pyelftools clears there."""
 
@@ -17,7 +17,7 @@ class Line(NamedTuple):
     flags: int
 
 
-class Scope(NamedTuple):
+class VerifiedScope(NamedTuple):
     """A function or an inlined call. ``parent`` is a number in the list of all scopes; None for a function.
     ``call_file`` is a path or its end; None where nothing names a file. ``ranges`` are linear addresses ``[start,
     end)``."""
@@ -40,7 +40,7 @@ class LocationEntry(NamedTuple):
     expression: bytes
 
 
-class Variable(NamedTuple):
+class VerifiedVariable(NamedTuple):
     """A variable or parameter: ``offset`` is where its DIE begins and ``scope`` where the DIE around it does. ``type``
     is the chain of the types it is made from, such as ("const_type", "pointer_type", "float"): each a tag without
     "DW_TAG_", the last its name, if it has one."""
@@ -89,7 +89,7 @@ class NotCompared:
 
 
 @dataclass(slots=True)
-class Report:
+class VerifyReport:
     """``rows``, ``scopes`` and ``variables`` count what was compared."""
 
     rows: int = 0
@@ -99,7 +99,7 @@ class Report:
     deviations: list[Deviation] = field(default_factory=list)
     not_compared: list[NotCompared] = field(default_factory=list)
 
-    def add(self, other: Report) -> None:
+    def add(self, other: VerifyReport) -> None:
         """Take over what another report says, too."""
         self.rows += other.rows
         self.scopes += other.scopes

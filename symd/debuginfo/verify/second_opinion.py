@@ -27,7 +27,7 @@ from elftools.dwarf.structs import DWARFStructs
 from symd.debuginfo.dwarf import Units
 from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.verify.comparison import BLOCK_LOCATION, PROGRAM_START, Met
-from symd.debuginfo.verify.records import Line, LocationEntry, Scope, Variable
+from symd.debuginfo.verify.records import LocationEntry, VerifiedLine, VerifiedScope, VerifiedVariable
 from symd.formats.budget import DebugBudget
 from symd.model.debug_info import RowFlag
 
@@ -128,7 +128,7 @@ class CountedStream(io.BytesIO):
         return super().read(size)
 
 
-class Contents(dict[str, bytes]):
+class DebugContents(dict[str, bytes]):
     """Sections by their ELF names, and the ``budget`` within which pyelftools may read them."""
 
     budget: DebugBudget | None = None
@@ -136,7 +136,7 @@ class Contents(dict[str, bytes]):
 
 def open_dwarf(sections: Mapping[str, bytes], address_size: int = 8) -> DWARFInfo:
     """The sections as pyelftools takes them."""
-    budget = sections.budget if isinstance(sections, Contents) else None
+    budget = sections.budget if isinstance(sections, DebugContents) else None
 
     def descriptor(name: str) -> DebugSectionDescriptor | None:
         data, name = sections.get(f".debug_{name}"), f".debug_{name}"
@@ -161,12 +161,12 @@ def tables(sections: Mapping[str, bytes]) -> Iterator[tuple[int, int]]:
         )
 
 
-def read_lines(sections: Mapping[str, bytes], address_size: int = 8) -> list[list[Line]]:
+def read_lines(sections: Mapping[str, bytes], address_size: int = 8) -> list[list[VerifiedLine]]:
     """The rows of every table, in order."""
     return list(read_tables(sections, address_size, Counter()).values())
 
 
-def read_tables(sections: Mapping[str, bytes], address_size: int, met: Met) -> dict[int, list[Line]]:
+def read_tables(sections: Mapping[str, bytes], address_size: int, met: Met) -> dict[int, list[VerifiedLine]]:
     """The rows of every table, by the table's offset in ``.debug_line``."""
     dwarf = open_dwarf(sections, address_size)
     return {offset: _rows(program) for offset, program in _programs(dwarf, sections, address_size, met)}
@@ -189,13 +189,13 @@ def _programs(
         yield offset, program
 
 
-def _rows(program: LineProgram) -> list[Line]:
+def _rows(program: LineProgram) -> list[VerifiedLine]:
     states = [entry.state for entry in program.get_entries() if entry.state is not None]
     rows = []
     for state in states:
         flags = sum(int(flag) for register, flag in FLAGS.items() if getattr(state, register))
         file = _file(program, state.file)
-        rows.append(Line(state.address % 2**64, file, state.line % 2**32, state.column % 2**32, flags))
+        rows.append(VerifiedLine(state.address % 2**64, file, state.line % 2**32, state.column % 2**32, flags))
     return rows
 
 
@@ -247,7 +247,9 @@ def _tree(unit: CompileUnit, first: int) -> list[_TreeDie]:
     return found
 
 
-def read_scopes(sections: Mapping[str, bytes], address_size: int = 8, split: SplitUnits = NONE_SPLIT) -> list[Scope]:
+def read_scopes(
+    sections: Mapping[str, bytes], address_size: int = 8, split: SplitUnits = NONE_SPLIT
+) -> list[VerifiedScope]:
     """Every function and inlined call that states ranges, those around inlined calls, and the inlined calls in these, in the
     order of the tree."""
     dwarf = open_dwarf(sections, address_size)
@@ -294,14 +296,14 @@ def _scope(
     numbers: Mapping[int, int],
     by_offset: Mapping[int, DIE],
     programs: Mapping[int, LineProgram],
-) -> Scope:
+) -> VerifiedScope:
     def call(name: str) -> int:
         attribute = die.attributes.get(f"DW_AT_call_{name}")
         return attribute.value if attribute else 0
 
     table = die.cu.get_top_DIE().attributes.get("DW_AT_stmt_list")
     program = programs.get(table.value) if table else None
-    return Scope(
+    return VerifiedScope(
         None if parent is None else numbers[parent],
         _name(die, ("DW_AT_name",), by_offset, NAME_STEPS),
         _name(die, ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name"), by_offset, NAME_STEPS),
@@ -349,14 +351,14 @@ def _ranges(dwarf: DWARFInfo, die: DIE) -> Iterator[tuple[int, int]]:
 
 def read_variables(
     sections: Mapping[str, bytes], address_size: int, met: Met, split: SplitUnits = NONE_SPLIT
-) -> list[Variable]:
+) -> list[VerifiedVariable]:
     """Every variable and parameter of every unit, in the order of the trees."""
     dwarf = open_dwarf(sections, address_size)
     placed = _trees(dwarf, split)
     by_offset = {each.die.offset: each.die for each in placed}
     lists = dwarf.location_lists()
     return [
-        Variable(
+        VerifiedVariable(
             each.die.offset,
             each.die.tag.removeprefix("DW_TAG_"),
             _name(each.die, ("DW_AT_name",), by_offset, NAME_STEPS),

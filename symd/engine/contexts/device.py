@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.engine.contexts.placement import extended, reduced, shifted
-from symd.engine.contexts.timeline import NONE, Found, Target, Timeline, in_groups
+from symd.engine.contexts.timeline import NONE, FoundSegment, Target, Timeline, in_groups
 from symd.errors import OF_ONE_MODULE, LimitExceeded, ModuleNotFound
 from symd.index import Index
 from symd.index.format import Strings
@@ -132,7 +132,7 @@ def symbolize_device(
 
 def _found(
     timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm, check_cancelled: Callable[[], None]
-) -> Found:
+) -> FoundSegment:
     """Whole addresses are looked up at once; one wider than the form was never mapped."""
     if form.known_bits >= width:
         low, valid = reduced(addresses, width)
@@ -155,7 +155,7 @@ def _found(
 
 def _answer(
     timeline: Timeline,
-    found: Found,
+    found: FoundSegment,
     held: I64,
     batch: AnswerTableBuilder,
     opener: Callable[[str], Index],

@@ -177,7 +177,7 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSegment:
     """For each question the row that holds there (NONE: none) and else why not: UNLOADED, OUTSIDE_TEXT (nothing was ever
     mapped there) or AMBIGUOUS. ``address`` is the whole address meant; ``several`` has the pairs (row, address) that
     an ambiguous one could mean."""
@@ -233,10 +233,10 @@ class Timeline:
             for number, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
                 self._columns["until"][low:high] = until[number]
 
-    def find(self, addresses: U64, times: I64, check_cancelled: Callable[[], None] = never_cancelled) -> Found:
+    def find(self, addresses: U64, times: I64, check_cancelled: Callable[[], None] = never_cancelled) -> FoundSegment:
         """What holds at each whole address as of its time. ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
         runs = self._search()
-        found = Found(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
+        found = FoundSegment(np.full(len(addresses), NONE), np.zeros(len(addresses), np.uint8), addresses)
         for first in range(0, len(addresses), STEPS):
             check_cancelled()
             self._find(runs, found, first, addresses[first : first + STEPS], times[first : first + STEPS])
@@ -244,7 +244,7 @@ class Timeline:
 
     def find_truncated(
         self, addresses: U64, times: I64, bits: int, check_cancelled: Callable[[], None] = never_cancelled
-    ) -> Found:
+    ) -> FoundSegment:
         """The same for addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every way in
         which this context ever had something. One that lives at its time is it, several are AMBIGUOUS. The work is that
         of ``find`` times the number of ``windows(bits)``."""
@@ -273,7 +273,7 @@ class Timeline:
         values: U64 = addresses - self._columns["bias"][rows]
         return values
 
-    def _find(self, runs: Sequence[Run], found: Found, first: int, addresses: U64, times: I64) -> None:
+    def _find(self, runs: Sequence[Run], found: FoundSegment, first: int, addresses: U64, times: I64) -> None:
         best = Best.nothing(len(addresses))
         for run in runs:
             run.improve(best, addresses, times)
@@ -286,7 +286,7 @@ class Timeline:
             self._untie(runs, found, first, tied[at : at + TIED_BATCH], addresses, times, best.time)
 
     def _untie(
-        self, runs: Sequence[Run], found: Found, first: int, tied: I64, addresses: U64, times: I64, began: I64
+        self, runs: Sequence[Run], found: FoundSegment, first: int, tied: I64, addresses: U64, times: I64, began: I64
     ) -> None:
         """Of loads that began together those count that still live, and those that say the same count once."""
         ties = [tie for run in runs for tie in run.beginning_at(addresses[tied], began[tied], MAX_TIED)]
@@ -357,7 +357,7 @@ class _Merged:
         self.several: dict[int, list[tuple[int, int]]] = {}
         self._named = 0
 
-    def take(self, found: Found, fits: NDArray[np.bool_]) -> None:
+    def take(self, found: FoundSegment, fits: NDArray[np.bool_]) -> None:
         hit = fits & (found.row >= 0)
         again = hit & (self.count > 0)
         for question in np.flatnonzero(again)[:MAX_EXPLAINED].tolist():
@@ -379,10 +379,10 @@ class _Merged:
         known.extend(named)
         self._named += len(named)
 
-    def found(self) -> Found:
+    def found(self) -> FoundSegment:
         gone = np.where(self.unloaded, Reason.UNLOADED, Reason.OUTSIDE_TEXT)
         reason = np.where(self.count == 0, gone, np.where(self.count == 1, 0, Reason.AMBIGUOUS)).astype(np.uint8)
-        return Found(np.where(self.count == 1, self.row, NONE), reason, self.address, self.several)
+        return FoundSegment(np.where(self.count == 1, self.row, NONE), reason, self.address, self.several)
 
 
 def in_groups(numbers: I64) -> Iterator[tuple[int, I64]]:

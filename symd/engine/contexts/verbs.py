@@ -56,7 +56,7 @@ from symd.model.kinds import of_kind
 from symd.model.texts import checked_text
 from symd.model.waiting import never_cancelled
 from symd.store.aliases import Aliases
-from symd.store.context_log import ContextChanges, ContextLog, Row
+from symd.store.context_log import ContextChanges, ContextLog, ContextRow
 
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""
@@ -237,8 +237,8 @@ def _too_many_texts() -> LimitExceeded:
     )
 
 
-def _append(timeline: Timeline, rows: Sequence[Row], width: int) -> None:
-    columns: dict[str, tuple[Any, ...]] = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+def _append(timeline: Timeline, rows: Sequence[ContextRow], width: int) -> None:
+    columns: dict[str, tuple[Any, ...]] = dict(zip(ContextRow._fields, zip(*rows, strict=True), strict=True))
     start, _ = reduced(np.array(columns["address"], np.int64).view(np.uint64), width)
     until = [FOREVER if each is None else each for each in columns["unloaded"]]
     timeline.append(

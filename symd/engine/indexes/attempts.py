@@ -61,7 +61,7 @@ taken away. It is then tried once more, alone and with less memory, so that what
 _LEAST_MEMORY = 512 * MIB
 
 
-class Attempt(NamedTuple):
+class BuildAttempt(NamedTuple):
     """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much it may take, where it
     is made alone."""
 
@@ -79,7 +79,7 @@ class IndexAttempts:
         """Held exclusively by an attempt that is made alone, so that what happens meanwhile is its own doing."""
 
     @contextmanager
-    def one(self, digest: str, made_meanwhile: Callable[[], Index | None]) -> Iterator[Attempt]:
+    def one(self, digest: str, made_meanwhile: Callable[[], Index | None]) -> Iterator[BuildAttempt]:
         """An attempt, counted for as long as it has no answer; its error is remembered where it lasts. ``made_meanwhile`` is asked where
         another process was waited for. Raises ``Malformed`` where there were too many attempts, and where one that is made alone has not
         enough memory: with more it may end the daemon again."""
@@ -87,16 +87,16 @@ class IndexAttempts:
             found = made_meanwhile() if before.waited else None
             if found is not None:
                 self._store.forget_attempts(digest, VERSION)
-                yield Attempt(found)
+                yield BuildAttempt(found)
             elif before.begun < MAX_ATTEMPTS:
                 with self._lock.shared():
-                    yield Attempt(None)
+                    yield BuildAttempt(None)
             elif before.begun > MAX_ATTEMPTS or before.ending:
                 raise _given_up(before.begun, before.ending)
             else:
                 with self._lock.exclusive(), self._small_enough():
                     memory = self._limits.build_memory
-                    yield Attempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
+                    yield BuildAttempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
 
     def forget(self) -> None:
         """Those that are running, which end now, are not counted."""

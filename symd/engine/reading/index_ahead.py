@@ -16,7 +16,7 @@ from symd.engine.reading.reader import Reader
 from symd.errors import SymdError, Unavailable
 
 
-class Scratch(Protocol):
+class IndexScratch(Protocol):
     """What is used here of ``symd.store.files.IncomingFile``."""
 
     @property
@@ -30,11 +30,11 @@ class IndexAhead:
     which is closed in the end. Whoever leaves does not wait."""
 
     def __init__(
-        self, reader: Reader, module: ModuleFile, scratch: Callable[[], AbstractContextManager[Scratch]]
+        self, reader: Reader, module: ModuleFile, scratch: Callable[[], AbstractContextManager[IndexScratch]]
     ) -> None:
         self._reader, self._module, self._scratch = reader, module, scratch
         self._made, self._left = threading.Event(), threading.Event()
-        self._file: Scratch | None = None
+        self._file: IndexScratch | None = None
         self._error: SymdError = Unavailable("the index was not made", hint="add the module again")
 
     def __enter__(self) -> Self:

@@ -169,7 +169,7 @@ class SectionBytes(WorkerRequest[bytes]):
 
 
 @dataclass(frozen=True, slots=True)
-class PtxLines(WorkerRequest[tuple[LineTable, ...]]):
+class PtxLinesRequest(WorkerRequest[tuple[LineTable, ...]]):
     """The lines of PTX of every code object that has them, or of the one at ``path``. Raises ``ObjectNotFound``."""
 
     path: str | None = None
@@ -314,7 +314,7 @@ QUESTIONS: Sequence[type[WorkerRequest[object]]] = (
     EmbeddedSources,
     ObjectBytes,
     WriteObject,
-    PtxLines,
+    PtxLinesRequest,
     SectionBytes,
     StoppedWaves,
     DumpedMemory,

@@ -204,22 +204,22 @@ class Elf:
         return b""
 
 
-class Kind(NamedTuple):
+class ElfKind(NamedTuple):
     """e_type and e_machine."""
 
     type: int
     machine: int
 
 
-def kind(data: bytes) -> Kind | None:
+def kind(data: bytes) -> ElfKind | None:
     """What an image is, by its first 20 bytes alone (0 where they are missing); None for what is no ELF. Never raises."""
     return _kind(data[:20])
 
 
 @lru_cache(16)
-def _kind(head: bytes) -> Kind | None:
+def _kind(head: bytes) -> ElfKind | None:
     """Each format of ELF images asks."""
-    return Kind(*struct.unpack("<HH", head[16:].ljust(4, b"\0"))) if head[:4] == MAGIC else None
+    return ElfKind(*struct.unpack("<HH", head[16:].ljust(4, b"\0"))) if head[:4] == MAGIC else None
 
 
 def parse(data: bytes, budget: Budget, where: str = "ELF", *, section_table: bool = True) -> Elf:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from symd.formats.spirv.words import HEADER_WORDS, claims, split
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.module import Module
-from symd.formats.spirv_rules.report import CheckReport, Finding, Violation
+from symd.formats.spirv_rules.module import CheckedModule
+from symd.formats.spirv_rules.report import CheckReport, RuleFinding, Violation
 from symd.formats.spirv_rules.rules import RULES
 
 __all__ = ("RULES", "CheckReport", "Device", "Violation", "check")
@@ -18,7 +18,7 @@ def check(data: bytes, device: Device | None = None) -> CheckReport:
         return _no_header(0, "the first word is not the magic number 0x07230203")
     if len(data) < HEADER_WORDS * 4:
         return _no_header(len(data), f"the module ends inside its header of {HEADER_WORDS * 4} bytes")
-    module = Module(split(data))
+    module = CheckedModule(split(data))
     found = [
         _place(name, finding, module) for name, rule in RULES.items() for finding in rule(module, device or Device())
     ]
@@ -29,7 +29,7 @@ def _no_header(offset: int, message: str) -> CheckReport:
     return CheckReport((Violation("header", "error", offset, message),))
 
 
-def _place(rule: str, finding: Finding, module: Module) -> Violation:
+def _place(rule: str, finding: RuleFinding, module: CheckedModule) -> Violation:
     """The instruction number as a byte offset: -1 is the header, one past the last the end of what could be read."""
     words = module.words
     offset = 0 if finding.number < 0 else words.offset(finding.number)

@@ -11,8 +11,8 @@ from symd.formats.spirv.grammar import AddressingModel, ExecutionModel, MemoryMo
 from symd.formats.spirv.words import text
 from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import LEAST_OPERANDS
-from symd.formats.spirv_rules.module import Module
-from symd.formats.spirv_rules.report import Finding
+from symd.formats.spirv_rules.module import CheckedModule
+from symd.formats.spirv_rules.report import RuleFinding
 from symd.model.texts import counted, plural
 
 _ALWAYS = frozenset(
@@ -58,81 +58,83 @@ _FLOAT_MIN_MAX: dict[int, int] = {
 _SETS = ("OpenCL.std",)
 
 
-def header(module: Module, device: Device) -> Iterator[Finding]:
+def header(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """Host byte order, whole words, and word counts that hold what the opcodes need. (A wrong magic number or a file
     shorter than the header never gets here: ``check`` reports it.)"""
     del device
     words = module.words
     if words.swapped:
-        yield Finding(-1, "the words are big-endian; a module is read in the host's byte order, which is little-endian")
+        yield RuleFinding(
+            -1, "the words are big-endian; a module is read in the host's byte order, which is little-endian"
+        )
     for number, ops in words.each(*LEAST_OPERANDS):
         least = LEAST_OPERANDS[module.opcode(number)]
         if len(ops) < least:
-            yield Finding(
+            yield RuleFinding(
                 number, f"opcode {module.opcode(number)} has {counted(len(ops), 'operand')} and needs {least}"
             )
     if words.problem:
-        yield Finding(len(words), words.problem)
+        yield RuleFinding(len(words), words.problem)
     elif not words.swapped:
         yield from _cut_off(module)
 
 
-def _cut_off(module: Module) -> Iterator[Finding]:
+def _cut_off(module: CheckedModule) -> Iterator[RuleFinding]:
     """Whole instructions are still no module when its end is missing (SPIR-V 1.6, 2.4)."""
     words = module.words
     begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
     lost = next((entry for entry in module.entries if entry.id not in module.functions), None)
     if begun > ended:
-        yield Finding(
+        yield RuleFinding(
             len(words),
             f"the module is cut off: {counted(begun, 'function')}, of which {ended} {plural(ended, 'ends', 'end')}",
         )
     elif lost is not None:
-        yield Finding(len(words), f"the module is cut off: it lacks the function of entry point {lost.name!r}")
+        yield RuleFinding(len(words), f"the module is cut off: it lacks the function of entry point {lost.name!r}")
 
 
-def spirv_version(module: Module, device: Device) -> Iterator[Finding]:
+def spirv_version(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     version, highest = module.words.version, device.spirv_max
     if version > highest:
-        yield Finding(
+        yield RuleFinding(
             -1, f"the module is SPIR-V {version[0]}.{version[1]}, the device takes up to {highest[0]}.{highest[1]}"
         )
 
 
-def exec_model(module: Module, device: Device) -> Iterator[Finding]:
+def exec_model(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for entry in module.entries:
         if entry.model != ExecutionModel.Kernel:
-            yield Finding(entry.number, f"entry point {entry.name!r} has execution model {entry.model}, not Kernel")
+            yield RuleFinding(entry.number, f"entry point {entry.name!r} has execution model {entry.model}, not Kernel")
 
 
-def addressing_model(module: Module, device: Device) -> Iterator[Finding]:
+def addressing_model(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, ops in module.each(Op.MemoryModel):
         if ops[0] != AddressingModel.Physical64:
             found = name_of(AddressingModel, ops[0])
-            yield Finding(number, f"the addressing model is {found}, not Physical64")
+            yield RuleFinding(number, f"the addressing model is {found}, not Physical64")
 
 
-def memory_model(module: Module, device: Device) -> Iterator[Finding]:
+def memory_model(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     found = list(module.each(Op.MemoryModel))
     for number, ops in found:
         if ops[1] != MemoryModel.OpenCL:
-            yield Finding(number, f"the memory model is {name_of(MemoryModel, ops[1])}, not OpenCL")
+            yield RuleFinding(number, f"the memory model is {name_of(MemoryModel, ops[1])}, not OpenCL")
     if not found and not module.words.problem:
-        yield Finding(len(module.words), "the module has no OpMemoryModel")
+        yield RuleFinding(len(module.words), "the module has no OpMemoryModel")
 
 
-def capability(module: Module, device: Device) -> Iterator[Finding]:
+def capability(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """Outside the guaranteed set is not wrong: a device may take more."""
     for number, declared in module.capabilities.items():
         if not _guaranteed(number, module, device):
             name = name_of(Capability, number)
-            yield Finding(declared, f"capability {name} is not one that this device must take", "unsupported")
+            yield RuleFinding(declared, f"capability {name} is not one that this device must take", "unsupported")
 
 
-def _guaranteed(number: int, module: Module, device: Device) -> bool:
+def _guaranteed(number: int, module: CheckedModule, device: Device) -> bool:
     if number in _SUBGROUPS:
         return "SPV_INTEL_subgroups" in module.extensions
     if number in _FLOAT_ADD:
@@ -147,31 +149,33 @@ def _guaranteed(number: int, module: Module, device: Device) -> bool:
     return number in _ALWAYS or (number in _IMAGES and device.images) or depends.get(number, False)
 
 
-def ext_inst_set(module: Module, device: Device) -> Iterator[Finding]:
+def ext_inst_set(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution, but a driver may end on one."""
     for number, ops in module.each(Op.ExtInstImport):
         name = text(ops[1:])[0]
         if device.reads_sets is not None and name not in device.reads_sets:
-            yield Finding(number, f"driver {device.driver} ends its process while it reads instruction set {name!r}")
+            yield RuleFinding(
+                number, f"driver {device.driver} ends its process while it reads instruction set {name!r}"
+            )
         elif device.reads_sets is None and name.startswith("NonSemantic."):
             what = f"a driver may end its process while it reads instruction set {name!r}, as 22.43 does"
-            yield Finding(number, what, "unsupported")
+            yield RuleFinding(number, what, "unsupported")
         elif name not in _SETS and ops[0] not in module.words.debug_sets and not name.startswith("NonSemantic."):
-            yield Finding(
+            yield RuleFinding(
                 number, f"extended instruction set {name!r} is not one that every device takes", "unsupported"
             )
 
 
-def subgroups_extension(module: Module, device: Device) -> Iterator[Finding]:
+def subgroups_extension(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     if "SPV_INTEL_subgroups" in module.extensions:
         return
     for number in (each for each in _SUBGROUPS if each in module.capabilities):
         message = f'capability {number.name} needs OpExtension "SPV_INTEL_subgroups"'
-        yield Finding(module.capabilities[number], message)
+        yield RuleFinding(module.capabilities[number], message)
 
 
-def control_flow(module: Module, device: Device) -> Iterator[Finding]:
+def control_flow(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """Whether irreducible control flow is legal is left to the implementation: nothing is ever reported."""
     del module, device
     return iter(())

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from symd.formats.spirv.grammar import Op, StorageClass, name_of
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.module import Module, Type
-from symd.formats.spirv_rules.report import Finding
+from symd.formats.spirv_rules.module import CheckedModule, Type
+from symd.formats.spirv_rules.report import RuleFinding
 
 _PARAMETERS = (
     Op.TypeInt,
@@ -24,15 +24,15 @@ _PARAMETERS = (
 _MEMBERS = (Op.TypeInt, Op.TypeFloat, Op.TypeStruct, Op.TypeVector, Op.TypePointer)
 
 
-def kernel_return_void(module: Module, device: Device) -> Iterator[Finding]:
+def kernel_return_void(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for body in module.entry_functions:
         kind = module.types.get(module.words.operands(body.first)[0])
         if kind is not None and kind.opcode != Op.TypeVoid:
-            yield Finding(body.first, f"a kernel returns {kind}, not OpTypeVoid")
+            yield RuleFinding(body.first, f"a kernel returns {kind}, not OpTypeVoid")
 
 
-def _parameters(module: Module) -> Iterator[tuple[int, int, Type]]:
+def _parameters(module: CheckedModule) -> Iterator[tuple[int, int, Type]]:
     """(instruction number, id, type) of every kernel argument."""
     at = {ops[1]: number for number, ops in module.each(Op.FunctionParameter)}
     for body in module.entry_functions:
@@ -41,25 +41,25 @@ def _parameters(module: Module) -> Iterator[tuple[int, int, Type]]:
                 yield at[number], number, module.types[kind]
 
 
-def kernel_param_type(module: Module, device: Device) -> Iterator[Finding]:
+def kernel_param_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, _, kind in _parameters(module):
         if kind.opcode not in _PARAMETERS:
-            yield Finding(
+            yield RuleFinding(
                 number, f"a kernel argument of {kind}; allowed are Int, Float, Struct, Vector, Pointer, Sampler, Image"
             )
 
 
-def kernel_param_float_width(module: Module, device: Device) -> Iterator[Finding]:
+def kernel_param_float_width(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """64 bits are forbidden by the text and taken by every driver whose device has doubles."""
     for number, _, kind in _parameters(module):
         if kind.opcode == Op.TypeFloat and kind.operands[0] not in (16, 32):
             accepted = kind.operands[0] == 64 and device.fp64_module
             message = f"a kernel argument is a float of {kind.operands[0]} bits; supported are 16 and 32"
-            yield Finding(number, message, accepted=accepted)
+            yield RuleFinding(number, message, accepted=accepted)
 
 
-def kernel_param_struct_member(module: Module, device: Device) -> Iterator[Finding]:
+def kernel_param_struct_member(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     known: dict[int, list[Type]] = {}
     for number, _, kind in _parameters(module):
@@ -68,10 +68,10 @@ def kernel_param_struct_member(module: Module, device: Device) -> Iterator[Findi
                 known[kind.id] = _wrong_members(module, kind)
             for member in known[kind.id]:
                 message = f"a kernel argument's struct has a member of {member}"
-                yield Finding(number, f"{message}; supported are Int, Float, Struct, Vector, Pointer")
+                yield RuleFinding(number, f"{message}; supported are Int, Float, Struct, Vector, Pointer")
 
 
-def _wrong_members(module: Module, struct: Type) -> list[Type]:
+def _wrong_members(module: CheckedModule, struct: Type) -> list[Type]:
     """Members that are none of the allowed types, structs inside structs too; each type once."""
     wrong, waiting, seen = [], [struct], {struct.id}
     while waiting:
@@ -87,7 +87,7 @@ def _wrong_members(module: Module, struct: Type) -> list[Type]:
     return wrong
 
 
-def kernel_param_pointer_class(module: Module, device: Device) -> Iterator[Finding]:
+def kernel_param_pointer_class(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """clang passes a struct by value as a Function pointer decorated ByVal, and drivers take it."""
     del device
     for number, value, kind in _parameters(module):
@@ -100,10 +100,10 @@ def kernel_param_pointer_class(module: Module, device: Device) -> Iterator[Findi
         name = name_of(StorageClass, kind.operands[0])
         by_value = kind.operands[0] == StorageClass.Function and value in module.by_value
         message = f"a kernel argument points to {name}; supported are CrossWorkgroup, Workgroup and UniformConstant"
-        yield Finding(number, message + (" (a struct by value)" if by_value else ""), accepted=by_value)
+        yield RuleFinding(number, message + (" (a struct by value)" if by_value else ""), accepted=by_value)
 
 
-def no_recursion(module: Module, device: Device) -> Iterator[Finding]:
+def no_recursion(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     """Depth first over the static call graph; a call to a function that is still open closes a circle."""
     del device
     calls = _calls(module)
@@ -111,10 +111,12 @@ def no_recursion(module: Module, device: Device) -> Iterator[Finding]:
     for root in module.entry_functions:
         for number, callee in _circles(calls, root.id, done):
             name = module.functions[callee].name if callee in module.functions else ""
-            yield Finding(number, f"a call of %{callee} {name}".rstrip() + " closes a circle in a kernel's call graph")
+            yield RuleFinding(
+                number, f"a call of %{callee} {name}".rstrip() + " closes a circle in a kernel's call graph"
+            )
 
 
-def _calls(module: Module) -> dict[int, list[tuple[int, int]]]:
+def _calls(module: CheckedModule) -> dict[int, list[tuple[int, int]]]:
     """(instruction number, callee) by caller."""
     order = sorted(module.functions.values(), key=lambda body: body.first)
     firsts = [body.first for body in order]

@@ -32,7 +32,7 @@ class Type:
 _NAMES = {op.value: f"Op{op.name}" for op in Op if op.name.startswith("Type")}
 
 
-class Module(SpirvModule):
+class CheckedModule(SpirvModule):
     """Adds to functions and entry points what the rules ask for."""
 
     def each(self, *opcodes: int) -> Iterator[tuple[int, list[int]]]:

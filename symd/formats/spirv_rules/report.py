@@ -9,7 +9,7 @@ Severity = Literal["error", "unsupported"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """One breach, as a rule reports it: ``number`` is the instruction's."""
 
     number: int

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from symd.formats.spirv_rules import atomics, declared, images, kernels, scopes, subgroups, types
 from symd.formats.spirv_rules.device import Device
-from symd.formats.spirv_rules.module import Module
-from symd.formats.spirv_rules.report import Finding
+from symd.formats.spirv_rules.module import CheckedModule
+from symd.formats.spirv_rules.report import RuleFinding
 
-Rule = Callable[[Module, Device], Iterator[Finding]]
+Rule = Callable[[CheckedModule, Device], Iterator[RuleFinding]]
 
 RULES: Mapping[str, Rule] = {
     "header": declared.header,

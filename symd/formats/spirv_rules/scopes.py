@@ -10,11 +10,11 @@ from symd.formats.spirv.capabilities import Scope
 from symd.formats.spirv.grammar import Op, name_of
 from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import EXECUTION_SCOPE, MEMORY_SCOPE
-from symd.formats.spirv_rules.module import Module
-from symd.formats.spirv_rules.report import Finding
+from symd.formats.spirv_rules.module import CheckedModule
+from symd.formats.spirv_rules.report import RuleFinding
 
 
-def _scopes(module: Module, operand: dict[int, int]) -> Iterator[tuple[int, int]]:
+def _scopes(module: CheckedModule, operand: dict[int, int]) -> Iterator[tuple[int, int]]:
     """(instruction number, scope) of every instruction that has one, where it is a constant."""
     for number, ops in module.each(*operand):
         at = operand[module.opcode(number)]
@@ -23,26 +23,26 @@ def _scopes(module: Module, operand: dict[int, int]) -> Iterator[tuple[int, int]
             yield number, scope
 
 
-def group_async_scope(module: Module, device: Device) -> Iterator[Finding]:
+def group_async_scope(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, scope in _scopes(module, {Op.GroupAsyncCopy: 2, Op.GroupWaitEvents: 0}):
         if scope != Scope.Workgroup:
             name = "OpGroupAsyncCopy" if module.opcode(number) == Op.GroupAsyncCopy else "OpGroupWaitEvents"
-            yield Finding(number, f"{name} has execution scope {name_of(Scope, scope)}, not Workgroup")
+            yield RuleFinding(number, f"{name} has execution scope {name_of(Scope, scope)}, not Workgroup")
 
 
-def exec_scope(module: Module, device: Device) -> Iterator[Finding]:
+def exec_scope(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, scope in _scopes(module, EXECUTION_SCOPE):
         if scope not in (Scope.Workgroup, Scope.Subgroup):
-            yield Finding(
+            yield RuleFinding(
                 number, f"the execution scope is {name_of(Scope, scope)}; supported are Workgroup and Subgroup"
             )
 
 
-def memory_scope(module: Module, device: Device) -> Iterator[Finding]:
+def memory_scope(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, scope in _scopes(module, MEMORY_SCOPE):
         if scope > Scope.Invocation:
             allowed = "CrossDevice, Device, Workgroup, Subgroup and Invocation"
-            yield Finding(number, f"the memory scope is {name_of(Scope, scope)}; supported are {allowed}")
+            yield RuleFinding(number, f"the memory scope is {name_of(Scope, scope)}; supported are {allowed}")

@@ -10,18 +10,18 @@ from symd.formats.spirv.capabilities import Capability, Dim, dim_name
 from symd.formats.spirv.grammar import Op, StorageClass, name_of
 from symd.formats.spirv_rules.device import Device
 from symd.formats.spirv_rules.grammar import SHUFFLES
-from symd.formats.spirv_rules.module import Module, Type
-from symd.formats.spirv_rules.report import Finding
+from symd.formats.spirv_rules.module import CheckedModule, Type
+from symd.formats.spirv_rules.report import RuleFinding
 
 
-def subgroup_shuffle_type(module: Module, device: Device) -> Iterator[Finding]:
+def subgroup_shuffle_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     for number, ops in module.each(*SHUFFLES):
         kind = module.types.get(ops[0])
         if kind is not None and not _can_shuffle(module, device, kind):
-            yield Finding(number, f"a shuffle of {_spell(module, kind)} is not among the supported types")
+            yield RuleFinding(number, f"a shuffle of {_spell(module, kind)} is not among the supported types")
 
 
-def _can_shuffle(module: Module, device: Device, kind: Type) -> bool:
+def _can_shuffle(module: CheckedModule, device: Device, kind: Type) -> bool:
     base, count = module.component(kind)
     if base is None or base.opcode not in (Op.TypeInt, Op.TypeFloat):
         return False
@@ -35,7 +35,7 @@ def _can_shuffle(module: Module, device: Device, kind: Type) -> bool:
     return scalar and declared.get(width, False) and supported.get(width, False)
 
 
-def subgroup_block_type(module: Module, device: Device) -> Iterator[Finding]:
+def subgroup_block_type(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, ops in module.each(
         Op.SubgroupBlockReadINTEL,
@@ -50,33 +50,33 @@ def subgroup_block_type(module: Module, device: Device) -> Iterator[Finding]:
         )
         if kind is not None and not _can_move(module, kind):
             message = f"a block {'read' if reads else 'write'} of {_spell(module, kind)}"
-            yield Finding(number, f"{message}; supported are 1, 2, 4 or 8 integers of 16 or 32 bits")
+            yield RuleFinding(number, f"{message}; supported are 1, 2, 4 or 8 integers of 16 or 32 bits")
 
 
-def _can_move(module: Module, kind: Type) -> bool:
+def _can_move(module: CheckedModule, kind: Type) -> bool:
     base, count = module.component(kind)
     if base is None or base.opcode != Op.TypeInt:
         return False
     return base.operands[0] in (16, 32) and not base.operands[1] and count in (1, 2, 4, 8)
 
 
-def subgroup_block_pointer_class(module: Module, device: Device) -> Iterator[Finding]:
+def subgroup_block_pointer_class(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, ops in module.each(Op.SubgroupBlockReadINTEL, Op.SubgroupBlockWriteINTEL):
         storage = module.pointer_class(ops[2] if module.opcode(number) == Op.SubgroupBlockReadINTEL else ops[0])
         if storage not in (None, StorageClass.CrossWorkgroup):
             name = name_of(StorageClass, storage) if storage is not None else ""
-            yield Finding(number, f"a block instruction's pointer is to {name}, not CrossWorkgroup")
+            yield RuleFinding(number, f"a block instruction's pointer is to {name}, not CrossWorkgroup")
 
 
-def _image_operands(module: Module) -> Iterator[tuple[int, int, int]]:
+def _image_operands(module: CheckedModule) -> Iterator[tuple[int, int, int]]:
     """(instruction number, image, coordinate) of the image block instructions."""
     for number, ops in module.each(Op.SubgroupImageBlockReadINTEL, Op.SubgroupImageBlockWriteINTEL):
         at = 2 if module.opcode(number) == Op.SubgroupImageBlockReadINTEL else 0
         yield number, ops[at], ops[at + 1]
 
 
-def subgroup_image_kind(module: Module, device: Device) -> Iterator[Finding]:
+def subgroup_image_kind(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, image, _ in _image_operands(module):
         kind = module.type_of(image)
@@ -85,21 +85,21 @@ def subgroup_image_kind(module: Module, device: Device) -> Iterator[Finding]:
         _, dim, depth, arrayed, samples, *_ = kind.operands
         if (dim, depth, arrayed, samples) != (Dim.Dim2D, 0, 0, 0):
             found = f"Dim {dim_name(dim)}, Depth {depth}, Arrayed {arrayed}, MS {samples}"
-            yield Finding(number, f"an image block instruction's image has {found}; it must be 2D, 0, 0, 0")
+            yield RuleFinding(number, f"an image block instruction's image has {found}; it must be 2D, 0, 0, 0")
 
 
-def subgroup_image_coord(module: Module, device: Device) -> Iterator[Finding]:
+def subgroup_image_coord(module: CheckedModule, device: Device) -> Iterator[RuleFinding]:
     del device
     for number, _, coordinate in _image_operands(module):
         kind = module.type_of(coordinate)
         base, count = module.component(kind)
         right = base is not None and base.opcode == Op.TypeInt and base.operands == (32, 0) and count == 2
         if kind is not None and not right:
-            yield Finding(
+            yield RuleFinding(
                 number, f"an image block instruction's coordinate is {_spell(module, kind)}, not two 32-bit integers"
             )
 
 
-def _spell(module: Module, kind: Type) -> str:
+def _spell(module: CheckedModule, kind: Type) -> str:
     base, count = module.component(kind)
     return f"{count} x {base}" if count > 1 else str(kind)

@@ -34,7 +34,7 @@ class Export(Protocol):
         ...
 
 
-class Numbering:
+class ExportNumbering:
     """Values in the order in which they came, each with its number: the tables that formats refer to."""
 
     def __init__(self, values: Iterable[object] = ()) -> None:

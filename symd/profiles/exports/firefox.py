@@ -22,7 +22,7 @@ from symd.model.answers import Frame
 from symd.profiles.exports.export import (
     NANOSECONDS,
     Exported,
-    Numbering,
+    ExportNumbering,
     columns_with_values,
     series_name,
 )
@@ -78,13 +78,13 @@ class _Tables:
     def __init__(self, profile: SampledProfile, spending: ProfileBudget) -> None:
         self._profile = profile
         self._spending = spending
-        self._strings = Numbering()
-        self._sources = Numbering()
-        self._resources = Numbering()
-        self._functions = Numbering()
-        self._frames = Numbering()
-        self._stacks = Numbering()
-        self._symbols = Numbering()
+        self._strings = ExportNumbering()
+        self._sources = ExportNumbering()
+        self._resources = ExportNumbering()
+        self._functions = ExportNumbering()
+        self._frames = ExportNumbering()
+        self._stacks = ExportNumbering()
+        self._symbols = ExportNumbering()
         self._rows: dict[str, list[tuple[Any, ...]]] = {
             "string": [], "source": [], "resource": [], "func": [], "frame": [], "stack": [],
             "symbol": [],
@@ -110,7 +110,7 @@ class _Tables:
             self._frames_of[number] = [self._frame(number, depth, frame) for depth, frame in enumerate(frames)]
         return self._frames_of[number]
 
-    def _row(self, table: str, numbers: Numbering, row: tuple[Any, ...]) -> int:
+    def _row(self, table: str, numbers: ExportNumbering, row: tuple[Any, ...]) -> int:
         number = numbers.number(row)
         if number == len(self._rows[table]):
             self._rows[table].append(row)

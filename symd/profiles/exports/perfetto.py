@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from symd.model.answers import Frame
-from symd.profiles.exports.export import Exported, Numbering, rounding_notes, whole
+from symd.profiles.exports.export import Exported, ExportNumbering, rounding_notes, whole
 from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import length_field, number_field, packed_field, text_field
 from symd.profiles.samples import Sample, SampledProfile, Task, ValueType, shown_frames, shown_name
@@ -73,7 +73,7 @@ class _Writer:
     def __init__(self, profile: SampledProfile, spending: ProfileBudget) -> None:
         self._profile = profile
         self._spending = spending
-        self._tables: dict[int, Numbering] = defaultdict(Numbering)
+        self._tables: dict[int, ExportNumbering] = defaultdict(ExportNumbering)
         self._new: list[bytes] = []
         self._frames: dict[int, tuple[int, ...]] = {}
 

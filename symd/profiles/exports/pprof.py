@@ -8,7 +8,7 @@ from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import int64_field, length_field, number_field, packed_field
 from symd.profiles.samples import Sample, SampledProfile, shown_frames
 from symd.profiles.schemas import pprof as schema
-from symd.profiles.symbol_table import FunctionTable, StringTable, function_message, lines_of
+from symd.profiles.symbol_table import ProfileFunctions, StringTable, function_message, lines_of
 
 NAME = "pprof"
 TIMESTAMP = "timestamp"
@@ -27,7 +27,7 @@ class _Writer:
         self._profile = profile
         self._spending = spending
         self._strings = StringTable([b""])
-        self._functions = FunctionTable({}, 1, self._strings)
+        self._functions = ProfileFunctions({}, 1, self._strings)
         self._flags = self._flags_by_module()
 
     def whole(self) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 from symd.profiles.exports.export import (
     Exported,
-    Numbering,
+    ExportNumbering,
     columns_with_values,
     series_name,
 )
@@ -29,7 +29,7 @@ WRITTEN_A_FRAME = 8
 
 def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     """Every value type that is not all 0. Frames keep file, line and column."""
-    frames = Numbering()
+    frames = ExportNumbering()
     table: list[dict[str, Any]] = []
     addresses = [_address(profile, number, frames, table) for number in range(len(profile.addresses))]
     stacks: dict[tuple[int, ...], list[int]] = {}
@@ -57,7 +57,7 @@ def export(profile: SampledProfile, spending: ProfileBudget) -> Exported:
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
 
 
-def _address(profile: SampledProfile, number: int, frames: Numbering, table: list[dict[str, Any]]) -> list[int]:
+def _address(profile: SampledProfile, number: int, frames: ExportNumbering, table: list[dict[str, Any]]) -> list[int]:
     """The numbers of the frames of an address, outermost first; new ones go to the table."""
     numbers = []
     for frame in reversed(shown_frames(profile.addresses[number])):

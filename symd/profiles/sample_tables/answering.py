@@ -24,7 +24,7 @@ from symd.model.columns import I64, U32, U64
 from symd.model.contexts import Times
 from symd.profiles.resolver import LookupTarget
 from symd.profiles.sample_tables.location_registry import LocationRegistry
-from symd.profiles.sample_tables.module_names import ModuleNames
+from symd.profiles.sample_tables.module_names import SampleModuleNames
 from symd.profiles.sample_tables.places import NumberColumn, Places, Rows, TargetTexts
 
 MAX_NOTES = 1000
@@ -35,11 +35,11 @@ _SECONDS_OF_A_MODULE = ("build_seconds", "question_seconds")
 """The limits of the time that reading one module takes."""
 
 
-class Answering:
+class SampleAnswering:
     """Asks the symbolizer, and puts the locations of its answers into ``registry``. ``notes`` say, once each, why modules and contexts
     could not be asked. Not safe to use from several threads at once."""
 
-    def __init__(self, symbolizer: Symbolizer, names: ModuleNames, registry: LocationRegistry) -> None:
+    def __init__(self, symbolizer: Symbolizer, names: SampleModuleNames, registry: LocationRegistry) -> None:
         self._symbolizer = symbolizer
         self._names = names
         self.registry = registry

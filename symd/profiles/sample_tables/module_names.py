@@ -11,7 +11,7 @@ from symd.profiles.resolver import IdentifiedModule, LookupTarget, NamedModule, 
 from symd.profiles.sample_tables.places import TargetTexts
 
 
-class ModuleNames:
+class SampleModuleNames:
     """Names of the modules that a user gave, and of all that the symbolizer has: SHA-256 (also of a code object inside a module that was
     given; also as ``modules/SHA256``), the identity or the file's name of one that was given, the label of one that the symbolizer
     has."""

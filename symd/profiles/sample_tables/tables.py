@@ -12,7 +12,7 @@ from symd.model.answers import Reason
 from symd.model.columns import U32
 from symd.profiles.resolver import NamedModule
 from symd.profiles.sample_tables import arrow_places
-from symd.profiles.sample_tables.answering import Answering
+from symd.profiles.sample_tables.answering import SampleAnswering
 from symd.profiles.sample_tables.arrow_answers import (
     ANSWER,
     LOCATION,
@@ -23,8 +23,8 @@ from symd.profiles.sample_tables.arrow_answers import (
 )
 from symd.profiles.sample_tables.form import Form
 from symd.profiles.sample_tables.location_registry import LocationRegistry
-from symd.profiles.sample_tables.module_names import ModuleNames
-from symd.profiles.sample_tables.tally import Tally, Weights
+from symd.profiles.sample_tables.module_names import SampleModuleNames
+from symd.profiles.sample_tables.tally import SampleTally, Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class SampleTables:
         arrow_places.checked_names(self.names.columns)
         self._registry = LocationRegistry()
         self._described = DescribedRegistry(self._registry)
-        self._answering = Answering(symbolizer, ModuleNames(symbolizer, modules), self._registry)
-        self._tally = Tally(self._registry)
+        self._answering = SampleAnswering(symbolizer, SampleModuleNames(symbolizer, modules), self._registry)
+        self._tally = SampleTally(self._registry)
         self._weight_type = pa.int64()
 
     def schema(self, samples: pa.Schema, form: Form) -> pa.Schema:
@@ -80,7 +80,7 @@ class SampleTables:
         schema = self.schema(samples.schema, form)
         entries, weights = self._counted(samples)
         if form is Form.HOT_LINES:
-            tally = Tally(self._registry)
+            tally = SampleTally(self._registry)
             tally.add(entries, weights)
             return self._hot_lines(tally, self._weight_type_in(samples.schema))
         if form is Form.LOCATIONS:
@@ -106,7 +106,7 @@ class SampleTables:
         """The lines of all samples so far, those of the greatest weight first."""
         return self._hot_lines(self._tally, self._weight_type)
 
-    def _hot_lines(self, tally: Tally, weight: pa.DataType) -> pa.Table:
+    def _hot_lines(self, tally: SampleTally, weight: pa.DataType) -> pa.Table:
         hot = tally.hot_lines()
         return hot_lines_table(hot, self._registry.columns().texts, weight)
 

@@ -16,7 +16,7 @@ Weights = I64 | NDArray[np.float64]
 _MAX_SUM = float(1 << 62)
 
 
-class LineColumns(NamedTuple):
+class LineTally(NamedTuple):
     """Lines of functions; texts as numbers of the registry's. Where there is no line, ``line`` and ``file`` are 0 and ``reason`` says
     why; elsewhere ``reason`` is 0."""
 
@@ -30,14 +30,14 @@ class HotLines(NamedTuple):
     """Lines with what falls on them: ``samples`` that have the line innermost, ``total_samples`` that have it in any frame, and their
     weights."""
 
-    lines: LineColumns
+    lines: LineTally
     samples: I64
     weight: Weights
     total_samples: I64
     total_weight: Weights
 
 
-class Tally:
+class SampleTally:
     """Samples by entry of a registry."""
 
     def __init__(self, registry: LocationRegistry) -> None:
@@ -95,7 +95,7 @@ class Tally:
         once, whose = np.divmod(pairs, max(len(used), 1))
         total = _sums(once, len(lines.line), samples[whose], weight[whose])
         order = np.lexsort((-total[1], -own[1]))
-        ordered = LineColumns(lines.function[order], lines.file[order], lines.line[order], lines.reason[order])
+        ordered = LineTally(lines.function[order], lines.file[order], lines.line[order], lines.reason[order])
         return HotLines(ordered, own[0][order], own[1][order], total[0][order], total[1][order])
 
 
@@ -110,7 +110,7 @@ def _frames_of(columns: RegistryColumns, entries: I64) -> tuple[I64, I64, I64]:
     return np.where(depth[owner] > 0, frames, -1), owner, innermost
 
 
-def _distinct_lines(columns: RegistryColumns, frames: I64, reason: U8) -> tuple[LineColumns, I64]:
+def _distinct_lines(columns: RegistryColumns, frames: I64, reason: U8) -> tuple[LineTally, I64]:
     """(the distinct lines of frames; the number of each frame's line among these)."""
     nothing = np.zeros(1, np.uint32)  # what frame -1 has
     function, linkage_name, file, line = (np.concatenate([column, nothing])[frames] for column in columns.frames[:4])
@@ -122,7 +122,7 @@ def _distinct_lines(columns: RegistryColumns, frames: I64, reason: U8) -> tuple[
     key = functions << 32 | np.where(known, line, reason).astype(np.int64)
     _, first, number = np.unique(key, return_index=True, return_inverse=True)
     why = np.where(known, 0, reason).astype(np.uint8)
-    return LineColumns(name[first], file[first], line[first], why[first]), number
+    return LineTally(name[first], file[first], line[first], why[first]), number
 
 
 def _sums(numbers: I64, count: int, samples: I64, weight: Weights) -> tuple[I64, Weights]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symd.model.answers import Frame
 from symd.profiles import json_text
-from symd.profiles.att import ADDRESS, COLUMNS, OBJECT, PLACE, SEPARATOR, SOURCE, Row
+from symd.profiles.att import ADDRESS, COLUMNS, OBJECT, PLACE, SEPARATOR, SOURCE, AttRow
 from symd.profiles.att import read as read_rows
 from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.sampled.places import frames_of_json
@@ -50,7 +50,7 @@ def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
     return found
 
 
-def _positions(row: Row) -> tuple[Frame, ...]:
+def _positions(row: AttRow) -> tuple[Frame, ...]:
     """Frames, innermost first, of a source as ROCm writes it; of the functions it says only the kernel, which is the outermost."""
     source = row.cells[SOURCE]
     parts = source.split(SEPARATOR) if isinstance(source, str) and source else []

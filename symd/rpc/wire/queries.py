@@ -28,7 +28,7 @@ NARROW = 1 << 32
 """Numbers below this travel in 4 bytes."""
 
 
-class Column(NamedTuple):
+class AddressColumn(NamedTuple):
     """Many addresses of one kind: kernel offsets when ``kernel`` is given, section offsets when ``section`` is,
     object addresses otherwise."""
 
@@ -91,7 +91,7 @@ def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
     raise bad_field(field, "a section offset names no section", "set section_name or section_index")
 
 
-def write_column(message: query_pb2.QueryColumn, column: Column) -> None:
+def write_column(message: query_pb2.QueryColumn, column: AddressColumn) -> None:
     """The column into an empty message, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number that
     cannot be."""
     width = 4 if not len(column.values) or column.values.max() < NARROW else 8
@@ -108,17 +108,17 @@ def write_column(message: query_pb2.QueryColumn, column: Column) -> None:
         raise BadQuery(f"{column.kernel or column.section!r} names no kernel or section") from None
 
 
-def from_column(message: query_pb2.QueryColumn) -> Column:
+def from_column(message: query_pb2.QueryColumn) -> AddressColumn:
     """Raises ``BadQuery`` when the bytes are no column of so many numbers."""
     values = from_numbers(message.values, message.count, "column.values")
     match message.WhichOneof("origin"):
         case "kernel":
-            return Column(values, kernel=message.kernel)
+            return AddressColumn(values, kernel=message.kernel)
         case "section_name":
-            return Column(values, section=message.section_name)
+            return AddressColumn(values, section=message.section_name)
         case "section_index":
-            return Column(values, section=message.section_index)
-    return Column(values)
+            return AddressColumn(values, section=message.section_index)
+    return AddressColumn(values)
 
 
 def from_numbers(packed: bytes, count: int, field: str) -> U64:
@@ -256,7 +256,7 @@ class Batch(NamedTuple):
     digest: str
     path: str | None
     queries: Sequence[Query]
-    column: Column | None
+    column: AddressColumn | None
     as_columns: bool
     known_tables: Collection[bytes] | None
     as_written: bool

@@ -16,7 +16,7 @@ from symd.server.http.exchange import Ended, Exchange
 from symd.server.http.hosts import KnownHosts
 from symd.server.http.principals import Door
 from symd.server.http.route_answers import error_reply, served
-from symd.server.http.site import Site, WebRoute, WorkQueue
+from symd.server.http.site import HttpWorkQueue, Site, WebRoute
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
@@ -41,7 +41,7 @@ def build_app(
     routes: Iterable[WebRoute],
     door: Door,
     hosts: KnownHosts,
-    lane: WorkQueue,
+    lane: HttpWorkQueue,
     *,
     others: Sequence[Route] = (),
     ended: Ended = _nobody,

@@ -38,18 +38,18 @@ def _nobody(_bound: str, _address: str) -> None:
     """The default: nobody is told."""
 
 
-class Connections:
+class HttpConnections:
     """Those of one server. To be used on its event loop."""
 
     def __init__(self, closed: Closed = _nobody) -> None:
         self.closed = closed
-        self._strangers: dict[Connection, None] = {}
-        self._visitors: set[Connection] = set()
+        self._strangers: dict[HttpConnection, None] = {}
+        self._visitors: set[HttpConnection] = set()
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._visitors)
 
-    def came(self, connection: Connection) -> None:
+    def came(self, connection: HttpConnection) -> None:
         """Note a new one."""
         self._strangers[connection] = None
         if len(self._strangers) > STRANGERS:
@@ -57,7 +57,7 @@ class Connections:
             (most, _), *_ = counts.most_common(1)
             next(each for each in self._strangers if each.address == most).close("unknown_connections")
 
-    def let_in(self, connection: Connection) -> None:
+    def let_in(self, connection: HttpConnection) -> None:
         """Note that somebody was let in on it. Raises Busy where that is one too many."""
         if connection not in self._strangers:
             return
@@ -70,7 +70,7 @@ class Connections:
         del self._strangers[connection]
         self._visitors.add(connection)
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: HttpConnection) -> None:
         """Forget one."""
         self._strangers.pop(connection, None)
         self._visitors.discard(connection)
@@ -113,10 +113,10 @@ class _Reading(h11.Connection):
         return h11.RemoteProtocolError(problem)
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """One of them. Between the end of an answer and the head of the next request it has ``SILENT_SECONDS``, however many bytes come."""
 
-    bounds: Connections
+    bounds: HttpConnections
     """Those of its server."""
     conn: _Reading
     address: str = ""
@@ -200,6 +200,6 @@ class Connection(H11Protocol):
         self._stalled = None
 
 
-def of(bounds: Connections) -> type[Connection]:
+def of(bounds: HttpConnections) -> type[HttpConnection]:
     """The class whose connections are among ``bounds``, as uvicorn takes it."""
-    return type("BoundConnection", (Connection,), {"bounds": bounds})
+    return type("BoundConnection", (HttpConnection,), {"bounds": bounds})

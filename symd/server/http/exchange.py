@@ -13,7 +13,7 @@ from starlette.types import Receive, Send
 
 from symd.errors import SymdError
 from symd.server.http.principals import HttpPrincipal
-from symd.server.http.site import WebRoute, WorkQueue
+from symd.server.http.site import HttpWorkQueue, WebRoute
 
 CANCELLED = "CANCELLED"
 """The outcome of a request whose answer did not leave whole."""
@@ -53,7 +53,7 @@ class Exchange:
         """Note that the client has gone."""
         self._reason = CANCELLED
 
-    def hold(self, lane: WorkQueue, visitor: HttpPrincipal, size: int) -> None:
+    def hold(self, lane: HttpWorkQueue, visitor: HttpPrincipal, size: int) -> None:
         """Count so many bytes as held until it has ended. Raises Busy."""
         self._held.append(lane.hold(visitor, size))
 

@@ -23,7 +23,7 @@ from symd.server.http.principals import READER, HttpPrincipal
 from symd.server.http.routes import ROUTES
 from symd.server.http.routes.assets import FIRST, assets
 from symd.server.http.routes.samples import PROFILE, NamedProfile
-from symd.server.http.site import Asked, Reply, Site, WebRoute
+from symd.server.http.site import HttpRequest, Reply, Site, WebRoute
 
 MOST_KERNELS: Final = 64
 """Kernels of one report, where none is named."""
@@ -114,7 +114,7 @@ class _Asking:
         key = "\n".join([path, *(f"{name}={value}" for name, value in query.items())])
         if key not in self.answers:
             route, parts = _route(path)
-            asked = Asked(_AUTHOR, parts, QueryParams(query), Headers(), b"")
+            asked = HttpRequest(_AUTHOR, parts, QueryParams(query), Headers(), b"")
             self.answers[key] = _json(route.handle(self._site, asked))
         return self.answers[key]
 

@@ -28,7 +28,7 @@ from symd.server.deadline import deadline_check
 from symd.server.http.client_time import client_time
 from symd.server.http.exchange import Exchange
 from symd.server.http.principals import HttpPrincipal
-from symd.server.http.site import Asked, CostClass, Lacking, Reply, Site, WebRoute, WorkQueue, json_reply
+from symd.server.http.site import CostClass, HttpRequest, HttpWorkQueue, Lacking, Reply, Site, WebRoute, json_reply
 
 STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -125,14 +125,14 @@ _GZIP_LEVEL: Final = 3
 """Of 1 to 9: whoever asked waits for it."""
 
 
-def served(site: Site, lane: WorkQueue, route: WebRoute) -> Iterator[Route]:
+def served(site: Site, lane: HttpWorkQueue, route: WebRoute) -> Iterator[Route]:
     """A route as Starlette knows it, answered in ``lane``; and what a page of another origin asks before it."""
     yield Route(route.path, partial(_answered, site, lane, route), methods=[route.method])
     if route.origins:
         yield Route(route.path, partial(preflight, route), methods=["OPTIONS"])
 
 
-async def _answered(site: Site, lane: WorkQueue, route: WebRoute, request: Request) -> Response:
+async def _answered(site: Site, lane: HttpWorkQueue, route: WebRoute, request: Request) -> Response:
     """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the lane's thread has
     the body until it notices, and those bytes are counted no more."""
     visitor: HttpPrincipal = request.scope["visitor"]
@@ -142,7 +142,7 @@ async def _answered(site: Site, lane: WorkQueue, route: WebRoute, request: Reque
         visitor.check(route.right, request.scope["path"])
         check_origin(route, request)
         body = await _body(request, route, lane, site.limits.message_seconds)
-        asked = Asked(visitor, request.path_params, request.query_params, request.headers, body)
+        asked = HttpRequest(visitor, request.path_params, request.query_params, request.headers, body)
         del body
         reply = await _waited_for(request, route, partial(_reply, site, lane, route, asked))
         del asked
@@ -202,7 +202,7 @@ def _is_question(route: WebRoute) -> bool:
     return route.effort in (CostClass.QUESTION, CostClass.LARGE)
 
 
-async def _reply(site: Site, lane: WorkQueue, route: WebRoute, asked: Asked, left: threading.Event) -> Reply:
+async def _reply(site: Site, lane: HttpWorkQueue, route: WebRoute, asked: HttpRequest, left: threading.Event) -> Reply:
     small = "gzip" in asked.headers.get("accept-encoding", "")
 
     async def answered(by: Site) -> Reply:
@@ -265,7 +265,7 @@ class _WholeResponse(Response):
 
 
 async def _pieces(
-    lane: WorkQueue, exchange: Exchange, visitor: HttpPrincipal, route: WebRoute, pieces: Iterator[bytes]
+    lane: HttpWorkQueue, exchange: Exchange, visitor: HttpPrincipal, route: WebRoute, pieces: Iterator[bytes]
 ) -> AsyncIterator[bytes]:
     try:
         while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
@@ -275,7 +275,7 @@ async def _pieces(
         raise
 
 
-async def _body(request: Request, route: WebRoute, lane: WorkQueue, seconds: float) -> bytes:
+async def _body(request: Request, route: WebRoute, lane: HttpWorkQueue, seconds: float) -> bytes:
     """The whole body, counted as it comes. Raises LimitExceeded, Busy and DeadlineExceeded."""
     exchange: Exchange = request.scope["exchange"]
     announced = request.headers.get("content-length", "0")

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from symd.server.http.bound_socket import BACKLOG
-from symd.server.http.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
+from symd.server.http.connections import HEAD_BYTES, SILENT_SECONDS, STRANGERS, VISITORS, HttpConnections, of
 
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""
@@ -25,13 +25,13 @@ Context = Callable[[], ssl.SSLContext]
 
 @contextmanager
 def serving(
-    app: ASGIApp, listener: socket.socket, tls: Context | None = None, connections: Connections | None = None
+    app: ASGIApp, listener: socket.socket, tls: Context | None = None, connections: HttpConnections | None = None
 ) -> Iterator[None]:
     """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection, ``connections`` are told of each."""
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=of(Connections() if connections is None else connections),
+        http=of(HttpConnections() if connections is None else connections),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -47,7 +47,7 @@ class Lacking(Exception):
         self.build_id = build_id
 
 
-class WorkQueue(Protocol):
+class HttpWorkQueue(Protocol):
     """Where work is done that the event loop must not wait for."""
 
     async def run(
@@ -66,7 +66,7 @@ ReadSources = Callable[[str, Sequence[str], str | None], Sequence[SourceText]]
 """Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in order."""
 
 
-class Contents(Protocol):
+class PageContents(Protocol):
     """Bytes of modules, piece by piece, for who passes them on."""
 
     def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
@@ -95,7 +95,7 @@ class Site:
     limits: Limits = DEFAULT_LIMITS
     only: tuple[str, ...] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    contents: Contents | None = None
+    contents: PageContents | None = None
     fetch: Callable[[str], bool] | None = None
     colour: Callable[[str, str], Rows] = uncoloured
     names: ModuleNames = field(init=False)
@@ -121,7 +121,7 @@ class Site:
         return self.only is None or digest in self.only
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request as handlers see it: ``parts`` are the named parts of the path, ``body`` is whole."""
 
     visitor: HttpPrincipal
@@ -167,7 +167,7 @@ def json_reply(value: Any, status: int = 200) -> Reply:
     return Reply(to_json(value).encode("utf-8", "backslashreplace"), JSON, status)
 
 
-Handle = Callable[[Site, Asked], Reply]
+Handle = Callable[[Site, HttpRequest], Reply]
 
 
 class WebRoute(NamedTuple):

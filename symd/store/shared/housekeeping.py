@@ -34,7 +34,7 @@ _ENDS: Final = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), (SELECT
 _REMOVED: Final = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
 
 
-class Housekeeping:
+class SharedHousekeeping:
     """The two threads, from ``begin`` to ``end``."""
 
     def __init__(

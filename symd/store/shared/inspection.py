@@ -18,7 +18,7 @@ from symd.errors import LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
 from symd.store.files import mapped, sha256_of
-from symd.store.inspection import Finding, Inspection, Kind, Progress, index_fault
+from symd.store.inspection import FindingKind, Inspection, Progress, StoreFinding, index_fault
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.object_storage import ObjectStorage
 from symd.store.shared.store import index_object, module_object
@@ -37,19 +37,19 @@ _NAME: Final = re.compile(
 _PIECE: Final = 1000
 """Rows that are read together."""
 _STRAY: Final = "nobody reads it; it can be removed with the storage's own tools"
-ADVICE: Final[Mapping[Kind, str]] = {
-    Kind.CATALOGUE: "nothing reads the row; adding its module again mends a row of modules or indexes, others can be corrected in the database",
-    Kind.MODULE: "adding the module again mends it",
-    Kind.SET_ASIDE: "add the module again, or delete it",
-    Kind.NO_FILE: "add the module again, or delete it",
-    Kind.NO_ROW: _STRAY,
-    Kind.INDEX: "it is made again when it is needed",
-    Kind.STRAY_INDEX: _STRAY,
-    Kind.UNKNOWN: "symd leaves it alone; move it away",
+ADVICE: Final[Mapping[FindingKind, str]] = {
+    FindingKind.CATALOGUE: "nothing reads the row; adding its module again mends a row of modules or indexes, others can be corrected in the database",
+    FindingKind.MODULE: "adding the module again mends it",
+    FindingKind.SET_ASIDE: "add the module again, or delete it",
+    FindingKind.NO_FILE: "add the module again, or delete it",
+    FindingKind.NO_ROW: _STRAY,
+    FindingKind.INDEX: "it is made again when it is needed",
+    FindingKind.STRAY_INDEX: _STRAY,
+    FindingKind.UNKNOWN: "symd leaves it alone; move it away",
 }
 
 
-class SharedFinding(Finding):
+class SharedFinding(StoreFinding):
     """Something wrong with an object of a shared store."""
 
     __slots__ = ()
@@ -113,7 +113,7 @@ def _wrong_rows(catalogue: PostgresCatalogue) -> Iterator[SharedFinding]:
                 for row in piece:
                     problem = problem_of(table, described, row)
                     if problem:
-                        yield SharedFinding(Kind.CATALOGUE, f"{table}: {ascii(row[0])[:80]}", problem)
+                        yield SharedFinding(FindingKind.CATALOGUE, f"{table}: {ascii(row[0])[:80]}", problem)
 
 
 def _objects(rows: _Catalogued) -> Iterator[_Object]:
@@ -148,22 +148,26 @@ class _Inspector:
         if problem and not self._is_named(each):
             return []  # it was removed meanwhile
         if each.version is not None:
-            return [SharedFinding(Kind.INDEX, each.name, problem)] if problem else []
+            return [SharedFinding(FindingKind.INDEX, each.name, problem)] if problem else []
         if each.digest in self._rows.damaged and self._catalogue.is_noted_damaged(each.digest):
-            return [SharedFinding(Kind.SET_ASIDE, each.name, problem or "was found damaged once")]
-        return [SharedFinding(Kind.NO_FILE if missing else Kind.MODULE, each.name, problem)] if problem else []
+            return [SharedFinding(FindingKind.SET_ASIDE, each.name, problem or "was found damaged once")]
+        return (
+            [SharedFinding(FindingKind.NO_FILE if missing else FindingKind.MODULE, each.name, problem)]
+            if problem
+            else []
+        )
 
     def strays(self, names: Iterable[str]) -> Iterator[SharedFinding]:
         """Of objects that no row named those that nobody is about to write or to remove."""
         for name in sorted(names):
             of = _NAME.fullmatch(name)
             if of is None:
-                yield SharedFinding(Kind.UNKNOWN, name, "has a name that symd gives to nothing")
+                yield SharedFinding(FindingKind.UNKNOWN, name, "has a name that symd gives to nothing")
                 continue
             version = int(of["version"]) if of["version"] else None
             each = _Object(name, checked_digest(of["module"] or of["indexed"]), 0, version)
             if self._is_stray(each):
-                kind = Kind.NO_ROW if version is None else Kind.STRAY_INDEX
+                kind = FindingKind.NO_ROW if version is None else FindingKind.STRAY_INDEX
                 yield SharedFinding(kind, name, "is not in the catalogue")
 
     def _is_stray(self, each: _Object) -> bool:

@@ -139,7 +139,7 @@ _HINTS: Final[Mapping[str, str]] = {
 """What to do, by the code that S3 gives."""
 
 
-class Refusal(NamedTuple):
+class S3Refusal(NamedTuple):
     """The error; whether the same call may do at once (not after an answer that was meant), and whether anybody answered."""
 
     error: StoreUnavailable
@@ -153,36 +153,36 @@ def s3_code(text: str) -> str:
     return found[1] if found else ""
 
 
-def s3_refusal(text: str, where: str, seconds: float) -> Refusal:
+def s3_refusal(text: str, where: str, seconds: float) -> S3Refusal:
     """Of what obstore says about ``where``, a URL; ``seconds`` is how long an answer is waited for."""
     code, status = s3_code(text), _STATUS.search(text)
     if any(words in text for words in _NO_CREDENTIALS):
-        return Refusal(_error("there are no credentials for the object storage", where, _CREDENTIALS), again=False)
+        return S3Refusal(_error("there are no credentials for the object storage", where, _CREDENTIALS), again=False)
     if status is not None:
         answer = f"{status[1]}{status[2]}".strip()
         words = f"the object storage refused: {code} ({answer})" if code else f"the object storage answered {answer}"
         hint = _HINTS.get(code, _CREDENTIALS if status[1] in ("401", "403") else _REACH)
         facts = {"http_status": status[1], **({"code": code} if code else {})}
-        return Refusal(_error(words, where, hint, facts), again=status[1].startswith("5"))
+        return S3Refusal(_error(words, where, hint, facts), again=status[1].startswith("5"))
     if "kind: Timeout" in text or "TimedOut" in text:
         silence = _error(f"the object storage said nothing for {seconds:g} s", where, _REACH)
-        return Refusal(silence, again=True, answered=False)
+        return S3Refusal(silence, again=True, answered=False)
     if "InvalidCertificate" in text:
         hint = "name the file of who signed it with AWS_CA_BUNDLE"
-        return Refusal(_error("the object storage's certificate is not trusted here", where, hint), again=False)
+        return S3Refusal(_error("the object storage's certificate is not trusted here", where, hint), again=False)
     unreachable = _error(f"the object storage cannot be reached: {_cause(text)}", where, _REACH)
-    return Refusal(unreachable, again=True, answered=False)
+    return S3Refusal(unreachable, again=True, answered=False)
 
 
-def cut_off(where: str, got: int, size: int) -> Refusal:
+def cut_off(where: str, got: int, size: int) -> S3Refusal:
     """Of a file that ended before its end."""
-    return Refusal(_error(f"the object storage sent {got} of {size} bytes", where, _REACH), again=True)
+    return S3Refusal(_error(f"the object storage sent {got} of {size} bytes", where, _REACH), again=True)
 
 
-def too_slow(where: str, size: int, seconds: float) -> Refusal:
+def too_slow(where: str, size: int, seconds: float) -> S3Refusal:
     """Of a file that took too long."""
     message = f"the object storage did not send {size} bytes within {seconds:g} s"
-    return Refusal(_error(message, where, "wait longer with --limit storage_seconds=SECONDS"), again=False)
+    return S3Refusal(_error(message, where, "wait longer with --limit storage_seconds=SECONDS"), again=False)
 
 
 def _cause(text: str) -> str:
@@ -277,7 +277,7 @@ _LONGEST_PAUSE: Final = 2.0
 class _RefusedError(Exception):
     """A refusal on its way to whoever may try again."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: S3Refusal) -> None:
         super().__init__(refusal.error.message)
         self.refusal = refusal
 

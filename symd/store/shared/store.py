@@ -30,7 +30,7 @@ from symd.store.eviction import Evicted, RemoveFile, chosen, note_evictions
 from symd.store.files import NOT_MADE, IncomingFile, disk, make_folder, sha256_of, sweep
 from symd.store.shared.advisory_locks import BUILDING, STORING, AdvisoryLocks, HeldLock
 from symd.store.shared.catalogue import PostgresCatalogue
-from symd.store.shared.housekeeping import Housekeeping
+from symd.store.shared.housekeeping import SharedHousekeeping
 from symd.store.shared.object_storage import FileCache, is_of_module
 from symd.store.shared.postgresql import Server
 from symd.store.shared.shared_writability import SharedWritability
@@ -115,7 +115,7 @@ class SharedStore(CataloguedModules):
         self._make_parts()
         self.writability = SharedWritability(incoming, self._limits)
         clean = partial(remove_unwanted, self._catalogue, files, self._locks)
-        self._housekeeping = Housekeeping(
+        self._housekeeping = SharedHousekeeping(
             server, self._catalogue, self.usage, self.module_log, self.removals, self.writability, clean
         )
         self._housekeeping.begin()

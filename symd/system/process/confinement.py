@@ -32,7 +32,7 @@ _RULE_PATH_BENEATH: Final = 1
 _PR_SET_NO_NEW_PRIVS: Final = 38
 
 
-class Access(IntFlag):
+class LandlockAccess(IntFlag):
     """What may be done with a file or with what is below a folder (LANDLOCK_ACCESS_FS_*)."""
 
     EXECUTE = 1 << 0
@@ -53,23 +53,34 @@ class Access(IntFlag):
     IOCTL_DEV = 1 << 15
 
 
-READ: Final = Access.READ_FILE | Access.READ_DIR
-USE_DEVICE: Final = READ | Access.WRITE_FILE | Access.IOCTL_DEV
+READ: Final = LandlockAccess.READ_FILE | LandlockAccess.READ_DIR
+USE_DEVICE: Final = READ | LandlockAccess.WRITE_FILE | LandlockAccess.IOCTL_DEV
 WRITE: Final = (
     READ
-    | Access.WRITE_FILE
-    | Access.TRUNCATE
-    | Access.MAKE_REG
-    | Access.MAKE_DIR
-    | Access.REMOVE_FILE
-    | Access.REMOVE_DIR
-    | Access.REFER
+    | LandlockAccess.WRITE_FILE
+    | LandlockAccess.TRUNCATE
+    | LandlockAccess.MAKE_REG
+    | LandlockAccess.MAKE_DIR
+    | LandlockAccess.REMOVE_FILE
+    | LandlockAccess.REMOVE_DIR
+    | LandlockAccess.REFER
 )
 """Files and folders, made and removed; no links, sockets or devices."""
 
-_OF_FILES: Final = Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEV
+_OF_FILES: Final = (
+    LandlockAccess.EXECUTE
+    | LandlockAccess.WRITE_FILE
+    | LandlockAccess.READ_FILE
+    | LandlockAccess.TRUNCATE
+    | LandlockAccess.IOCTL_DEV
+)
 """What the kernel takes in a rule for a file that is no folder."""
-_KNOWN: Final = ((1, (1 << 13) - 1), (2, Access.REFER), (3, Access.TRUNCATE), (5, Access.IOCTL_DEV))
+_KNOWN: Final = (
+    (1, (1 << 13) - 1),
+    (2, LandlockAccess.REFER),
+    (3, LandlockAccess.TRUNCATE),
+    (5, LandlockAccess.IOCTL_DEV),
+)
 """(interface version, what it brought)."""
 _TCP: Final = 0b11
 """LANDLOCK_ACCESS_NET_BIND_TCP and _CONNECT_TCP, since version 4."""
@@ -86,7 +97,7 @@ def version() -> int:
     return max(found, 0)
 
 
-def restrict(allowed: Iterable[tuple[str, Access]]) -> None:
+def restrict(allowed: Iterable[tuple[str, LandlockAccess]]) -> None:
     """Leave this process only the paths of ``allowed`` and what is below them; paths that are not there are passed over.
 
     Raises OSError where the kernel cannot, with the process as it was but for what it gains by programs that it starts
@@ -157,7 +168,7 @@ def available() -> bool:
     return version() > 0 and seccomp.available()
 
 
-def confine(allowed: Iterable[tuple[str, Access]], *, threads: bool = False, program: bool = False) -> None:
+def confine(allowed: Iterable[tuple[str, LandlockAccess]], *, threads: bool = False, program: bool = False) -> None:
     """Confine this process to files of ``allowed`` and what is below them. It keeps the descriptors that it has, starts
     ``threads`` where it may, and may become another ``program`` where that is said: one of those files that may be executed.
 
@@ -167,7 +178,7 @@ def confine(allowed: Iterable[tuple[str, Access]], *, threads: bool = False, pro
     seccomp.restrict(threads=threads, program=program)
 
 
-def interpreter() -> Iterator[tuple[str, Access]]:
+def interpreter() -> Iterator[tuple[str, LandlockAccess]]:
     """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it has."""
     from pathlib import Path  # noqa: PLC0415 - a process that only confines others starts sooner without it
 

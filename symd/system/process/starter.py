@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from symd.system.private_files import OTHERS
 from symd.system.process import confinement
-from symd.system.process.confinement import Access
+from symd.system.process.confinement import LandlockAccess
 from symd.system.process.process import ProcessLimits, interpreter_environment, resource_limits
 from symd.system.process.starting import MESSAGE_BYTES
 
@@ -43,7 +43,7 @@ class Confined(NamedTuple):
     """How a program is confined: who starts it, and files that it is left, with what is below them."""
 
     starter: Starter
-    allowed: Sequence[tuple[str, Access]]
+    allowed: Sequence[tuple[str, LandlockAccess]]
 
     def start(
         self,
@@ -80,7 +80,7 @@ class Starter:
         self,
         command: Sequence[str],
         limits: ProcessLimits,
-        allowed: Iterable[tuple[str, Access]],
+        allowed: Iterable[tuple[str, LandlockAccess]],
         folder: Path,
         environment: Mapping[str, str],
         descriptors: tuple[int, int, int],

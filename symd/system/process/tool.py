@@ -12,7 +12,7 @@ from typing import Final
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, ToolCrashed, ToolFailed
 from symd.system.os_errors import os_error_text
 from symd.system.private_files import write_bytes
-from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, Access
+from symd.system.process.confinement import LIBRARIES, READ, USE_DEVICE, WRITE, LandlockAccess
 from symd.system.process.folders import child_folder
 from symd.system.process.process import ProcessLimits, clean_environment
 from symd.system.process.run import Ended, Limit, run
@@ -72,16 +72,16 @@ def run_tool(
     return ended
 
 
-def _allowed(program: str) -> Iterator[tuple[str, Access]]:
+def _allowed(program: str) -> Iterator[tuple[str, LandlockAccess]]:
     """What a program is made of, and what the C library reads. The loader of shared libraries is a program too."""
     real = Path(program).resolve()
     yield ".", WRITE
     for each in (real, *_interpreter(real)):
-        yield str(each), READ | Access.EXECUTE
+        yield str(each), READ | LandlockAccess.EXECUTE
         for name in ("lib", "lib64"):
             yield str(each.parent.parent / name), READ
     for path in LIBRARIES:
-        yield path, READ | Access.EXECUTE
+        yield path, READ | LandlockAccess.EXECUTE
     for path in ("/etc/ld.so.cache", "/proc/self"):
         yield path, READ
     for path in ("/dev/null", "/dev/urandom"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from symd.capture.drivers.loader import Device
+from symd.capture.drivers.loader import DriverDevice
 from symd.capture.drivers.opencl import naming_source
 
-INTEL = Device("Intel(R) OpenCL HD Graphics 22.43.24595", "dg2", ())
-POCL = Device("Portable Computing Language 3.1", "cpu-goldmont", ())
+INTEL = DriverDevice("Intel(R) OpenCL HD Graphics 22.43.24595", "dg2", ())
+POCL = DriverDevice("Portable Computing Language 3.1", "cpu-goldmont", ())
 
 
 def test_intels_compiler_is_told_the_source_s_name() -> None:
@@ -30,6 +30,6 @@ def test_intels_compiler_is_told_the_source_s_name() -> None:
     ],
 )
 def test_flags_stay_without_debug_data_with_a_name_of_the_users_and_for_other_drivers(
-    flags: str, name: str, device: Device
+    flags: str, name: str, device: DriverDevice
 ) -> None:
     assert naming_source(flags, name, device) == flags

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.verify import comparison
 from symd.debuginfo.verify.comparison import mismatches, same_line, same_scope
-from symd.debuginfo.verify.records import Line, Scope
+from symd.debuginfo.verify.records import VerifiedLine, VerifiedScope
 from symd.model.debug_info import RowFlag
 from tests.debuginfo.dwarf.decode import read_lines, read_scopes
 
@@ -20,7 +20,7 @@ def lines_as_rows(lines: LineColumns, *, keep_is_stmt: bool = False) -> list[tup
     return list(zip(lines.address.tolist(), files, lines.line.tolist(), lines.column.tolist(), flags, strict=True))
 
 
-def assert_same_lines(lines: LineColumns, expected: list[list[Line]]) -> None:
+def assert_same_lines(lines: LineColumns, expected: list[list[VerifiedLine]]) -> None:
     """Equal row for row, table after table; a path is compared by its end, which is the table's own entry."""
     ours = [row for table in comparison.line_tables(lines).values() for row in table]
     theirs = [row for table in expected for row in table]
@@ -28,7 +28,7 @@ def assert_same_lines(lines: LineColumns, expected: list[list[Line]]) -> None:
     assert len(ours) == len(theirs)
 
 
-def assert_same_scopes(sections: Mapping[str, bytes], expected: list[Scope]) -> None:
+def assert_same_scopes(sections: Mapping[str, bytes], expected: list[VerifiedScope]) -> None:
     """Equal scope for scope; a call's file is compared by its end, too."""
     lines = read_lines(sections)
     ours = comparison.scopes(lines, read_scopes(sections, lines))

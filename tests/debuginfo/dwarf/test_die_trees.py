@@ -13,7 +13,7 @@ from elftools.common.exceptions import DWARFError, ELFError
 from symd.debuginfo.dwarf import ScopeColumns, Units
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.debuginfo.verify import comparison, second_opinion
-from symd.debuginfo.verify.records import Scope
+from symd.debuginfo.verify.records import VerifiedScope
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
@@ -298,7 +298,7 @@ def test_range_lists_that_overlap_without_end_are_refused():
         read_scopes(sections, LineColumns.empty())
 
 
-def _attempt(sections: Mapping[str, bytes]) -> tuple[list[Scope], tuple[str, ...]] | str:
+def _attempt(sections: Mapping[str, bytes]) -> tuple[list[VerifiedScope], tuple[str, ...]] | str:
     try:
         scopes = read_scopes(sections, LineColumns.empty())
     except (Malformed, LimitExceeded) as error:

@@ -15,7 +15,7 @@ from symd.debuginfo import dwarf
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns
 from symd.debuginfo.verify import Difference, comparison, objects, second_opinion, verify
 from symd.debuginfo.verify.comparison import Mismatch, mismatches
-from symd.debuginfo.verify.records import LocationEntry, Variable
+from symd.debuginfo.verify.records import LocationEntry, VerifiedVariable
 from symd.errors import Malformed
 from symd.formats import containers
 from symd.model.debug_info import RowFlag
@@ -41,7 +41,7 @@ def changed_scopes(monkeypatch: pytest.MonkeyPatch, change: Callable[[ScopeColum
 
 
 def changed_variables(
-    monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Variable]], list[Variable]]
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[list[VerifiedVariable]], list[VerifiedVariable]]
 ) -> list[Difference]:
     right = comparison.variables
     monkeypatch.setattr(comparison, "variables", lambda dies: change(list(right(dies))))
@@ -111,7 +111,7 @@ def test_a_range_that_is_wrong_is_reported(monkeypatch, column):
     assert "0x123456" not in (found.theirs or "")
 
 
-CHANGES: dict[str, Callable[[Variable], Variable]] = {
+CHANGES: dict[str, Callable[[VerifiedVariable], VerifiedVariable]] = {
     "tag": lambda one: one._replace(tag="constant"),
     "name": lambda one: one._replace(name=one.name + "x"),
     "scope": lambda one: one._replace(scope=one.scope + 1),
@@ -126,7 +126,7 @@ CHANGES: dict[str, Callable[[Variable], Variable]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_variable_that_is_wrong_is_reported(monkeypatch, change):
-    def wrong(variables: list[Variable]) -> list[Variable]:
+    def wrong(variables: list[VerifiedVariable]) -> list[VerifiedVariable]:
         number = next(number for number, one in enumerate(variables) if len(one.locations) > 1)
         return [*variables[:number], CHANGES[change](variables[number]), *variables[number + 1 :]]
 
@@ -139,7 +139,7 @@ def test_a_variable_that_is_missing_or_too_many_is_one_difference(monkeypatch):
     [found] = changed_variables(monkeypatch, lambda variables: [*variables[:7], *variables[8:]])
     assert (found.ours, found.where) == (None, ".debug_info variable 7")
     monkeypatch.undo()
-    extra = Variable(1, "variable", "extra", 0, (), ())
+    extra = VerifiedVariable(1, "variable", "extra", 0, (), ())
     [found] = changed_variables(monkeypatch, lambda variables: [*variables[:7], extra, *variables[7:]])
     assert found.theirs is None
     assert "extra" in (found.ours or "")

@@ -12,7 +12,7 @@ import pytest
 from symd.formats.spirv.capabilities import Capability, Scope
 from symd.formats.spirv.grammar import StorageClass
 from symd.formats.spirv.words import parse
-from symd.formats.spirv_rules.module import Module
+from symd.formats.spirv_rules.module import CheckedModule
 from tests import tools
 from tests.formats.spirv_rules.assembly import assemble
 from tests.formats.spirv_rules.cases import CASES
@@ -71,6 +71,6 @@ def check_types(data: bytes, folder: Path) -> None:
     path = folder / "module.spv"
     path.write_bytes(data)
     expected = declared(tools.output(tools.require("spirv-dis"), "--no-color", "--raw-id", path))
-    ours = Module(parse(data))
+    ours = CheckedModule(parse(data))
     found = {value: kind.id for value in range(int(ours.words.words[3])) if (kind := ours.type_of(value))}
     assert found == expected

@@ -33,7 +33,7 @@ from symd.rpc.wire.modules import (
     to_module,
     to_value,
 )
-from symd.rpc.wire.queries import Column, from_column, from_query, to_query, write_column
+from symd.rpc.wire.queries import AddressColumn, from_column, from_query, to_query, write_column
 from symd.rpc.wire.resource_names import module_digest, module_name
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2
 from tests.server.fakes import GOOD, line_table, summary
@@ -182,7 +182,7 @@ def test_a_query_without_an_address_is_refused(message):
     st.sampled_from([(None, None), ("vadd", None), (None, ".text"), (None, 3), (None, 0), (None, "")]),
 )
 def test_a_column_of_queries_comes_back(numbers, which):
-    column = Column(np.array(numbers, np.uint64), *which)
+    column = AddressColumn(np.array(numbers, np.uint64), *which)
     message = query_pb2.QueryColumn()
     write_column(message, column)
     back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))

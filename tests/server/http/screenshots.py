@@ -9,7 +9,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
-from symd.cli.page_site import Shown, shown_module
+from symd.cli.page_site import ShownPage, shown_module
 from symd.config import Limits
 from symd.model.listings import ListingPart
 from symd.model.sources import PathRule
@@ -32,7 +32,7 @@ VIEWS = (
 """File, whether with the profile, place, how the browser is, and keys that are pressed."""
 
 
-def write_profile(path: Path, shown: Shown) -> None:
+def write_profile(path: Path, shown: ShownPage) -> None:
     lines = ["Kernel, IP[Address], " + ", ".join(f"{name}[Events]" for name in COUNTERS)]
     for kernel in (each.name for code in shown.symbolizer.module(shown.digest).objects[:1] for each in code.kernels):
         (listing,) = shown.symbolizer.listing(shown.digest, ListingPart(None, kernel))

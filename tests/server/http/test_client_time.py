@@ -14,7 +14,7 @@ from symd.errors import DeadlineExceeded
 from symd.server.http.client_time import ClientTimer
 from symd.server.http.exchange import Exchange
 from symd.server.http.route_answers import _body, _WholeResponse
-from symd.server.http.site import CostClass, WebRoute, WorkQueue
+from symd.server.http.site import CostClass, HttpWorkQueue, WebRoute
 
 SECONDS = 60.0
 ROUTE = WebRoute("/", lambda _site, _asked: None, method="POST", effort=CostClass.QUESTION, body_limit=1000)  # type: ignore[arg-type, return-value]
@@ -47,7 +47,7 @@ async def coming(parts: asyncio.Queue[dict[str, Any]]) -> asyncio.Task[bytes]:
     """The body of a request that has begun to come."""
     request = Request({**SCOPE, "exchange": Exchange(HTTPConnection(SCOPE))}, parts.get)
     parts.put_nowait(part(b"a"))
-    body = asyncio.create_task(_body(request, ROUTE, cast("WorkQueue", None), SECONDS))
+    body = asyncio.create_task(_body(request, ROUTE, cast("HttpWorkQueue", None), SECONDS))
     await a_few_turns()
     assert parts.empty()
     return body

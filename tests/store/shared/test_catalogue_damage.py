@@ -16,7 +16,7 @@ from symd.engine.engine import Engine
 from symd.errors import BadQuery, DataLoss
 from symd.index import VERSION
 from symd.model.contexts import Alias, Context, Load
-from symd.store.inspection import Kind
+from symd.store.inspection import FindingKind
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.inspection import inspect_shared
 from symd.store.shared.object_storage import ObjectStorage
@@ -204,5 +204,5 @@ def test_a_check_names_each_row_that_is_wrong(store: SharedStore, database: str)
             connection.execute("UPDATE modules SET added = 'Infinity' WHERE sha256 = %s", (bad,))
         nothing = cast(ObjectStorage, SimpleNamespace(names=lambda _: [], size=lambda _: None))
         findings = inspect_shared(store._catalogue, nothing).findings
-    wrong = [str(each) for each in findings if each.kind is Kind.CATALOGUE]
+    wrong = [str(each) for each in findings if each.kind is FindingKind.CATALOGUE]
     assert [bad[:40] in each and good[:40] not in each for each in wrong] == [True]

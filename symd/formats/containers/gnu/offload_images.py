@@ -31,7 +31,7 @@ _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_[0-9]+[a-z]?)", re.MULTILINE)
 _ENTRY_POINT = re.compile(rb"^[ \t]*(?:\.visible[ \t]+)?\.entry[ \t]+([\w$.%]+)", re.MULTILINE)
 
 
-class PtxText(NamedTuple):
+class PtxImage(NamedTuple):
     """One text: its target, as "sm_30", its size in bytes without the NUL, and the names of its entry points."""
 
     target: str
@@ -43,7 +43,7 @@ class OffloadImages(NamedTuple):
     """The code objects and PTX texts of a program, in the order of their tables."""
 
     code: tuple[bytes, ...] = ()
-    ptx: tuple[PtxText, ...] = ()
+    ptx: tuple[PtxImage, ...] = ()
 
 
 def is_offloading(program: Elf) -> bool:
@@ -113,7 +113,7 @@ def _code_object(section: Section, start: int, size: int) -> bytes | None:
     return section.data[start : start + size]
 
 
-def _ptx_text(section: Section, start: int, size: int) -> PtxText | None:
+def _ptx_text(section: Section, start: int, size: int) -> PtxImage | None:
     """The PTX text of ``size`` bytes at ``start``, the NUL at its end included; None where there is none."""
     end = start + size - 1
     if not (1 < size <= len(section.data) - start and section.data[end] == 0):
@@ -123,4 +123,4 @@ def _ptx_text(section: Section, start: int, size: int) -> PtxText | None:
     text = section.data[start:end]
     target = _TARGET.search(text)
     kernels = tuple(name.decode("ascii", "replace") for name in _ENTRY_POINT.findall(text))
-    return PtxText(target[1].decode() if target else "", size - 1, kernels)
+    return PtxImage(target[1].decode() if target else "", size - 1, kernels)

@@ -18,7 +18,7 @@ MAGIC = b"CCOB"
 _METHODS = {0: "zlib", 1: "zstd"}
 
 
-class Header(NamedTuple):
+class BundleHeader(NamedTuple):
     """``size`` is header and payload together, None in version 1, which does not record it; ``expanded`` are the bytes of
     the raw bundle; ``hash`` is what the first eight bytes of its MD5 must be, little-endian."""
 
@@ -51,7 +51,7 @@ def read(element: Element, budget: Budget) -> Contents:
     return inner._replace(notes=_hash_notes(raw, head) + inner.notes, facts=facts, format=offload_bundle.NAME)
 
 
-def _hash_notes(raw: bytes, head: Header) -> tuple[str, ...]:
+def _hash_notes(raw: bytes, head: BundleHeader) -> tuple[str, ...]:
     import hashlib  # noqa: PLC0415 - slow to import for what is one format's
 
     digest = hashlib.md5(raw, usedforsecurity=False).digest()
@@ -60,7 +60,7 @@ def _hash_notes(raw: bytes, head: Header) -> tuple[str, ...]:
     return ("the compressed bundle's hash does not match what it expands to",)
 
 
-def header(data: bytes) -> Header:
+def header(data: bytes) -> BundleHeader:
     """Decode the header: u32 magic, u16 version, u16 method, then by version the sizes and the u64 hash."""
     if len(data) < 8:
         raise Malformed(f"the compressed bundle ends inside its header, at byte {len(data)}")
@@ -75,4 +75,4 @@ def header(data: bytes) -> Header:
         raise Malformed(f"the compressed bundle ends inside its header, at byte {len(data)}")
     fields = struct.unpack_from(layout, data, 8)
     size = fields[0] if version > 1 else None
-    return Header(version, method, length, size, fields[-2], fields[-1])
+    return BundleHeader(version, method, length, size, fields[-2], fields[-1])

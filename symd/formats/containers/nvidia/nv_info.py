@@ -144,7 +144,7 @@ _RECORD = struct.Struct("<BBH").unpack_from
 """Format, id and a short value, or the size of the value that follows."""
 
 
-class Attribute(NamedTuple):
+class NvInfoAttribute(NamedTuple):
     """One record. ``name`` is "0x.." for an id without a known name. ``value`` is None (NVAL), a number (BVAL, HVAL),
     or SVAL's little-endian u32 words; its bytes in hexadecimal where they are no whole words."""
 
@@ -157,7 +157,7 @@ class Attribute(NamedTuple):
         return self.value if isinstance(self.value, tuple) and len(self.value) >= count else ()
 
 
-def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[Attribute]:
+def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[NvInfoAttribute]:
     """The records of a section, in order. Raises Malformed."""
     starts, end = attribute_records.starts(data)
     _check_end(data, end, where)
@@ -165,7 +165,7 @@ def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[Attr
     for at in starts:
         kind, number, short = _RECORD(data, at)
         value = _stored(data, at + 4, short) if kind == SVAL else _SHORT[kind](short)
-        result.append(Attribute(number, names.get(number) or f"{number:#04x}", value))
+        result.append(NvInfoAttribute(number, names.get(number) or f"{number:#04x}", value))
     return result
 
 
@@ -198,7 +198,7 @@ def _words(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
     return struct.Struct(f"<{count}I").unpack_from
 
 
-def parameters(attributes: Iterable[Attribute]) -> list[dict[str, Any]]:
+def parameters(attributes: Iterable[NvInfoAttribute]) -> list[dict[str, Any]]:
     """The kernel's parameters by ordinal: offset and size in bytes, and the memory they are passed in."""
     found = []
     for attribute in attributes:
@@ -268,11 +268,11 @@ def _of_kernel(said: bytes) -> OfKernel:
     )
 
 
-def _number(attributes: list[Attribute], number: int) -> int | None:
+def _number(attributes: list[NvInfoAttribute], number: int) -> int | None:
     return next((one.value for one in attributes if one.id == number and isinstance(one.value, int)), None)
 
 
-def _words_of(attributes: list[Attribute], number: int) -> list[int] | None:
+def _words_of(attributes: list[NvInfoAttribute], number: int) -> list[int] | None:
     return next((list(one.words(1)) for one in attributes if one.id == number and one.words(1)), None)
 
 
@@ -281,7 +281,7 @@ def by_symbol(sections: Iterable[PackedAttributes]) -> dict[int, dict[int, int]]
     return attribute_records.numbers_by_symbol(b"".join(one.said for one in sections), _OF_SYMBOL)
 
 
-def as_facts(attributes: Iterable[Attribute]) -> list[dict[str, Any]]:
+def as_facts(attributes: Iterable[NvInfoAttribute]) -> list[dict[str, Any]]:
     """JSON-ready records, in order: id, name, value."""
     return [
         {"id": one.id, "name": one.name, "value": list(one.value) if isinstance(one.value, tuple) else one.value}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from symd.errors import NotFound
-from symd.server.http.site import Asked, Reply, Site, WebRoute
+from symd.server.http.site import HttpRequest, Reply, Site, WebRoute
 
 TYPES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -41,11 +41,11 @@ def _ending(name: str) -> str:
     return name[name.rfind(".") :]
 
 
-def _first(_site: Site, _asked: Asked) -> Reply:
+def _first(_site: Site, _asked: HttpRequest) -> Reply:
     return asset(FIRST)
 
 
-def _named(_site: Site, asked: Asked) -> Reply:
+def _named(_site: Site, asked: HttpRequest) -> Reply:
     return asset(asked.parts["name"])
 
 

@@ -10,18 +10,18 @@ from typing import Final
 from symd.errors import NotFound, Unsupported
 from symd.formats.debug_ids import NamedObject
 from symd.model.code import DebugScheme
-from symd.server.http.site import Asked, Contents, CostClass, Reply, Site, WebRoute
+from symd.server.http.site import CostClass, HttpRequest, PageContents, Reply, Site, WebRoute
 
 BINARY: Final = "application/octet-stream"
 PIECE: Final = 1 << 18
 """Bytes that are sent at a time."""
 
 
-def _executable(site: Site, asked: Asked) -> Reply:
+def _executable(site: Site, asked: HttpRequest) -> Reply:
     return _file(site, _named(site, asked)[0])
 
 
-def _debuginfo(site: Site, asked: Asked) -> Reply:
+def _debuginfo(site: Site, asked: HttpRequest) -> Reply:
     found = _named(site, asked)
     described = next((each for each in found if _has_debug_data(site, each)), None)
     if described is None:
@@ -29,7 +29,7 @@ def _debuginfo(site: Site, asked: Asked) -> Reply:
     return _file(site, described)
 
 
-def _source(site: Site, asked: Asked) -> Reply:
+def _source(site: Site, asked: HttpRequest) -> Reply:
     path = asked.parts["path"]
     names = [f"/{path}", path]
     for each in _named(site, asked):
@@ -39,12 +39,12 @@ def _source(site: Site, asked: Asked) -> Reply:
     raise NotFound("nobody here has that source file, or no code of the module names it", where=f"/{path[:500]}")
 
 
-def _section(site: Site, asked: Asked) -> Reply:
+def _section(site: Site, asked: HttpRequest) -> Reply:
     each = _named(site, asked)[0]
     return Reply(_contents(site).section_data(each.digest, each.path, asked.parts["section"]), BINARY)
 
 
-def _named(site: Site, asked: Asked) -> Sequence[NamedObject]:
+def _named(site: Site, asked: HttpRequest) -> Sequence[NamedObject]:
     """What the build ID stands for, of what is shown here. Raises BadQuery and NotFound."""
     found = site.of_build_id(asked.parts["build_id"])
     if not found:
@@ -63,7 +63,7 @@ def _file(site: Site, named: NamedObject) -> Reply:
     return Reply(pieces, BINARY, headers={"x-debuginfod-size": str(size)})
 
 
-def _pieces(site: Site, contents: Contents, named: NamedObject) -> tuple[int, Iterator[bytes]]:
+def _pieces(site: Site, contents: PageContents, named: NamedObject) -> tuple[int, Iterator[bytes]]:
     if named.path is None:
         return site.symbolizer.record(named.digest).size, contents.module_pieces(named.digest, PIECE)
     objects = site.symbolizer.module(named.digest).objects
@@ -71,7 +71,7 @@ def _pieces(site: Site, contents: Contents, named: NamedObject) -> tuple[int, It
     return size, contents.object_pieces(named.digest, named.path, PIECE)
 
 
-def _contents(site: Site) -> Contents:
+def _contents(site: Site) -> PageContents:
     if site.contents is None:
         raise Unsupported("this server does not give modules away")
     return site.contents

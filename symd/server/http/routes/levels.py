@@ -13,13 +13,13 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import Listing, ListingPart
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 PTX: Final = "PTX"
 SPIRV: Final = "SPIR-V"
 
 
-def _level(site: Site, asked: Asked) -> Reply:
+def _level(site: Site, asked: HttpRequest) -> Reply:
     """``{"level": null}`` where there is none, or where what shows it is not installed: ``problem`` says so."""
     digest, path, kernel = checked(site, asked), asked.required("object"), asked.only("kernel")
     table = next(iter(site.symbolizer.lines(digest, path, LineLevel.PTX)), None)

@@ -10,10 +10,10 @@ from symd.model.listings import Listing, ListingPart
 from symd.model.summaries import KernelSummary
 from symd.server.http.listing_columns import listing_json
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 
-def _listing(site: Site, asked: Asked) -> Reply:
+def _listing(site: Site, asked: HttpRequest) -> Reply:
     digest, path, kernel = checked(site, asked), asked.only("object"), asked.only("kernel")
     part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.only("target"))
     try:

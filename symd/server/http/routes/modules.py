@@ -10,7 +10,7 @@ from symd.errors import ModuleNotFound
 from symd.model.json.summaries import module_json
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.server.http.site import Asked, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import HttpRequest, Reply, Site, WebRoute, json_reply
 
 MANGLED: Final = "_Z"
 """How mangled names begin (Itanium C++ ABI)."""
@@ -20,7 +20,7 @@ MOST_MODULES: Final = 10_000
 """Modules of one answer."""
 
 
-def _list(site: Site, _asked: Asked) -> Reply:
+def _list(site: Site, _asked: HttpRequest) -> Reply:
     records = [*islice(_shown(site), MOST_MODULES + 1)]
     return json_reply(
         {"modules": [_record_json(each) for each in records[:MOST_MODULES]], "more": len(records) > MOST_MODULES}
@@ -42,7 +42,7 @@ def _record_json(record: ModuleRecord) -> dict[str, Any]:
     }
 
 
-def _one(site: Site, asked: Asked) -> Reply:
+def _one(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
     record = site.symbolizer.record(digest)
     summary = site.symbolizer.module(digest)
@@ -61,7 +61,7 @@ def _readable(site: Site, digest: str, summary: ModuleSummary) -> dict[str, str]
     return {each.linkage_name: each.name for each in functions if each.linkage_name and each.linkage_name in kernels}
 
 
-def checked(site: Site, asked: Asked) -> str:
+def checked(site: Site, asked: HttpRequest) -> str:
     """The module that the path names, if it is shown here. Raises InvalidInput and ModuleNotFound."""
     digest = asked.digest()
     if site.only is not None and digest not in site.only:

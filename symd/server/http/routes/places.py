@@ -9,7 +9,7 @@ from symd.model.json.answers import answer_json, named_item_json, variable_json
 from symd.model.names import Match, NameQuery
 from symd.query.syntax import parse_query
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 MOST_NAMES: Final = 200
 """Names of one answer."""
@@ -17,7 +17,7 @@ MOST_TEXT: Final = 1 << 20
 """Characters of their texts, give or take one: whoever made the module says how long those are, and each has its code object's path."""
 
 
-def _place(site: Site, asked: Asked) -> Reply:
+def _place(site: Site, asked: HttpRequest) -> Reply:
     """The answer to a query as ``symd symbolize`` takes it, with the variables in scope; where those cannot be read, why."""
     digest, text, path = checked(site, asked), asked.required("query"), asked.only("object")
     query = parse_query(text)
@@ -35,7 +35,7 @@ def _place(site: Site, asked: Asked) -> Reply:
     return json_reply(found)
 
 
-def _names(site: Site, asked: Asked) -> Reply:
+def _names(site: Site, asked: HttpRequest) -> Reply:
     pattern = asked.required("pattern")
     match = Match.GLOB if set("*?[") & set(pattern) else Match.PREFIX
     try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from symd.profiles.placed import InstructionPlace, PlacedSamples
 from symd.profiles.samples import Value
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 PROFILE: Final = "profile"
 """The fact of a site that is its profile, a ``NamedProfile``."""
@@ -25,7 +25,7 @@ class NamedProfile:
     samples: PlacedSamples
 
 
-def _samples(site: Site, asked: Asked) -> Reply:
+def _samples(site: Site, asked: HttpRequest) -> Reply:
     """null where there is no profile."""
     digest = checked(site, asked)
     profile: NamedProfile | None = site.facts.get(PROFILE)

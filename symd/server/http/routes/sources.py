@@ -7,10 +7,10 @@ from typing import Any
 from symd.model.sources import SourceText
 from symd.server.http.colouring import Rows
 from symd.server.http.routes.modules import checked
-from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 
-def _source(site: Site, asked: Asked) -> Reply:
+def _source(site: Site, asked: HttpRequest) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.only("object"))
     asked.check_cancelled()

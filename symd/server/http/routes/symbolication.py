@@ -21,7 +21,7 @@ from symd.model.json import to_json
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import Match, NameKind, NameQuery
 from symd.server.http.json_members import a_hexadecimal, a_list, a_number, a_text, an_object, parsed
-from symd.server.http.site import Asked, CostClass, Reply, Site, WebRoute, json_reply
+from symd.server.http.site import CostClass, HttpRequest, Reply, Site, WebRoute, json_reply
 
 ORIGINS: Final = ("https://profiler.firefox.com", "http://localhost:4242")
 """Pages that may read the answers: the Firefox Profiler's, and one that is served by its developers' own build."""
@@ -41,7 +41,7 @@ Library = tuple[str, str]
 """Debug name and debug ID."""
 
 
-def _symbolicate(site: Site, asked: Asked) -> Reply:
+def _symbolicate(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     jobs = a_list(request["jobs"], "jobs") if "jobs" in request else [request]
     if len(jobs) > JOBS:
@@ -299,7 +299,7 @@ def _around(offsets: U64, begins: U64, sizes: U64) -> tuple[U64, U64]:
     return np.where(inside, begin, offsets), np.where(inside, size, np.uint64(0))
 
 
-def _source(site: Site, asked: Asked) -> Reply:
+def _source(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     identity, file = a_text(request.get("debugId"), "debugId"), a_text(request.get("file"), "file")
     offset = a_hexadecimal(request.get("moduleOffset"), "moduleOffset")
@@ -317,7 +317,7 @@ def _source(site: Site, asked: Asked) -> Reply:
     return json_reply({"symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": found.text})
 
 
-def _assembly(site: Site, asked: Asked) -> Reply:
+def _assembly(site: Site, asked: HttpRequest) -> Reply:
     request = an_object(parsed(asked.body), "the request")
     start, size = (a_hexadecimal(request.get(name), name) for name in ("startAddress", "size"))
     if size > LARGEST_CODE:

@@ -41,9 +41,9 @@ def _numbers(name: str, value: str) -> list[int]:
     return [int(word, 16) for word in value.split()]
 
 
-def _own(name: str) -> dict[str, list[nv_info.Attribute]]:
+def _own(name: str) -> dict[str, list[nv_info.NvInfoAttribute]]:
     """The samples' records by section name; a linked image repeats no such name."""
-    result: dict[str, list[nv_info.Attribute]] = {}
+    result: dict[str, list[nv_info.NvInfoAttribute]] = {}
     for section in samples.code(name).sections:
         if section.name.startswith(".nv.info"):
             result.setdefault(section.name, []).extend(nv_info.read(section.data, section.name))
