@@ -93,7 +93,6 @@ from symd.rpc.channel import (
     default_credentials,
     is_refused_unseen,
     is_untrusted,
-    late,
     unreachable,
 )
 from symd.rpc.failover import Failover, are_several
@@ -668,7 +667,7 @@ def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: f
     if code is grpc.StatusCode.UNAVAILABLE:
         return _unavailable(details, address)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint=late(address))
+        return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint="allow more time")
     if code is grpc.StatusCode.CANCELLED:
         return Unavailable("the daemon has ended the call without saying why", where=address, hint=_ENDED)
     if details == _NOT_DECODED:

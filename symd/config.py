@@ -206,25 +206,8 @@ class Limits(NamedTuple):
     """Calls open at a time on one connection; a client keeps further ones until another has ended."""
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
-    client_connections: int = 256
-    """Connections of one client, or of one address where clients have no names, on which calls are let in; those of one user over a Unix socket of several users."""
     client_watches: int = 32
     """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
-    unknown_connections: int = 512
-    """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
-    unknown_seconds: float = 20.0
-    """How long a connection over TCP may be open before a call is let in on it."""
-    unknown_bytes: int = MIB
-    """Bytes that come in four seconds from one address over TCP (of IPv6: from one /64) on gRPC's connections on which no call has been let in yet; sixteen calls that begin at
-    once bring no more, with 64 KiB each before they are let in. Beyond, the address is shut out."""
-    unknown_connection_rate: int = 500
-    """Connections over TCP that the daemon, which looks ten times a second (more often while many come), meets in four seconds from one address (of IPv6: from one /64), and on
-    which no call has been let in. Beyond, one in 4 of the address's attempts to connect is taken, then one in 16, 64 and 256 where as many come all the same; a step back after ``refused_seconds``."""
-    refused_calls: int = 200
-    """Calls in a second from one address over TCP (of IPv6: from one /64) that are refused for want of a token or a right, or made by nobody: of unknown methods, for
-    open health. Beyond, the address is shut out. On a connection on which a call was let in none counts."""
-    refused_seconds: float = 10.0
-    """How long such an address is shut out: its connections are closed, but for those on which a call was let in, and no new one is taken."""
     connection_idle_seconds: float = 1800.0
     """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
     handshake_seconds: float = 10.0

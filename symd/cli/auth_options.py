@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import grp
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,12 @@ def rights_value(_context: click.Context, _parameter: click.Parameter, text: str
     return None if text is None else _rights(text)
 
 
-def user_rights(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Mapping[int, Rights]:
-    """``UID`` or ``UID:RIGHTS`` texts to rights by uid; without RIGHTS they are to read."""
-    users = {}
-    for text in values:
-        uid, colon, rights = text.partition(":")
-        if not (uid.isascii() and uid.isdecimal() and int(uid) < 1 << 32):
-            raise click.BadParameter(f"{text!r} does not begin with the number of a user (id -u NAME)")
-        users[int(uid)] = _rights(rights) if colon else frozenset((Right.READ,))
-    return users
+def group_number(_context: click.Context, _parameter: click.Parameter, name: str | None) -> int | None:
+    """A group's name to its number."""
+    try:
+        return None if name is None else grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise click.BadParameter(f"there is no group {name!r}") from None
 
 
 def _rights(text: str) -> Rights:
@@ -58,19 +56,17 @@ def there(_context: click.Context, parameter: click.Parameter, path: Path | None
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option(
-        "--allow-uid",
-        "users",
-        multiple=True,
-        metavar="UID[:RIGHTS]",
-        callback=user_rights,
-        help=f"Let a further user of this machine use the Unix socket; RIGHTS are some of {_RIGHTS}, else read.",
+        "--socket-group",
+        metavar="GROUP",
+        callback=group_number,
+        help="Let this group of users open the Unix socket. Each of them, you too, may then do what --anonymous says, by default read; or with --access what a token says.",
     ),
     click.option(
         "--access",
         type=_FILE,
         callback=there,
         metavar="FILE",
-        help="Clients and their bearer tokens (symd token), for TCP; read again when it changes.",
+        help="Clients and their bearer tokens (symd token), for TCP and --socket-group; read again when it changes.",
     ),
     click.option(
         "--tls-cert",
@@ -106,7 +102,7 @@ _OPTIONS = (
         "--anonymous",
         metavar="RIGHTS",
         callback=rights_value,
-        help="What a client over TCP that shows nothing may do. By default nothing where --access or --tls-client-ca is given; else read, with --insecure read and write.",
+        help=f"What a client over TCP or --socket-group that shows nothing may do: some of {_RIGHTS}, or none. By default nothing where --access or --tls-client-ca is given; else read, with --insecure read and write.",
     ),
     click.option("--insecure", is_flag=True, help="Listen at plain TCP: whoever reaches it may read and write."),
     click.option("--open-health", is_flag=True, help="Let everybody ask for the daemon's health."),

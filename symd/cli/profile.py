@@ -44,7 +44,7 @@ from symd.system.atomic_output import write_file_or_stdout
         "symd profile --module kernels.zebin stalls.csv stalls.lines.csv\n"
         "symd profile --module kernels.zebin stalls.csv --to speedscope -o stalls.speedscope.json\n"
         "symd profile --module 3=kernels.co --module 0x1f2e3d4c=saxpy.cubin in.json out.json\n"
-        "symd profile --server unix:/run/symd.sock --module build-id=modules/9b74c989... cpu.pb.gz cpu.pb.gz"
+        "symd profile --server unix:/run/symd/symd.sock --module build-id=modules/9b74c989... cpu.pb.gz cpu.pb.gz"
     ),
 )
 @click.argument("source", metavar="IN", shell_complete=complete_files)

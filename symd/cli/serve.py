@@ -35,8 +35,8 @@ _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
 def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: ListenConfig) -> None:
     """Raises click.UsageError for an option that promises what no door of this daemon gives: somebody who is let in, TLS, other machines."""
-    if doors.users and not any(map(is_unix, addresses)):
-        raise click.UsageError("--allow-uid is about who comes over a Unix socket: give --address unix:PATH too")
+    if doors.socket_group is not None and not any(map(is_unix, addresses)):
+        raise click.UsageError("--socket-group is about who comes over a Unix socket: give --address unix:PATH too")
     if doors.tls_certificate is not None and not _has_tcp(addresses, http):
         raise click.UsageError(f"--tls-cert and --tls-key are about TCP, and all addresses are Unix sockets: {_TCP}")
     if doors.open_metrics and not metrics:
@@ -47,12 +47,12 @@ def without_effect(
     addresses: Sequence[str], http: str, doors: ListenConfig, *, is_certificate_rights_given: bool
 ) -> Iterator[str]:
     """A sentence for each further option that does nothing here. Files of options that several daemons share may have it all the same."""
-    if not _has_tcp(addresses, http):
+    if not _has_tcp(addresses, http) and doors.socket_group is None:
         given = {
             "--access": doors.access is not None,
             "--anonymous": doors.anonymous is not None,
             "--insecure": doors.insecure,
-            "--open-health": doors.open_health and not doors.users,
+            "--open-health": doors.open_health,
         }
         for option, is_given in given.items():
             if is_given:
@@ -173,7 +173,7 @@ GROUPS = {
     "Where it listens": ["--address", "--http", "--http-name", "--debuginfod"],
     "The store (docs/operations.md)": ["--store", "--catalogue", "--cache"],
     "Who gets in (docs/security.md)": [
-        "--allow-uid",
+        "--socket-group",
         "--access",
         "--tls-cert",
         "--tls-key",
@@ -195,7 +195,7 @@ GROUPS = {
     cls=GroupedCommand,
     groups=GROUPS,
     epilog=example(
-        "symd serve\nsymd serve --http 127.0.0.1:8080\nsymd serve --address unix:/run/symd/symd.sock --allow-uid 1001:read,write --store /var/lib/symd\n"
+        "symd serve\nsymd serve --http 127.0.0.1:8080\nsymd serve --address unix:/run/symd/symd.sock --socket-group symd --anonymous read,write --store /var/lib/symd\n"
         "symd serve --store s3://symd/modules --catalogue postgresql://symd@db/symd --address 0.0.0.0:50051 --insecure\n"
         "symd serve --address 0.0.0.0:50051 --tls-cert host.pem --tls-key host.key --access /etc/symd/access"
     ),
@@ -355,7 +355,7 @@ def command(
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
     # cannot listen at, which symd says itself
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    if not doors.users and all(map(is_unix, addresses)):
+    if doors.socket_group is None and all(map(is_unix, addresses)):
         # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
         # whom this door keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")

@@ -41,15 +41,16 @@ _PLAIN_OPTIONS: Final = (
 _FULL: Final = ", as a daemon does that has as many as it takes, its limit connections"
 _LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
 _WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
-_SHUT_OUT: Final = "a daemon that has shut this address out, for many refused calls, answers nothing for some seconds: its log says so (refused_calls)"
 _EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
 _RIGHT_NAME: Final = "write a name that the domain name system knows"
-_LET_IN: Final = "symd serve --allow-uid lets further users in"
+_LET_IN: Final = "symd serve --socket-group lets a group in"
 _OTHER_NAME: Final = "Hostname Verification Check failed"
 _NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
 """gRPC's words for certificates that it does not take."""
 _SAYS_NOTHING: Final = "timed out before receiving SETTINGS"
 """gRPC's words for a connection that came about, and on which nothing came."""
+_LIMITED: Final = "header with status: 429"
+"""gRPC's words for HTTP's Too Many Requests."""
 _MINE: Final = "name one with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY, or in Credentials"
 _SIGNED: Final = "; an authority that the daemon's --tls-client-ca names has to have signed it"
 _TOKEN: Final = re.compile(r"[\x20-\x7e]+")
@@ -215,7 +216,12 @@ def _is_host_and_port(text: str) -> bool:
 def unreachable(address: str, details: str) -> tuple[str, str]:
     """What is wrong and what to do, for gRPC's words about a connection that did not come about, or broke."""
     if _closed(details) and _CONNECTING not in details:
-        return _LOST, _WHY if address.startswith(UNIX) else f"{_WHY}; {_SHUT_OUT}"
+        return _LOST, _WHY
+    if _LIMITED in details:
+        return (
+            "a proxy before the daemon refused the call: too many at a time, or in a second",
+            "try again later, or fewer",
+        )
     if are_several(address):
         return _none_of_several(address, details)
     if _SAYS_NOTHING in details:
@@ -243,16 +249,11 @@ def _start(address: str) -> str:
 def _stopped(address: str) -> str:
     """Why somebody who listens may not even begin to speak."""
     what = "the daemon is stopped (a T in `ps -eo pid,stat,args`), hangs or has much to do: its log says more"
-    return what if address.startswith(UNIX) else f"{what}; or it is no symd daemon; {_SHUT_OUT}"
+    return what if address.startswith(UNIX) else f"{what}; or it is no symd daemon"
 
 
 def _is_unresolved(details: str) -> bool:
     return any(words in details for words in ("DNS resolution failed", "errors resolving"))
-
-
-def late(address: str) -> str:
-    """What to do where no answer came in time."""
-    return "allow more time" if address.startswith(UNIX) else f"allow more time; {_SHUT_OUT}"
 
 
 def _none_of_several(address: str, details: str) -> tuple[str, str]:

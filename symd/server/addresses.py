@@ -1,11 +1,4 @@
-"""Unix sockets that a service manager made and hands over at the start (sd_listen_fds(3), systemd.socket(5)): it listens before the daemon
-runs, starts it at the first connection, and keeps who connects waiting while it is restarted.
-
-gRPC takes no socket that somebody else made, so the relay (``server/relay.py``) stands between, as it does for several users.
-
-Where the daemon listens: a Unix socket that only its owner may use, or those users whom a relay lets in, or a TCP port when
-asked, which takes TLS or tokens.
-"""
+"""Where the daemon listens: a Unix socket that only its owner may use, or also a group, or a TCP port when asked, which takes TLS or tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +6,10 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shlex import quote
-from typing import Final
 
 from symd.config import own_socket
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
@@ -26,124 +18,38 @@ from symd.server.authentication import Authenticator, doorkeeper
 from symd.server.config import ListenConfig
 from symd.server.event_loop import Server
 from symd.server.http.bound_socket import bound
-from symd.server.relay import relaying
 from symd.system.addresses import host_and_port, is_loopback
 from symd.system.os_errors import os_error_text
-from symd.system.private_files import bind_socket, make_folder, private_lock, private_umask
-from symd.system.process.folders import child_folder
+from symd.system.private_files import make_folder, private_lock, private_umask
 from symd.system.symlinks import replaceable
-
-_FIRST: Final = 3
-"""SD_LISTEN_FDS_START: the descriptor of the first."""
-_VARIABLES: Final = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
-
-
-class HandedSockets:
-    """The sockets of a start, each to be taken by the address that names its path; those that nobody took are closed at the end."""
-
-    def __init__(self, sockets: Iterable[socket.socket] = ()) -> None:
-        self._by_path = {Path(os.fsdecode(each.getsockname())): each for each in sockets}
-
-    def take(self, path: Path) -> socket.socket | None:
-        """The one that listens at ``path``, which is the caller's to close from then on."""
-        return self._by_path.pop(path, None)
-
-    def all_taken(self) -> None:
-        """Raises ``FailedPrecondition`` where one is left: clients would connect to it and wait for ever."""
-        for path in self._by_path:
-            raise FailedPrecondition(
-                "the service manager listens there for the daemon, and no --address names it",
-                where=str(path),
-                hint=f"give --address unix:{path}, or take it out of the socket unit (ListenStream=)",
-            )
-
-    def close(self) -> None:
-        while self._by_path:
-            self._by_path.popitem()[1].close()
-
-
-def handed_sockets() -> HandedSockets:
-    """Those of this process, to be asked for once: afterwards the environment names none, and no child inherits them.
-
-    Raises ``FailedPrecondition`` for a socket that is no listening Unix stream socket with a path.
-    """
-    count, process, _ = (os.environ.pop(name, "") for name in _VARIABLES)
-    if not count.isdecimal() or process != str(os.getpid()):
-        return HandedSockets()
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket(fileno=_FIRST + number)) for number in range(int(count))]
-        for each in taken:
-            each.set_inheritable(False)
-            _check(each)
-        stack.pop_all()
-    return HandedSockets(taken)
-
-
-def _check(handed: socket.socket) -> None:
-    listens = handed.type == socket.SOCK_STREAM and handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    if handed.family != socket.AF_UNIX or not listens or not os.fsencode(handed.getsockname()).startswith(b"/"):
-        raise FailedPrecondition(
-            "the service manager hands over a socket that is no Unix socket with a path",
-            where=str(handed.getsockname()),
-            hint="give the socket unit ListenStream=/PATH; for TCP take it out, and give the daemon --address HOST:PORT",
-        )
-
 
 UNIX = "unix:"
 _LOCK = ".symd.lock"
 TLS = "tls:"
-BACKLOG = 128
-"""Connections to the relay that may wait to be accepted."""
 LONGEST_PATH = 107
 """Bytes of a Unix socket's path (unix(7): sun_path, less its end)."""
 
 
 @contextmanager
-def listening(
-    server: Server, address: str, keeper: Authenticator | None = None, handed: HandedSockets | None = None
-) -> Iterator[str]:
-    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end, unless it is one of
-    ``handed``. Without a keeper of its doors that is a Unix socket for the daemon's user.
+def listening(server: Server, address: str, keeper: Authenticator | None = None) -> Iterator[str]:
+    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end. Without a keeper of
+    its doors that is a Unix socket for the daemon's user.
 
     Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
     else answers there, and ``Unavailable`` when the system refuses.
     """
     keeper = keeper or doorkeeper(ListenConfig())
     if not address.startswith(UNIX):
-        reached = _listen_tcp(server, address, keeper)
-        with keeper.connections.watching(int(reached.rpartition(":")[2])):
-            yield reached
+        yield _listen_tcp(server, address, keeper)
         return
     path = socket_path(address)
-    if handed is not None and (taken := handed.take(path)) is not None:
-        with taken, _behind(server, taken, keeper):
-            yield f"{UNIX}{path}"
-        return
-    own = _checked(path.with_name(f".{path.name}.own"), address) if keeper.doors.users else path
-    with ExitStack() as stack:
-        with locked_folder(path.parent, "--address unix:FOLDER/symd.sock"):
-            _clear(path)
-            if own != path:
-                _clear(own)
-                listener = stack.enter_context(_bound_for_all(path))
-                stack.callback(_remove, path, path.lstat())
-            stack.callback(_remove, own, _bind(server, own))
-        if own != path:
-            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
+    with locked_folder(path.parent, "--address unix:FOLDER/symd.sock"):
+        _clear(path)
+        mine = _bind(server, path, keeper.doors.socket_group)
+    try:
         yield f"{UNIX}{path}"
-
-
-@contextmanager
-def _behind(server: Server, listener: socket.socket, keeper: Authenticator) -> Iterator[None]:
-    """Let the server listen in a folder that only the daemon's user may open, behind a relay from ``listener``."""
-    with ExitStack() as stack:
-        try:
-            own = stack.enter_context(child_folder("daemon")) / "own.sock"
-        except OSError as error:
-            raise Unavailable(f"cannot make a folder for the daemon's own socket: {os_error_text(error)}") from error
-        _bind(server, own)
-        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay, keeper.connections.most))
-        yield
+    finally:
+        _remove(path, mine)
 
 
 def socket_path(address: str) -> Path:
@@ -279,39 +185,24 @@ def _answers(path: Path) -> bool:
     return code not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
-def _bind(server: Server, path: Path) -> os.stat_result:
-    """Bind with a mode that never is wider than 0600.
+def _bind(server: Server, path: Path, group: int | None) -> os.stat_result:
+    """Bind with a mode that never is wider than 0600, or 0660 for the group.
 
     gRPC removes the path that it was given when it ends, whoever's socket is there by then; so it is given another
     one, and the socket is renamed.
     """
     given = _given(path)
-    with _binding(path), private_umask():
-        server.add_insecure_port(f"{UNIX}{given}")
-        given.rename(path)
-    return path.lstat()
-
-
-def _bound_for_all(path: Path) -> socket.socket:
-    """A socket that every user may connect to, for the relay, which asks who it is."""
-    given = _given(path)
-    with _binding(path), ExitStack() as stack:
-        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        given.unlink(missing_ok=True)
-        bind_socket(listener, given)
-        given.chmod(0o666)
-        given.rename(path)
-        listener.listen(BACKLOG)
-        stack.pop_all()
-    return listener
-
-
-@contextmanager
-def _binding(path: Path) -> Iterator[None]:
     try:
-        yield
+        with private_umask():
+            server.add_insecure_port(f"{UNIX}{given}")
+        if group is not None:
+            os.chown(given, -1, group)
+            given.chmod(0o660)
+        given.rename(path)
     except (RuntimeError, OSError) as error:
-        raise Unavailable("cannot make the socket", where=str(path), hint="is the folder writable?") from error
+        hint = "is the folder writable?" if group is None else "is the folder writable, and are you in --socket-group?"
+        raise Unavailable("cannot make the socket", where=str(path), hint=hint) from error
+    return path.lstat()
 
 
 def _given(path: Path) -> Path:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from symd.errors import Busy, Unauthenticated
+from symd.errors import Unauthenticated
 from symd.model.rights import Right
 from symd.server.call import Call
 from symd.server.logs import quoted
@@ -26,8 +26,6 @@ CANCELLED: Final = "CANCELLED"
 """The client went away before it had its answer; what it asked for may have been done."""
 STRANGERS: Final = 20
 """Lines a second, at most, about calls of those who did not say who they are. Further ones are counted."""
-_STRANGERS_OUTCOMES: Final = (Unauthenticated.reason, Busy.reason)
-"""Who calls has not been asked where the address is shut out."""
 _LONGEST: Final = 200
 _AUDITED: Final = frozenset(method for method, right in RIGHTS.items() if right is not Right.READ)
 
@@ -48,8 +46,7 @@ class AuditLog:
 
     def tell(self, call: Call, outcome: str) -> None:
         """The same of a call that is known to change something."""
-        stranger = not call.caller and outcome in _STRANGERS_OUTCOMES
-        if stranger and not self._room():
+        if not call.caller and outcome == Unauthenticated.reason and not self._room():
             return
         facts: dict[str, Any] = {
             "who": call.caller[:_LONGEST],

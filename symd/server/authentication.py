@@ -1,14 +1,13 @@
 """Who calls, and whether they may: asked once for each call, before its message is read.
 
-Over the daemon's own Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. A
-further user comes by the relay (``server/relay.py``), which says the uid. Over TCP a client shows a token or a certificate;
-who shows neither may do what ``ListenConfig.anonymous`` says: nothing, unless the operator decided otherwise.
+Over the daemon's own Unix socket the kernel has kept other users out, and whoever comes is its user, who may do everything. Over
+TCP, and over the socket of a group, a client shows a token or a certificate; who shows neither may do what ``ListenConfig.anonymous`` says:
+nothing, unless the operator decided otherwise.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,17 +16,14 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final, NamedTuple
 
-from symd.config import DEFAULT_LIMITS, Limits
-from symd.errors import Busy, FailedPrecondition, PermissionDenied, Unauthenticated
-from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Rights, rights_text
+from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
+from symd.model.rights import ALL_RIGHTS, Rights, rights_text
 from symd.server.access_file import Access, read_access
 from symd.server.audit import AuditLog
-from symd.server.call import Call, CallEnded
+from symd.server.call import Call
 from symd.server.certificates import Certificates, certified_name
 from symd.server.config import ListenConfig
-from symd.server.connections import Connections
 from symd.server.logs import QuietLog
-from symd.server.peer_names import new_prefix, uid_of
 from symd.server.rights import HEALTH_METHODS, RIGHTS
 from symd.server.watched_files import WatchedFiles
 
@@ -58,56 +54,34 @@ OWNER: Final = Principal("owner", ALL_RIGHTS)
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """``access`` is the access file and ``certificates`` what TLS is done with, where there are such; ``relay`` is how the
-    names begin under which the relay's connections come."""
+    """``access`` is the access file and ``certificates`` what TLS is done with, where there are such."""
 
     doors: ListenConfig
-    relay: str
     access: WatchedFiles[Access] | None
     certificates: Certificates | None
     refusals: QuietLog
-    connections: Connections
     audit: AuditLog = field(default_factory=AuditLog)
 
     def admit(self, call: Call, context: Any) -> None:
         """Note who makes the call, by what gRPC's ``context`` knows of it.
 
-        Raises Unauthenticated for who does not show what is asked for, PermissionDenied for who may not do that, Busy for one too
-        many of their calls.
+        Raises Unauthenticated for who does not show what is asked for, PermissionDenied for who may not do that.
         """
-        peer = call.peer
-        if peer.startswith(_UNIX) and not (self.doors.users and peer.startswith(self.relay)):
+        if call.peer.startswith(_UNIX) and self.doors.socket_group is None:
             call.caller, call.is_owner = OWNER.name, True
             return
-        if not peer.startswith(_UNIX) and (limit := self.connections.shut_out_for(peer)):
-            call.ending = Busy.reason, {"limit": limit}
-            raise CallEnded
         if self.doors.open_health and call.method in HEALTH_METHODS:
-            self.connections.refused(peer)
-            self.connections.let_stay(peer)
             return
-        shown = self._shown(peer, context)
-        try:
-            self._let_in(shown, call)
-        except (Unauthenticated, PermissionDenied):
-            self.connections.refused(peer)
-            raise
-        if not peer.startswith(_UNIX):
-            self.connections.let_in(peer, "" if call.caller == ANONYMOUS else call.caller)
+        shown = self._shown(call.peer, context)
+        self._let_in(shown, call)
         if self.access is not None:
             call.recheck_access = partial(self._let_in, shown)
-
-    def admit_unknown(self, peer: str) -> None:
-        """Note a call of a method that is not served, whoever makes it. Raises Busy for one too many."""
-        if self.connections.shut_out_for(peer):
-            raise CallEnded
-        self.connections.refused(peer)
 
     def _let_in(self, shown: ShownCredentials, call: Call) -> None:
         """Raises as ``admit``."""
         peer = shown.peer
         principal = self.principal(shown)
-        call.caller, call.is_owner = principal.name, principal is OWNER
+        call.caller = principal.name
         if principal.name != ANONYMOUS:
             call.client = principal.name
         right = RIGHTS[call.method]
@@ -127,24 +101,16 @@ class Authenticator:
             self.certificates.files.read_again()
 
     def _shown(self, peer: str, context: Any) -> ShownCredentials:
-        if peer.startswith(_UNIX):
-            return ShownCredentials(peer, None, None)
         token = _token(context.invocation_metadata() or ()) if self.access is not None else None
         return ShownCredentials(peer, token, _certified(context.auth_context()) if token is None else None)
 
     def principal(self, shown: ShownCredentials) -> Principal:
         """Whoever shows that; a refusal is logged. Raises Unauthenticated."""
         try:
-            return self._user(shown.peer) if shown.peer.startswith(_UNIX) else self._client(shown)
+            return self._client(shown)
         except Unauthenticated as error:
             self.refusals.warn(f"{shown.peer}: {error.message}")
             raise
-
-    def _user(self, peer: str) -> Principal:
-        uid = uid_of(peer)
-        if uid == os.geteuid():
-            return OWNER
-        return Principal(f"uid {uid}", self.doors.users.get(uid, NO_RIGHTS))
 
     def _client(self, shown: ShownCredentials) -> Principal:
         if shown.token is not None and self.access is not None:
@@ -175,10 +141,9 @@ class Authenticator:
         return self.access.value().of_certificate(name)
 
 
-def doorkeeper(doors: ListenConfig, limits: Limits = DEFAULT_LIMITS) -> Authenticator:
+def doorkeeper(doors: ListenConfig) -> Authenticator:
     """For the doors as the operator wants them. Raises FailedPrecondition or InvalidInput for files that will not do."""
     refusals = QuietLog(log, "refused a call")
-    connections = Connections(limits, QuietLog(log, "closed a connection"), QuietLog(log, "shut out an address"))
     access = None
     if (path := doors.access) is not None:
         access = WatchedFiles([path], lambda: _read_access(path))
@@ -188,8 +153,8 @@ def doorkeeper(doors: ListenConfig, limits: Limits = DEFAULT_LIMITS) -> Authenti
                 "--tls-client-ca: clients show certificates over TLS only",
                 hint="give the daemon's own certificate too: --tls-cert and --tls-key",
             )
-        return Authenticator(doors, new_prefix(), access, None, refusals, connections)
-    return Authenticator(doors, new_prefix(), access, Certificates(doors), refusals, connections)
+        return Authenticator(doors, access, None, refusals)
+    return Authenticator(doors, access, Certificates(doors), refusals)
 
 
 def _read_access(path: Path) -> Access:

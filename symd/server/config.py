@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class ListenConfig:
     """Who is let in and what they may do. By default that is the daemon's user alone, over its Unix socket."""
 
-    users: Mapping[int, Rights] = field(default_factory=dict)
-    """Further users of this machine, by uid: what they may do over the Unix socket."""
+    socket_group: int | None = None
+    """The group (gid) that may open the Unix socket, too. Whoever comes by it is asked who they are then, as over TCP: also the daemon's user."""
     access: Path | None = None
     """The access file: names, rights, digests of tokens."""
     tls_certificate: Path | None = None
@@ -30,7 +30,7 @@ class ListenConfig:
     certificate_rights: Rights = frozenset((Right.READ,))
     """What a client with such a certificate may do where there is no access file."""
     anonymous: Rights | None = None
-    """What who reaches TCP and shows nothing may do. None: nothing where tokens or certificates are asked for, else to read,
+    """What who shows nothing may do, over TCP or the socket of a group. None: nothing where tokens or certificates are asked for, else to read,
     and where ``insecure`` is said also to write."""
     insecure: bool = False
     """Let TCP be plain: whoever reaches it is let in, and whoever stands between reads along."""
@@ -48,9 +48,10 @@ class ListenConfig:
             return self.anonymous
         if self.access is not None or self.tls_client_ca is not None:
             return NO_RIGHTS
-        if self.tls_certificate is not None:
-            return frozenset((Right.READ,))
-        return frozenset((Right.READ, Right.WRITE)) if self.insecure else NO_RIGHTS
+        if self.insecure and self.tls_certificate is None:
+            return frozenset((Right.READ, Right.WRITE))
+        has_strangers = self.tls_certificate is not None or self.socket_group is not None
+        return frozenset((Right.READ,)) if has_strangers else NO_RIGHTS
 
 
 @dataclass(frozen=True, slots=True)

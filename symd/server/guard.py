@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from grpc import StatusCode
 from grpc.aio import BaseError, InternalError
 from grpc_status import rpc_status
 
@@ -73,23 +72,6 @@ def guard(
             _tell(call, outcome, metadata, metrics, spans)
 
     return guarded
-
-
-def unknown(doors: Authenticator, metrics: Metrics | None = None) -> Callable[[Any, Any], Awaitable[Any]]:
-    """The handler of every method that is not served. gRPC's own would not say who calls it."""
-
-    async def refused(_requests: Any, context: Any) -> Any:
-        try:
-            doors.admit_unknown(context.peer())
-            await context.abort(StatusCode.UNIMPLEMENTED, "Method not found!")
-        except SymdError as error:
-            if metrics is not None:
-                metrics.refused(error.reason, error.metadata.get("limit", ""))
-            await fail(context, error)
-        except (CallEnded, InternalError):
-            raise asyncio.CancelledError from None  # nobody is told, or can be: the caller has left
-
-    return refused
 
 
 def _tell(call: Call, outcome: str, metadata: Mapping[str, str], metrics: Metrics | None, spans: Spans | None) -> None:

@@ -20,7 +20,6 @@ from symd.config import Limits
 from symd.errors import Busy, InvalidInput, NotFound
 from symd.server.call import Call, CallEnded
 from symd.server.messages import parsed_at_once
-from symd.server.peer_names import tcp_remote
 from symd.server.waiting import WaitingCalls
 
 
@@ -38,8 +37,7 @@ class Watches:
     def opened(self, client: str, close: Callable[[], None]) -> Iterator[None]:
         """Know this watch while it lasts; ``close`` ends it. Raises ``Busy`` where that is one too many of ``client``: its name, or
         the peer as gRPC names it where it has none."""
-        where = tcp_remote(client)
-        name = where.address if where is not None else client
+        name = client.rpartition(":")[0] if client.startswith(("ipv4:", "ipv6:")) else client  # a peer without its port
         key = id(close)
         with self._lock:
             if self._count[name] >= self._most:

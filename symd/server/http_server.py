@@ -7,14 +7,14 @@ import socket
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from symd.engine.debuginfod_client import Upstream
-from symd.errors import Busy, FailedPrecondition, Unauthenticated, Unavailable
+from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
 from symd.model.rights import Right
 from symd.model.sources import SourceText
 from symd.server.authentication import ANONYMOUS, Authenticator, ShownCredentials
@@ -74,19 +74,17 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         door: Door = secret or _DaemonDoor(doors)
         fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
         counted = metrics.http() if metrics is not None else None
-        connections = HttpConnections(partial(_closed, doors, counted))
-        refused = doors.connections.refused if secret is None else None
+        connections = HttpConnections()
         if counted is not None:
+            connections.closed = counted.closed
             counted.watch(connections.__len__)
         sources = partial(_sources, daemon, config)
         colour = stack.enter_context(closing(ColouredApart()))
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted, refused))
+        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted))
         tls = doors.certificates.context if doors.certificates is not None else None
         stack.enter_context(serving(app, listener, tls, connections))
-        if secret is None:
-            stack.enter_context(doors.connections.watching(port, counts_bytes=False))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
         yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
 
@@ -114,12 +112,11 @@ class _DaemonDoor:
         self._keeper = keeper
 
     def enter(self, connection: HTTPConnection) -> Entered:
-        """Raises Unauthenticated, and Busy for too many connections of one client."""
+        """Raises Unauthenticated."""
         peer = _peer(connection)
         token = _token(connection.headers.get("authorization", "")) if self._keeper.doors.access is not None else None
         certificate = _certified(connection.scope.get("state", {}).get("peercert")) if token is None else None
         principal = self._keeper.principal(ShownCredentials(peer, token, certificate))
-        self._keeper.connections.let_in(peer, "" if principal.name == ANONYMOUS else principal.name)
         named = principal.name != ANONYMOUS
         share, budget = (principal.name, principal.name) if named else (peer, _address(connection))
         return Entered(HttpPrincipal(principal.name, principal.rights, share, budget), connection.scope["path"])
@@ -193,20 +190,8 @@ def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...]
     return [on_disk.completed(source) for source in daemon.engine.sources(digest, files, path)]
 
 
-def _closed(doors: Authenticator, counted: HttpMetrics | None, bound: str, address: str) -> None:
-    doors.connections.closed(address, bound)
-    if counted is not None:
-        counted.closed(bound)
-
-
-def _ended(
-    daemon: Daemon, counted: HttpMetrics | None, refused: Callable[[str], None] | None, exchange: Exchange
-) -> None:
-    """``refused`` is told where strangers' requests come from."""
+def _ended(daemon: Daemon, counted: HttpMetrics | None, exchange: Exchange) -> None:
     route, visitor = exchange.route, exchange.visitor
-    if refused is not None and visitor is None and exchange.outcome != Busy.reason:
-        with suppress(Busy):  # this one has its answer already
-            refused(_peer(exchange.connection))
     what = f"{route.method} {route.path}" if route is not None else "HTTP"
     call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
     call.begun, call.received, call.sent = exchange.begun, exchange.received, exchange.sent

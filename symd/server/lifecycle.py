@@ -22,7 +22,7 @@ from symd.api import Host
 from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
-from symd.server.addresses import UNIX, handed_sockets, listening
+from symd.server.addresses import UNIX, listening
 from symd.server.audit import audit_eviction
 from symd.server.config import Config, ListenConfig
 from symd.server.cpu_affinity import pinned_to_one_cpu
@@ -112,7 +112,6 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
 def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
-        handed = stack.enter_context(closing(handed_sockets()))
         metrics = Metrics() if config.metrics else None
         spans = stack.enter_context(tracing(config.otlp))
         own = None
@@ -124,8 +123,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
             page = metrics_served(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
             log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
-        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
-        handed.all_taken()
+        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
         web = stack.enter_context(ExitStack())
         shown = _page_served(daemon, config, metrics, web) if config.http else None
         signals.started()
@@ -282,7 +280,7 @@ def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
 
 def _announce(address: str, doors: ListenConfig, ready: Ready | None) -> None:
     """Say once where the daemon listens: to ``ready``, who tells it, or else in the log."""
-    if not address.startswith(UNIX) and doors.anonymous_rights:
+    if doors.anonymous_rights and (doors.socket_group is not None or not address.startswith(UNIX)):
         log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))
     if ready is not None:
         ready(address)

@@ -143,10 +143,6 @@ class Metrics:
         if len(self._noted) >= NOTED_CALLS:
             self._count_noted()
 
-    def refused(self, reason: str, limit: str) -> None:
-        """Count an error that ended a call of no method that there is."""
-        self._refusals.labels(reason, limit).inc()
-
     def _count_noted(self) -> None:
         while self._noted:
             try:

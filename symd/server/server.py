@@ -106,7 +106,7 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         names,
     )
     health = Health(names, waiting, Watches(config.limits))
-    doors = doorkeeper(config.doors, config.limits)
+    doors = doorkeeper(config.doors)
     router = Router(context, health, Reflection(names, waiting), doors, metrics, spans)
     server = Server(router, options(config.limits))
     daemon = Daemon(
@@ -122,7 +122,6 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
     )
     if metrics is not None:
         metrics.watch(daemon)
-        doors.connections.refusing = metrics.refused
     return daemon
 
 

@@ -20,7 +20,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.server.answering import Method, answer_one, answer_stream, options_of
 from symd.server.authentication import Authenticator
-from symd.server.guard import Answer, guard, unknown
+from symd.server.guard import Answer, guard
 from symd.server.health import Health
 from symd.server.metrics import Metrics
 from symd.server.reflection import REFLECTION, Reflection
@@ -104,7 +104,6 @@ class Router(grpc.GenericRpcHandler):
         self._metrics = metrics
         self._spans = spans
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-        self._unknown: grpc.RpcMethodHandler[Any, Any] = grpc.stream_unary_rpc_method_handler(unknown(doors, metrics))
         for method in METHODS.values():
             way = answer_stream if method.many_requests or method.many_responses else answer_one
             self._add(method.name, partial(way, method, service), many=method.many_responses)
@@ -118,8 +117,8 @@ class Router(grpc.GenericRpcHandler):
         """The full names of all methods that are served."""
         return frozenset(path.removeprefix("/").replace("/", ".") for path in self._handlers)
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
-        return self._handlers.get(handler_call_details.method, self._unknown)
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        return self._handlers.get(handler_call_details.method)
 
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler

@@ -85,7 +85,7 @@ def test_a_shared_store_that_cannot_be_had_is_one_line(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--address", "127.0.0.1:0", "--insecure", "--allow-uid", "1001"), "give --address unix:PATH too"),
+        (("--address", "127.0.0.1:0", "--insecure", "--socket-group", "root"), "give --address unix:PATH too"),
         (("--address", "unix:{}/s", "--open-metrics"), "give --metrics HOST:PORT too"),
         (("--address", "unix:{}/s", "--tls-cert", "{}/file", "--tls-key", "{}/file"), "give --address HOST:PORT or"),
     ],
@@ -107,7 +107,7 @@ def test_an_option_that_promises_what_no_door_gives_is_refused(
         (("--address", "127.0.0.1:0", "--insecure"), []),
         (("--insecure", "--anonymous", "read"), ["--anonymous does nothing", "--insecure does nothing"]),
         (("--open-health",), ["--open-health does nothing"]),
-        (("--open-health", "--allow-uid", "1001:none"), []),
+        (("--open-health", "--socket-group", "root"), []),
         (("--certificate-rights", "write"), ["--certificate-rights does nothing: no client shows a certificate"]),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_driver_that_the_daemon_does_not_know_is_refused_by_name(symd: Run, se
     ("told", "options", "heard"),
     [
         (None, (), "-event_engine_listener"),
-        (None, ("--allow-uid", "65534:read"), None),
+        (None, ("--socket-group", "root"), None),
         (None, ("--address", "127.0.0.1:0", "--insecure"), None),
         ("tcp_frame_size_tuning", (), "tcp_frame_size_tuning"),
     ],

@@ -134,9 +134,7 @@ def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) ->
         (["--address", "127.0.0.1:0", "--tls-key", "/dev/null"], 2, "give --tls-cert too"),
         (["--address", "127.0.0.1:0", "--tls-client-ca", "/dev/null"], 2, "give --tls-cert and --tls-key too"),
         (["--metrics", "0.0.0.0:0"], 3, "--open-metrics for who wants it all the same"),
-        (["--allow-uid", "root"], 2, "does not begin with the number of a user"),
-        (["--allow-uid", "-1"], 2, "does not begin with the number of a user"),
-        (["--allow-uid", "1:reed"], 2, "there is no right 'reed'"),
+        (["--socket-group", "nobody-s"], 2, "there is no group 'nobody-s'"),
         (["--anonymous", "all"], 2, "there is no right 'all'"),
     ],
 )

@@ -236,17 +236,6 @@ def test_too_little_time_is_said(tmp_path: Path) -> None:
             asyncio.run(asked())
 
 
-@pytest.mark.parametrize("family", [socket.AF_UNIX, socket.AF_INET], ids=["unix", "tcp"])
-def test_over_tcp_an_address_may_be_shut_out_that_is_not_answered(tmp_path: Path, family: socket.AddressFamily) -> None:
-    with socket.socket(family) as silent:
-        silent.bind(str(tmp_path / "silent") if family == socket.AF_UNIX else ("127.0.0.1", 0))
-        silent.listen()
-        address = f"unix:{tmp_path}/silent" if family == socket.AF_UNIX else "{}:{}".format(*silent.getsockname())
-        with Client(address, timeout=0.2) as client, pytest.raises(DeadlineExceeded) as caught:
-            client.health()
-    assert ("refused_calls" in caught.value.hint) is (family == socket.AF_INET)
-
-
 def test_watches_tell_what_happens_and_end_when_they_are_closed(address: str) -> None:
     async def watched() -> tuple[list[object], list[object]]:
         async with AsyncClient(address, timeout=60) as client:

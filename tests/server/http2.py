@@ -39,12 +39,15 @@ def headers(method, *further):
 
 
 class Connection:
-    """To a daemon's Unix socket. ``window`` is how much of each stream the daemon may send unasked."""
+    """To a daemon's Unix socket, or over one that is connected. ``window`` is how much of each stream the daemon may send unasked."""
 
     def __init__(self, address, *, window=65535, speak=True):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(10)
-        self.socket.connect(address.removeprefix("unix:"))
+        if isinstance(address, str):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(10)
+            self.socket.connect(address.removeprefix("unix:"))
+        else:
+            self.socket = address
         self.next_stream = 1
         self.received = b""
         self.initial_window = 65535

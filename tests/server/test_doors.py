@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,7 +39,7 @@ from symd.errors import (
     UnknownFormat,
 )
 from symd.model.grabs import GrabRequest
-from symd.model.rights import ALL_RIGHTS, Right, Rights, parse_rights
+from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Right, Rights, parse_rights
 from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
 from symd.server.addresses import listening
@@ -47,8 +47,6 @@ from symd.server.audit import STRANGERS, AuditLog
 from symd.server.authentication import doorkeeper
 from symd.server.call import Call
 from symd.server.config import Config, ListenConfig
-from symd.server.peer_names import new_prefix
-from symd.server.relay import relaying
 from symd.server.server import build_daemon
 from symd.system.process import confinement
 from symd.v1 import symbol_service_pb2 as s
@@ -155,119 +153,41 @@ def test_another_user_is_kept_out_by_the_kernel(sock: str) -> None:
     with served(sock) as address:
         said = as_user(NOBODY, address, "client.server_info()").stdout
     assert said.startswith("SERVER_UNAVAILABLE")
-    assert "the daemon's user has not let you use this socket (symd serve --allow-uid" in said
+    assert "the daemon's user has not let you use this socket (symd serve --socket-group" in said
 
 
 @as_root
-def test_a_further_user_reads_and_no_more(sock: str) -> None:
-    with served(sock, users={NOBODY: parse_rights("read")}) as address:
-        assert as_user(NOBODY, address, "client.server_info().max_batch > 0").stdout.strip() == "True"
-        assert as_user(NOBODY, address, "client.server_info().store").stdout.strip() == "", "a folder of another user's"
-        assert as_user(NOBODY, address, f"client.record({DIGEST!r}).sha256").stdout.strip() == DIGEST
-        said = as_user(NOBODY, address, f"client.relabel({DIGEST!r}, 'mine')").stdout
-        assert said.startswith("PERMISSION_DENIED")
-        assert "uid 65534 may not do that: it takes the right 'write'" in said
-        assert may(address) == ALL_RIGHTS, "the owner by the same socket"
+@pytest.mark.parametrize(("anonymous", "rights"), [(None, "read"), ("read,write", "read,write"), ("none", "none")])
+def test_a_group_has_the_rights_that_are_said_and_nobody_else_comes_in(sock: str, anonymous: str, rights: str) -> None:
+    given = None if anonymous is None else NO_RIGHTS if anonymous == "none" else parse_rights(anonymous)
+    with served(sock, socket_group=NOBODY, anonymous=given) as address:
+        assert Path(address.removeprefix("unix:")).stat().st_mode & 0o777 == 0o660
+        asked = as_user(NOBODY, address, "client.server_info().store").stdout.strip()
+        assert asked.startswith("UNAUTHENTICATED") if rights == "none" else asked == "", "a folder of another user's"
+        said = as_user(NOBODY, address, f"client.relabel({DIGEST!r}, 'mine').label").stdout
+        assert said.startswith("mine") is ("write" in rights)
+        assert "has not let you use this socket" in as_user(1000, address, "client.server_info()").stdout
+        if given != NO_RIGHTS:
+            assert may(address) == parse_rights(rights), "the owner by the same socket"
 
 
-@as_root
-def test_a_further_user_writes_where_that_is_said(sock: str) -> None:
-    with served(sock, users={NOBODY: parse_rights("read,write")}) as address:
-        assert as_user(NOBODY, address, f"client.relabel({DIGEST!r}, 'mine').label").stdout.strip() == "mine"
-        assert as_user(NOBODY, address, f"client.remove({DIGEST!r})").stdout.startswith("PERMISSION_DENIED")
-
-
-@as_root
-def test_a_user_who_is_not_on_the_list_is_told_nothing(sock: str, caplog: pytest.LogCaptureFixture) -> None:
-    program = f"""
-import os, socket
-os.setgid({NOBODY}); os.setuid({NOBODY})
-with socket.socket(socket.AF_UNIX) as it:
-    it.settimeout(20); it.connect({sock.removeprefix("unix:")!r})
-    try: it.sendall(b"PRI * HTTP/2.0"); print(it.recv(100))
-    except OSError as error: print(b"")
-"""
-    with served(sock, users={1000: ALL_RIGHTS}) as address:
-        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-        assert done.stdout.strip() == "b''"
-        assert "has not let you use this socket" in as_user(NOBODY, address, "client.server_info()").stdout
-        assert may(address) == ALL_RIGHTS
-    assert f"uid {NOBODY}" in caplog.text
-    assert "not on the list" in caplog.text
-
-
-@as_root
-def test_the_socket_behind_the_relay_is_the_owners(sock: str, folder: Path) -> None:
-    """And nobody becomes the owner by calling himself what the relay's connections are called."""
-    with served(sock, users={NOBODY: parse_rights("read")}):
-        inner = folder / ".symd.sock.own"
-        assert inner.stat().st_mode & 0o777 == 0o600
-        assert "has not let you" in as_user(NOBODY, f"unix:{inner}", "client.server_info()").stdout
-    assert not list(folder.iterdir()), "both sockets are gone with the daemon"
-
-
-def test_another_user_does_not_take_the_names_of_the_relays_next_connections(sock: str) -> None:
-    """Every user sees those that are taken, and may bind others of the abstract namespace (unix(7))."""
-    with served(sock, users={NOBODY: parse_rights("read")}) as address, ExitStack() as held:
-        with client(address) as it:
+def test_who_comes_by_a_groups_socket_shows_a_token_where_there_are_tokens(sock: str, access) -> None:
+    """As a reverse proxy does for its clients: that it may open the socket gives it no right."""
+    with served(sock, socket_group=os.getegid(), access=access("read")) as address:
+        with pytest.raises(Unauthenticated), client(address) as it:
             it.server_info()
-            taken = {line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if "@symd/" in line}
-        (name,) = (each for each in taken if each.startswith(f"@symd/{os.getpid()}/"))
-        before, last = name.removeprefix("@").rsplit("/", 1)
-        for number in range(int(last, 16) + 1, int(last, 16) + 65):
-            each = held.enter_context(socket.socket(socket.AF_UNIX))
-            each.bind(b"\0" + f"{before}/{number}".encode())
-        assert may(address) == ALL_RIGHTS
-
-
-def test_much_goes_through_the_relay(sock: str) -> None:
-    """A module in, its bytes out, from several threads, as it went in."""
-    data = b"FAKE" + os.urandom(2 << 20)
-    with served(sock, users={NOBODY: ALL_RIGHTS}) as address, client(address) as it:
-        it.add(data)
-        digest = hashlib.sha256(data).hexdigest()
-        out: list[bytes] = []
-        threads = [threading.Thread(target=lambda: out.append(it.object_data(digest, ""))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert out == [data] * 4
-
-
-def test_one_user_does_not_take_all_the_relays_connections(sock: str, caplog: pytest.LogCaptureFixture) -> None:
-    with served(sock, Limits(client_connections=64), users={NOBODY: ALL_RIGHTS}) as address:
-        held = [socket.socket(socket.AF_UNIX) for _ in range(70)]
-        try:
-            for each in held:
-                each.settimeout(20)
-                each.connect(address.removeprefix("unix:"))
-            for each in held[64:]:
-                assert each.recv(1) == b""
-        finally:
-            for each in held:
-                each.close()
-        assert eventually(lambda: may(address)) == ALL_RIGHTS
-    assert "64 connections already" in caplog.text
-
-
-def test_whoever_leaves_while_the_daemon_is_busy_takes_no_room_in_the_relay(tmp_path: Path) -> None:
-    """Clients that are killed, and those that try again while a daemon starts, must not be counted until it comes to close what they left."""
-    inner, outer = tmp_path / "inner", tmp_path / "outer"
-    with ExitStack() as stack:
-        daemon, listener = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in "12")
-        for each, path in ((daemon, inner), (listener, outer)):
-            each.bind(str(path))
-            each.listen()
-        daemon.settimeout(20)
-        stack.enter_context(relaying(listener, inner, (), new_prefix(), most=2))
-        for _ in range(5):
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(str(outer))
-                client.sendall(b"x")
-                left = stack.enter_context(daemon.accept()[0])
-                assert left.recv(1) == b"x"
-            assert left.recv(1) == b""
+        with grpc.insecure_channel(address, (("grpc.default_authority", "localhost"),)) as channel:
+            call = channel.unary_unary("/symd.v1.ServerService/GetServerInfo")
+            delete = channel.unary_unary("/symd.v1.ModuleService/DeleteModule")
+            shown = (("authorization", "Bearer read"),)
+            assert call(b"", metadata=shown, timeout=20)
+            for refused, metadata in ((call, ()), (call, (("authorization", "Bearer wrong"),)), (delete, shown)):
+                with pytest.raises(grpc.RpcError) as caught:
+                    refused(b"", metadata=metadata, timeout=20)
+                code = caught.value.code()
+                assert (
+                    code is grpc.StatusCode.PERMISSION_DENIED if metadata == shown else grpc.StatusCode.UNAUTHENTICATED
+                )
 
 
 @pytest.mark.parametrize(

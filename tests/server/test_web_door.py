@@ -6,22 +6,19 @@ import base64
 import http.client
 import json
 import ssl
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 
-from symd.config import DEFAULT_LIMITS, Limits
+from symd.config import DEFAULT_LIMITS
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.model.rights import parse_rights
 from symd.server.access_file import new_token, token_line
 from symd.server.config import Config, ListenConfig
-from symd.server.http.connections import SILENT_SECONDS
 from symd.server.http_server import web_served
 from symd.server.server import build_daemon
 from tests.server.authority import Authority
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
-from tests.server.test_budgets import eventually
-from tests.server.test_shut_out import connects
 
 MODULES = "api/modules"
 
@@ -82,34 +79,6 @@ def test_our_own_names_are_answered(tmp_path, host):
     with served(tmp_path, insecure=True) as page:
         assert page.is_open
         assert asked(page.url, MODULES, {"Host": host})[0] == 200
-
-
-def test_a_stranger_that_asks_without_end_is_shut_out_and_a_user_is_not(tmp_path):
-    token, access = new_token(), tmp_path / "access"
-    access.touch(mode=0o600)
-    access.write_text(f"{token_line('ci', parse_rights('read'), token)}\n")
-    limits = Limits(refused_calls=20, refused_seconds=600.0)
-    with served(tmp_path, access=access, limits=limits) as page:
-        address = page.address.removeprefix("http://")
-        user = http.client.HTTPConnection(address, timeout=30)
-        with closing(user):
-            shown(user, token)
-            for _ in range(500):
-                if not connects(address):  # each further attempt would wait until its time is up
-                    break
-                with suppress(OSError, http.client.HTTPException):
-                    asked(page.url, MODULES, seconds=SILENT_SECONDS / 5)  # the user is silent meanwhile
-            assert eventually(lambda: not connects(address))
-            assert connects(address, "127.0.0.2")
-            shown(user, token)
-
-
-def shown(connection, token):
-    """The user is answered on this connection."""
-    connection.request("GET", f"/{MODULES}", headers={"Authorization": f"Bearer {token}"})
-    answer = connection.getresponse()
-    assert answer.read()
-    assert answer.status == 200
 
 
 def test_a_token_opens_and_nothing_else_does(tmp_path):

@@ -1,4 +1,4 @@
-"""A daemon with many clients, under abuse: malformed requests, workers killed, one byte of the store changed, the disk full
+"""A daemon with many clients, half of them behind nginx, under abuse: malformed requests, workers killed, one byte of the store changed, the disk full
 once. Nobody gets a wrong answer, no error is without its cause, and memory does not grow.
 
 `python -m tests.soak.abuse [--seconds N] [--clients N] [--calm]`; ``--calm`` is the same traffic without the abuse, to compare
@@ -24,6 +24,7 @@ from symd.config import MIB
 from symd.model.rights import Right
 from symd.server.access_file import new_token, token_line
 from tests.server.authority import Authority
+from tests.server.reverse_proxy import proxied
 from tests.small_disk import small_disk
 from tests.soak.daemon import ROOT, Daemon, serving
 
@@ -76,11 +77,14 @@ class Outcome:
 def run(folder: Path, seconds: float, clients: int, seed: int = 1, *, calm: bool = False) -> Outcome:
     """``folder`` keeps the store and the logs."""
     outcome = Outcome()
-    token, doors = tls_doors(folder)
+    token, doors = token_doors(folder)
+    certificate = Authority(folder).issue("localhost")
     with (
         small_disk(folder / "store", DISK_BYTES) as problem,
         serving(folder, further=(*doors, *OPEN_INDEXES)) as daemon,
+        proxied(folder, daemon.others[0], *certificate) as behind,
     ):
+        daemon.others[:] = [behind]
         known = {"SYMD_TOKEN": token, "SYMD_TLS_CA": str(folder / "authority.pem")}
         processes = [_clients(daemon, clients // PROCESSES, seed + number, calm, known) for number in range(PROCESSES)]
         abuse = Abuse(daemon, random.Random(seed), not problem, outcome)
@@ -159,14 +163,12 @@ class Abuse:
         fat.unlink()
 
 
-def tls_doors(folder: Path) -> tuple[str, list[str]]:
-    """A token that may read and write, and the options of a daemon that takes it over TLS, beside its socket."""
-    certificate, key = Authority(folder).issue("localhost")
+def token_doors(folder: Path) -> tuple[str, list[str]]:
+    """A token that may read and write, and the options of a daemon that takes it at a port for nginx, beside its socket."""
     access, token = folder / "access", new_token()
     access.write_text(token_line("soak", frozenset({Right.READ, Right.WRITE}), token) + "\n")
     access.chmod(0o600)
-    tls = ["--tls-cert", str(certificate), "--tls-key", str(key), "--access", str(access)]
-    return token, ["--address", "127.0.0.1:0", *tls]
+    return token, ["--address", "127.0.0.1:0", "--access", str(access)]
 
 
 def _clients(daemon: Daemon, count: int, seed: int, calm: bool, known: dict[str, str]) -> subprocess.Popen[str]:

@@ -30,19 +30,13 @@ STRANGERS: Final = 128
 VISITORS: Final = 256
 """Connections on which somebody was let in; further ones are refused."""
 
-Closed = Callable[[str, str], None]
-"""Told of each connection that is closed before its end: by which bound, and the address that it comes from."""
-
-
-def _nobody(_bound: str, _address: str) -> None:
-    """The default: nobody is told."""
-
 
 class HttpConnections:
     """Those of one server. To be used on its event loop."""
 
-    def __init__(self, closed: Closed = _nobody) -> None:
-        self.closed = closed
+    def __init__(self) -> None:
+        self.closed: Callable[[str], object] = lambda _bound: None
+        """Told of each connection that is closed before its end, by which bound."""
         self._strangers: dict[HttpConnection, None] = {}
         self._visitors: set[HttpConnection] = set()
 
@@ -178,7 +172,7 @@ class HttpConnection(H11Protocol):
     def close(self, bound: str) -> None:
         """Close it at once, because it passed ``bound``."""
         if not self.transport.is_closing():
-            self.bounds.closed(bound, self.address)
+            self.bounds.closed(bound)
         self.bounds.gone(self)
         self.transport.abort()
 

@@ -134,7 +134,7 @@ def test_the_real_client_shows_a_token_by_its_file_of_headers(tmp_path: Path, sh
     access.chmod(0o600)
     headers = tmp_path / "headers"
     headers.write_text(f"authorization: Bearer {token}\n")
-    with web_daemon(tmp_path, "--access", str(access), "--allow-uid", "0:read,write") as web:
+    with web_daemon(tmp_path, "--access", str(access)) as web:
         web.add(shade[0])
         assert web.ask(f"buildid/{shade[1]}/executable")[0] == 401
         got = found(tmp_path, web.url, "executable", shade[1], DEBUGINFOD_HEADERS_FILE=str(headers))
