@@ -130,11 +130,10 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
         done = repair(folder, limits, told)
     _write_findings(done.after, as_json=as_json)
     if as_json:
-        rebuilt = str(done.rebuilt) if done.rebuilt else None
-        write_json({"before": len(done.before), "after": len(done.after), "rebuilt": rebuilt})
+        write_json({"before": len(done.before), "after": len(done.after), "rebuilt": done.rebuilt or None})
         return NO if done.after else 0
     if done.rebuilt:
-        write_line(str(done.rebuilt))
+        write_line(done.rebuilt)
     write_line(f"before: {_verdict(done.before)}; now: {_verdict(done.after)}")
     return NO if done.after else 0
 

@@ -21,8 +21,8 @@ from typing import Any
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
 from symd.store.catalogue_copy import CatalogueCopy, copy_with_log
-from symd.store.catalogue_queries import COLUMNS, CatalogueQueries, size_of_row
-from symd.store.connection import Connection, WrongValue
+from symd.store.catalogue_queries import MODULES, CatalogueQueries, size_of_row
+from symd.store.connection import Connection, WrongValue, readable
 from symd.store.files import disk, hint_where_nothing_opens, locked, may_write, size_of
 from symd.store.opened_path import OpenedPath
 from symd.store.paths import CATALOGUE_NAME
@@ -208,7 +208,7 @@ _WRITER_BYTE = 120
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
 """How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that were made."""
 NO_TEXT = "Could not decode to UTF-8"
-_SIZES = f"SELECT {COLUMNS} FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
+_SIZES = f"{MODULES} WHERE sha256 IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
 
 
 LOCK = "catalogue.lock"
@@ -239,18 +239,6 @@ def _numbered(root: Path, number: int) -> Path:
     return root / ("catalogue.sqlite" if number == 1 else f"catalogue-{number}.sqlite")
 
 
-@dataclass(frozen=True, slots=True)
-class Rescue:
-    """A damaged catalogue that cannot be replaced: what can be read of it is read elsewhere until it can be."""
-
-    damaged: Path
-    fault: str
-    refusal: StoreUnavailable
-    """Why it cannot be replaced."""
-    copy: Callable[[Path, Path], None]
-    """Makes a catalogue, its second argument, of what can be read of its first. Raises ``StoreUnavailable`` and OSError."""
-
-
 @dataclass(eq=False, slots=True)
 class _Pool:
     """A file, and connections to it that nobody uses. Of one that was left what is given back goes with it."""
@@ -259,8 +247,6 @@ class _Pool:
     opened: OpenedPath | None = None
     """None of a copy, and before the file is made."""
     copy: CatalogueCopy | None = None
-    rescue: Rescue | None = None
-    """Where the copy has what could be read of a damaged file."""
     idle: list[sqlite3.Connection] = field(default_factory=list)
     is_left: bool = False
 
@@ -294,7 +280,7 @@ class Catalogue(CatalogueQueries):
     LAST_ENTRY = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
 
     def __init__(
-        self, root: Path, *, durable: bool = True, lock_seconds: float | None = None, rescue: Rescue | None = None
+        self, root: Path, *, durable: bool = True, lock_seconds: float | None = None, may_be_new: bool = True
     ) -> None:
         self._root = root
         with disk(root):
@@ -313,16 +299,13 @@ class Catalogue(CatalogueQueries):
         self._write_lock = Lock()
         self._waited_in_vain = float("-inf")
         """When a write waited last for all of ``BUSY_SECONDS`` and did not get the lock; long ago where one has got it since."""
-        if rescue is not None:
-            self._read_rescued(rescue)
-            return
         try:
             with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
                 self.renew()
                 os.close(open_private(self.path, os.O_RDWR))
                 self._pool.opened = OpenedPath(self.path)
                 with closing(self.connect()) as connection:
-                    migrate(connection, self.path)
+                    migrate(connection, self.path, may_be_new=may_be_new)
         except StoreUnavailable as error:
             try:
                 self._read_copy(error)
@@ -382,25 +365,6 @@ class Catalogue(CatalogueQueries):
         self._pool, self.is_recovered = _Pool(copy.path, copy=copy), False
         log.error("%s cannot be opened where it is: a copy is read, and nothing is written until it can", original)
 
-    def _read_rescued(self, rescue: Rescue) -> None:
-        """Go on with what can be read of a damaged file until that can be replaced. Raises its ``refusal`` where there is room for that nowhere."""
-        try:
-            copy = CatalogueCopy(rescue.damaged, rescue.refusal, rescue.copy)
-        except StoreUnavailable:
-            self._folder.close()
-            raise rescue.refusal from None
-        self._pool, self.is_recovered = _Pool(copy.path, copy=copy, rescue=rescue), False
-        log.error(
-            "%s is damaged (%s) and cannot be replaced: what could be read of it is read, and nothing is written until it can",
-            rescue.damaged,
-            rescue.fault,
-        )
-
-    @property
-    def rescue(self) -> Rescue | None:
-        """The damaged file in whose place a copy is read; None where that is not so."""
-        return self._pool.rescue
-
     def renew(self) -> None:
         """Turn to the file that has replaced this one, if one has, and from a copy back to the file if that can be opened again."""
         with disk(self._root):
@@ -411,8 +375,6 @@ class Catalogue(CatalogueQueries):
                 if self._folder.change():
                     return
                 pool, newer = self._pool, newest(self._root)
-                if pool.rescue is not None and newer == pool.rescue.damaged:
-                    return
                 if newer == pool.path or (pool.copy is not None and not opens_in_place(newer)):
                     return
                 self._pool = _Pool(newer, OpenedPath(newer))
@@ -478,17 +440,6 @@ class Catalogue(CatalogueQueries):
             raise
         finally:
             connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
-
-    @contextmanager
-    def writing_copy(self) -> Iterator[sqlite3.Connection]:
-        """A transaction in the copy that is read, of which nobody else knows. Raises ``StoreUnavailable`` where none is read any more."""
-        pool = self._pool
-        if pool.copy is None:
-            raise StoreUnavailable("the copy of the catalogue is gone", where=str(pool.path), hint="ask again")
-        with self._turn_to_write() as wait, self.translated(), closing(self._opened(pool)) as connection:
-            self._begin(connection, wait)
-            yield connection
-            connection.execute("COMMIT")
 
     @contextmanager
     def reading_at_once(self) -> Iterator[sqlite3.Connection]:
@@ -573,7 +524,7 @@ class Catalogue(CatalogueQueries):
             with translated(self.path):
                 yield
         except DataLoss as error:
-            if "sqlite" in error.metadata:
+            if error.metadata.get("sqlite", WrongValue.sqlite_errorname) != WrongValue.sqlite_errorname:
                 self.damaged = self.path
             raise
         except StoreUnavailable as error:
@@ -608,12 +559,7 @@ class Catalogue(CatalogueQueries):
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         with self.reading() as connection:
-            return dict(self.readable(connection.execute(_SIZES, (json.dumps(list(digests)),)), size_of_row))
-
-    def note_wrong(self, error: WrongValue) -> None:
-        """The catalogue is made anew soon, with what the row has that is right."""
-        super().note_wrong(error)
-        self.damaged = self.path
+            return dict(readable(connection.execute(_SIZES, (json.dumps(list(digests)),)), size_of_row))
 
 
 def _misplaced(root: Path, what: str) -> StoreUnavailable:
@@ -713,8 +659,8 @@ def opens_in_place(path: Path) -> bool:
     try:
         with closing(existing(path)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
-        return not error.sqlite_errorname.startswith(("SQLITE_IOERR", "SQLITE_FULL"))
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        return not getattr(error, "sqlite_errorname", "").startswith(("SQLITE_IOERR", "SQLITE_FULL"))
     return True
 
 
@@ -725,7 +671,7 @@ def older_schema(path: Path) -> int:
     try:
         with closing(existing(path)) as connection:
             schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return 0  # whoever reads it says what is wrong
     return schema if 0 < schema < len(MIGRATIONS) else 0
 
@@ -752,14 +698,18 @@ def damage(path: Path, name: str, fault: str) -> DataLoss:
     return DataLoss(
         f"the catalogue is damaged: {fault}",
         where=str(path),
-        hint="symd store repair makes it again from what can be read of it and the modules beside it",
+        hint="symd store repair, or the next start, puts the last good copy in its place and adds the modules that are not in it",
         metadata={"file": str(path), "sqlite": name, "fault": fault},
     )
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Take a catalogue to the newest schema. Raises ``FailedPrecondition`` for one that is newer, ``DataLoss``."""
+def migrate(connection: sqlite3.Connection, path: Path, *, may_be_new: bool = True) -> None:
+    """Take a catalogue to the newest schema; an empty file becomes one where it ``may_be_new``. Raises ``FailedPrecondition`` for one that is newer,
+    ``DataLoss``."""
     schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if "modules" not in found and (found or schema or not may_be_new):
+        raise damage(path, "SQLITE_ERROR", "its tables are not symd's" if found else "it is empty")
     if schema > len(MIGRATIONS):
         raise FailedPrecondition(
             f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",

@@ -20,7 +20,6 @@ from symd.store.connection import (
     Connection,
     WrongValue,
     digest_of_row,
-    log_wrong,
     of_module,
     readable,
     typed,
@@ -46,8 +45,8 @@ _OUTDATED = """
 """
 _COUNTED = f"coalesce(sum(CASE WHEN size BETWEEN 0 AND {LARGEST_FILE} THEN size END), 0)"
 _SUMS = f"SELECT (SELECT count(*) FROM modules), (SELECT {_COUNTED} FROM modules), (SELECT {_COUNTED} FROM indexes)"  # noqa: S608 - constants
-COLUMNS = "sha256, size, format, label, added, used"
-"""Of a row of ``modules``, as ``size_of_row`` takes it."""
+MODULES = "SELECT sha256, size, format, label, added, used FROM modules"
+"""All rows, as ``size_of_row`` takes them."""
 T = TypeVar("T")
 
 
@@ -96,14 +95,6 @@ class CatalogueQueries(ABC):
             returned += connection.execute(with_rows, [*values, *parameters]).fetchall()
         return returned
 
-    def note_wrong(self, error: WrongValue) -> None:
-        """A row that symd did not write was left out."""
-        log_wrong(error)
-
-    def readable(self, found: Iterable[Sequence[Any]], value: Callable[[Sequence[Any]], T]) -> Iterator[T]:
-        """What ``value`` makes of each row that symd may have written."""
-        return readable(found, value, self.note_wrong)
-
     def page(
         self,
         read: Callable[[Any, int], Sequence[Sequence[Any]]],
@@ -117,7 +108,7 @@ class CatalogueQueries(ABC):
         page: list[T] = []
         while wanted := limit - len(page):
             found = read(after, wanted)
-            page += self.readable(found, value)
+            page += readable(found, value)
             if len(found) < wanted:
                 break
             after = place(found[-1])
@@ -138,12 +129,12 @@ class CatalogueQueries(ABC):
     def all_sizes(self) -> dict[Digest, int]:
         """Catalogued size of every module whose row is right."""
         with self.reading() as connection:
-            return dict(self.readable(connection.execute(f"SELECT {COLUMNS} FROM modules"), size_of_row))  # noqa: S608 - constants
+            return dict(readable(connection.execute(MODULES), size_of_row))
 
     def digests(self) -> set[Digest]:
         with self.reading() as connection:
             found = connection.execute("SELECT sha256 FROM modules")
-            return set(self.readable(found, lambda row: digest_of_row(row[0])))
+            return set(readable(found, lambda row: digest_of_row(row[0])))
 
     def indexes(self) -> set[tuple[Digest, int]]:
         """Digest and format version of every index."""
@@ -153,19 +144,19 @@ class CatalogueQueries(ABC):
     def indexes_within(self, connection: Connection) -> set[tuple[Digest, int]]:
         """The same within a transaction."""
         found = connection.execute("SELECT sha256, version, size FROM indexes")
-        return {index for index, _ in self.readable(found, _index_size)}
+        return {index for index, _ in readable(found, _index_size)}
 
     def index_sizes(self) -> dict[tuple[Digest, int], int]:
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            return dict(self.readable(found, _index_size))
+            return dict(readable(found, _index_size))
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
         with self.reading() as connection:
             found = connection.execute(_OUTDATED, {"version": version})
-            return list(self.readable(found, lambda row: digest_of_row(row[0])))
+            return list(readable(found, lambda row: digest_of_row(row[0])))
 
     def has(self, digest: Digest) -> bool:
         with self.reading() as connection:
@@ -212,7 +203,7 @@ def bytes_of_rows(connection: Connection) -> int:
 
 
 def size_of_row(row: Sequence[Any]) -> tuple[Digest, int]:
-    """Digest and size of a module, of its ``COLUMNS``. Raises ``WrongValue``."""
+    """Digest and size of a module, of a row of ``MODULES``. Raises ``WrongValue``."""
     digest, size, *_ = of_module(row, FILE_SIZE, TEXT, TEXT, MOMENT, MOMENT)
     return digest, size
 
@@ -225,3 +216,12 @@ def _index_size(row: Sequence[Any]) -> tuple[tuple[Digest, int], int]:
 
 def _record(row: Sequence[Any]) -> ModuleRecord:
     return ModuleRecord(*of_module(row, FILE_SIZE, TEXT, TEXT, MOMENT, TEXT))
+
+
+def wrong_rows(connection: Connection) -> list[WrongValue]:
+    """What is wrong with the rows of modules and indexes that others leave out."""
+    wrong: list[WrongValue] = []
+    for query, value in ((MODULES, size_of_row), ("SELECT sha256, version, size FROM indexes", _index_size)):
+        for _ in readable(connection.execute(query), value, wrong.append):
+            pass
+    return wrong

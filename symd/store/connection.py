@@ -71,8 +71,6 @@ MOMENT: Final = Kind("a time", lambda value: isinstance(value, int | float) and 
 TEXT: Final = Kind("a text", lambda value: isinstance(value, str) and len(value) <= _LONGEST)
 DOCUMENT: Final = Kind("a document", lambda value: isinstance(value, str) and len(value) <= _LONGEST_DOCUMENT)
 DIGEST: Final = Kind("a module's digest", lambda value: isinstance(value, str) and is_digest(value))
-BYTES: Final = Kind("a piece of bytes", lambda value: isinstance(value, bytes))
-ANYTHING: Final = Kind("a value", lambda _: True)
 
 
 def optional(kind: Kind) -> Kind:

@@ -40,6 +40,7 @@ from symd.store.connection import (
     Kind,
     WrongValue,
     optional,
+    readable,
     typed,
 )
 from symd.store.event_batch import BatchChanges, EventBatch
@@ -253,7 +254,7 @@ class ContextLog:
             context = connection.execute(_OF_LOAD, (number,)).fetchone()
             found = connection.execute(_LOAD, (number,)).fetchall()
             whole = [(context, found)] if context is not None and found else []
-            return next(self._catalogue.readable(whole, _load_in_context), None)
+            return next(readable(whole, _load_in_context), None)
 
     def active_loads(self, after: int, before: int, limit: int = 1000) -> list[int]:
         """One page of the numbers of loads that have not ended and were told before entry ``before`` of the log of modules: those

@@ -25,27 +25,11 @@ def encode(error: SymdError) -> str:
 def decode(text: str) -> SymdError | None:
     """The error again; None when its class is one that this version does not know, or the text is damaged: then it is found out
     anew."""
-    fields = _fields(text)
-    if fields is None or not _can_be_told(fields):
-        return None
-    try:
-        return from_description(fields)
-    except (KeyError, TypeError):  # a field that this version does not know
-        return None
-
-
-def is_error(text: str) -> bool:
-    """Whether a text may be what some version of symd wrote of an error."""
-    fields = _fields(text)
-    return fields is not None and isinstance(fields.get("reason"), str)
-
-
-def _fields(text: str) -> Mapping[str, Any] | None:
     try:
         fields = json.loads(text)
-    except (ValueError, RecursionError):
+        return from_description(fields) if isinstance(fields, dict) and _can_be_told(fields) else None
+    except (ValueError, RecursionError, KeyError, TypeError):  # perhaps a field that this version does not know
         return None
-    return fields if isinstance(fields, dict) else None
 
 
 def _can_be_told(fields: Mapping[str, Any]) -> bool:

@@ -4,32 +4,33 @@ disk that is nearly full, or a folder that is not the store's any more, is told 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from contextlib import closing, suppress
+from pathlib import Path
 
 from symd.config import Limits
 from symd.errors import SymdError
-from symd.store import soundness
-from symd.store.catalogue import Catalogue, existing, newest
+from symd.store.catalogue import Catalogue, newest
+from symd.store.catalogue_check import fault_of
 from symd.store.changes import ChangeReader
 from symd.store.files import disk
 from symd.store.folder_writability import FolderWritability
-from symd.store.maintenance_log import MaintenanceLog
 from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
-from symd.store.rebuild import faults, finish_rebuild, rebuild
+from symd.store.rebuild import finish_replacing, keep_copy, replace_catalogue
 from symd.store.recovery import adopt, recover
 from symd.store.removals import Removals
+from symd.store.retried_work import RetriedWork
 from symd.store.tree import look
 from symd.store.usage import Usage
 
+log = logging.getLogger("symd.store")
+
 PERIOD = 0.25
 """Seconds between two looks for changes: one number in shared memory is read."""
-_PAUSE_SECONDS = 0.002
-"""Between two pieces of the catalogue that are looked through."""
-LOOK_PERIOD = 3600.0
-"""Seconds between two looks through all that the catalogue has."""
+COPY_PERIOD = 3600.0
+"""Seconds between two copies of a catalogue that changes."""
 RECOVERY_PERIOD = 2.0
 """Seconds between two attempts to bring files and rows in step, where that is to be done."""
 USES_PERIOD = 30.0
@@ -61,7 +62,7 @@ class Housekeeping:
         self._changes = ChangeReader(catalogue)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
-        self._complaints = MaintenanceLog()
+        self._retried = RetriedWork()
 
     def begin(self) -> None:
         self._thread.start()
@@ -74,29 +75,25 @@ class Housekeeping:
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._changes.close()
-        self._complaints.attempt(_USES, self._write_uses)
+        self._retried.attempt(_USES, self._write_uses)
 
     def _run(self) -> None:
-        attempt = self._complaints.attempt
-        written, looked, recovered = time.monotonic(), float("-inf"), float("-inf")
+        attempt = self._retried.attempt
+        written, recovered = time.monotonic(), float("-inf")
         while not self._ended.wait(PERIOD):
             if not self._is_in_place():
                 attempt(_ASKING, self._check_disk)
                 recovered = float("-inf")  # files and rows are brought in step as soon as it is back
                 continue
-            if time.monotonic() - looked >= LOOK_PERIOD:
-                attempt("looking through the catalogue", self._look_through)
-                looked = time.monotonic()
-            attempt("replacing the catalogue", self._replace_damaged)
             if time.monotonic() - recovered >= RECOVERY_PERIOD:
-                attempt("replacing the damaged catalogue", self._replace_rescued)
-            if time.monotonic() - recovered >= RECOVERY_PERIOD:
+                attempt("replacing the catalogue", self._replace_damaged)
                 attempt("bringing files and rows in step", self._recover)
                 recovered = time.monotonic()
             attempt("reading what others changed", self._tell_changes)
             attempt(_ASKING, self._check_disk)
             if time.monotonic() - written >= USES_PERIOD:
                 attempt(_USES, self._write_uses)
+                attempt("copying the catalogue", self._keep_copy)
                 written = time.monotonic()
 
     def _is_in_place(self) -> bool:
@@ -107,36 +104,33 @@ class Housekeeping:
             return False
         return True
 
-    def _look_through(self) -> None:
-        """Find values that symd did not write before somebody meets them; a start looks at those only that it goes by."""
-        path = self._catalogue.path
-        with suppress(_EndedError), self._catalogue.translated(), closing(existing(path)) as connection:
-            if soundness.faults(connection, pause=self._pause):
-                self._catalogue.damaged = path
-
-    def _pause(self) -> None:
-        """Let others have the processor. Raises ``_EndedError`` at the end."""
-        if self._ended.wait(_PAUSE_SECONDS):
-            raise _EndedError
-
     def _replace_damaged(self) -> None:
-        """A catalogue that turned out to be damaged is made anew, or was by another process; one of which a copy was read is opened again
+        """A catalogue that turned out to be damaged is replaced, or was by another process; one of which a copy was read is opened again
         where it can be."""
         damaged = self._catalogue.damaged
         if damaged is not None:
-            found = faults(damaged) if damaged == newest(self._paths.root) else []
-            rebuilt = rebuild(self._paths, damaged, "; ".join(found)) if found else None
+            wrong = fault_of(damaged) if damaged == newest(self._paths.root) else ""
+            told = replace_catalogue(self._paths, damaged, wrong) if wrong else ""
             self._catalogue.damaged = None
-            if rebuilt is not None:
+            if told:
+                log.error("%s", told)
                 self._catalogue.is_recovered = False
         self._catalogue.renew()
 
-    def _replace_rescued(self) -> None:
-        """A damaged catalogue that could not be replaced is, where it can be by now."""
-        found = self._catalogue.rescue
-        if found is not None:
-            rebuild(self._paths, found.damaged, found.fault, lock_seconds=self._limits.lock_seconds)
-            self._catalogue.renew()
+    def _keep_copy(self) -> None:
+        """Of a catalogue that was changed since the last copy, where that is old. Damage that is met is replaced then."""
+        path, copy = self._catalogue.path, self._paths.catalogue_copy
+        with disk(path):
+            if (
+                self._catalogue.unwritable is not None
+                or self._writability.free() < self._limits.free_disk + path.stat().st_size
+            ):
+                return
+            copied = copy.stat().st_mtime if copy.exists() else float("-inf")
+            changed = max(file.stat().st_mtime for file in (path, Path(f"{path}-wal")) if file.exists())
+        if changed > copied and abs(time.time() - copied) >= COPY_PERIOD:
+            with self._catalogue.translated():
+                keep_copy(self._paths, path)
 
     def _recover(self) -> None:
         """Bring files and rows in step, where they may not be."""
@@ -146,7 +140,7 @@ class Housekeeping:
         try:
             with disk(self._paths.root):
                 self._paths.create(durable=True)
-                finish_rebuild(self._paths, self._limits.lock_seconds)
+                finish_replacing(self._paths, self._limits.lock_seconds)
                 recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
                 left = adopt(self._paths, self._catalogue, self._limits, recovery, self._ended.is_set).uncatalogued
             if left:
@@ -171,7 +165,3 @@ class Housekeeping:
 
     def _write_uses(self) -> None:
         self._usage.write(self._catalogue)
-
-
-class _EndedError(Exception):
-    """The store is closed: what was begun is left."""

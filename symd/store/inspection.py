@@ -6,7 +6,7 @@ while nobody writes."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,10 +29,12 @@ from symd.store.catalogue import (
     opens_in_place,
     translated,
 )
+from symd.store.catalogue_check import fault_of
+from symd.store.catalogue_queries import MODULES, size_of_row
+from symd.store.connection import readable
 from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
-from symd.store.rebuild import faults
 from symd.store.removed_files import all_in_place
 from symd.store.tree import look
 from symd.system.private_files import temporary_folder
@@ -56,7 +58,7 @@ class FindingKind(StrEnum):
 
 _REPAIR = "symd store repair"
 ADVICE: Mapping[FindingKind, str] = {
-    FindingKind.CATALOGUE: f"{_REPAIR} makes it again from what can be read of it and from the modules",
+    FindingKind.CATALOGUE: f"{_REPAIR}, or the next start, puts the last good copy in its place and adds the modules that are not in it",
     FindingKind.NO_CATALOGUE: f"{_REPAIR} makes one from the modules",
     FindingKind.MODULE: f"{_REPAIR} sets the file aside; adding the module again mends it",
     FindingKind.SET_ASIDE: "add the module again, delete it, or let symd store gc --damaged remove what was set aside",
@@ -132,7 +134,7 @@ class _Readable(NamedTuple):
 
     path: Path
     older_schema: int = 0
-    wrong: Sequence[str] = ()
+    wrong: str = ""
 
 
 @contextmanager
@@ -150,17 +152,17 @@ def _readable(path: Path) -> Iterator[_Readable]:
         else:
             copy_in_any_case(path, copied)
             schema = older_schema(copied)
-        yield _Readable(copied, schema, _migrated(copied) if schema else ())
+        yield _Readable(copied, schema, _migrated(copied) if schema else "")
 
 
-def _migrated(path: Path) -> Sequence[str]:
-    """Take a copy to today's schema; what is wrong where that cannot be."""
+def _migrated(path: Path) -> str:
+    """Take a copy to today's schema; what is wrong where that cannot be, else ""."""
     try:
         with translated(path), closing(existing(path)) as connection:
             migrate(connection, path)
     except DataLoss as error:
-        return [error.metadata["fault"]]
-    return ()
+        return error.metadata["fault"]
+    return ""
 
 
 class _Inspector:
@@ -209,11 +211,11 @@ class _Inspector:
         path = newest(self._paths.root)
         odd = any(misplaced.path.name.startswith(path.name) for misplaced in self._tree.misplaced)
         there = self._catalogue.is_file() and not odd
-        wrong = (self._wrong or faults(self._catalogue)) if there else ()
+        wrong = (self._wrong or fault_of(self._catalogue)) if there else ""
         if not path.exists():
             self._say(FindingKind.NO_CATALOGUE, path, "is not there")
         if wrong:
-            self._say(FindingKind.CATALOGUE, path, "; ".join(wrong[:3]))
+            self._say(FindingKind.CATALOGUE, path, wrong)
         return there and not wrong
 
     def _module(self, digest: Digest) -> None:
@@ -260,7 +262,7 @@ class _Inspector:
             connection.execute("BEGIN IMMEDIATE")
             self._found.aliases = connection.execute("SELECT count(*) FROM aliases").fetchone()[0]
             self._found.contexts = connection.execute("SELECT count(*) FROM contexts").fetchone()[0]
-            rows = {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
+            rows = {digest for digest, _ in readable(connection.execute(MODULES), size_of_row)}
             tree = look(self._paths)
             files = tree.modules.keys()
             for digest in sorted(rows - files) if all_in_place(self._paths.incoming) else ():

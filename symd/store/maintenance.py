@@ -16,7 +16,7 @@ from symd.store.files import disk, remove
 from symd.store.inspection import FindingKind, Progress, StoreFinding, inspect
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
-from symd.store.rebuild import Rebuilt, replaced_catalogue
+from symd.store.rebuild import replace_catalogue
 from symd.store.removed_files import sweep_leftovers
 from symd.store.store import Store
 from symd.store.tree import look
@@ -27,11 +27,11 @@ _OPENING: Final = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What was wrong before and what still is; the catalogue that was replaced, if one was."""
+    """What was wrong before and what still is; what to tell of a catalogue that was replaced, "" where none was."""
 
     before: Sequence[StoreFinding]
     after: Sequence[StoreFinding]
-    rebuilt: Rebuilt | None
+    rebuilt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
     """Mend what can be mended. Raises as ``inspect`` and ``Store`` do, and FailedPrecondition to root in another's store."""
     with disk(root):
         check_owner(root)
-    paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, None
+    paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, ""
     faults = [finding.problem for finding in before if finding.kind is FindingKind.CATALOGUE]
     if faults:
-        rebuilt = replaced_catalogue(paths, newest(root), faults[0])
+        rebuilt = replace_catalogue(paths, newest(root), faults[0])
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # what is mended makes nothing else go
     with Store(root, unbounded, adopt_later=True) as store:  # which would log what is told as a finding
         store.check_writable()

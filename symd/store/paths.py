@@ -31,7 +31,7 @@ def digest_of(data: bytes | bytearray | memoryview) -> Digest:
 
 
 class StorePaths:
-    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, the catalogue beside them; ``incoming/`` holds
+    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, the catalogue beside them and a copy of it; ``incoming/`` holds
     files being written and ``damaged/`` those whose bytes were not what they should be."""
 
     def __init__(self, root: Path) -> None:
@@ -40,6 +40,7 @@ class StorePaths:
         self.damaged = root / "damaged"
         self.modules = root / "modules"
         self.index_files = root / "index"
+        self.catalogue_copy = root / "catalogue.copy"
 
     @property
     def folders(self) -> tuple[Path, ...]:

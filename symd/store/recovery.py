@@ -6,21 +6,19 @@ Other processes may be at work in the same store, so each change is made under t
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from symd.config import Limits
-from symd.errors import StoreUnavailable
 from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
+from symd.model.texts import counted
 from symd.store import rows
 from symd.store.catalogue import Catalogue, newest
+from symd.store.connection import Connection
 from symd.store.files import NOT_MADE, disk, is_hollow, make_folder, set_aside, sha256_of, size_of, sync_folder
 from symd.store.paths import StorePaths
-from symd.store.rebuild import Rebuilt
 from symd.store.removed_files import all_in_place, put_in_place, sweep_leftovers, waiting_modules
 from symd.store.tree import Tree, check_links, check_no_others, look
 from symd.system.os_errors import os_error_text
@@ -29,6 +27,9 @@ log = logging.getLogger("symd.store")
 
 _NAMED = 5
 """So many files with unknown names are told in the log."""
+_WITHOUT_WRONG_TEXTS = """
+    UPDATE modules SET format = iif(typeof(format) = 'text', format, ''), label = iif(typeof(label) = 'text', label, '') WHERE sha256 = ?
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,6 @@ class Recovery:
     uncatalogued: tuple[Digest, ...] = ()
     """Module files that have no row yet, or one that says another size: nobody has looked whether their bytes are what their names
     say."""
-    rebuilt: Rebuilt | None = None
-    """The catalogue that was damaged, and what was kept of it."""
 
 
 def prepared(paths: StorePaths, *, durable: bool) -> Tree:
@@ -102,7 +101,7 @@ def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree)
         tree = look(paths)
     waiting = {digest for digest, _ in waiting_modules(paths.incoming)}
     known = catalogue.all_sizes()
-    uncatalogued = set(found_by_files(known, tree))
+    uncatalogued = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
     gone = known.keys() - tree.modules.keys() - paths.all_damaged() - waiting
     dropped = _drop_rows(
         paths, catalogue, {digest for digest in gone if not _is_unreadable(paths.module(digest), tree)}
@@ -126,44 +125,17 @@ def adopt(
         digest = left.pop(0)
         if not _adopt(paths, catalogue, limits, digest):
             damaged.append(digest)
+    added = len(found.uncatalogued) - len(left) - len(damaged) + len(found.damaged)
+    if added:
+        log.info("%s added to the catalogue by their files, without labels and aliases", counted(added, "module"))
     _reconcile_indexes(paths, catalogue, limits, look(paths), set(left), catalogue.digests())
     return replace(found, damaged=tuple(damaged), uncatalogued=tuple(left))
 
 
-def found_by_files(known: Mapping[Digest, int], tree: Tree) -> tuple[Digest, ...]:
-    """The module files that have no right row among the sizes that are ``known``."""
-    return tuple(sorted(digest for digest, size in tree.modules.items() if known.get(digest) != size))
-
-
-def adopt_into_copy(
-    paths: StorePaths,
-    catalogue: Catalogue,
-    limits: Limits,
-    found: Recovery,
-    stop: Callable[[], bool] = lambda: False,
-) -> Recovery:
-    """As ``adopt``, where a copy of the catalogue is read. Files that have other bytes than their names say stay where they are, without a
-    row; what is left when the catalogue can be written is done by whoever brings files and rows in step."""
-    left = list(found.uncatalogued)
-    with suppress(StoreUnavailable):  # it can be written by now
-        while left and not stop():
-            _adopt_into_copy(paths, catalogue, limits, left[0])
-            del left[0]
-    return replace(found, uncatalogued=tuple(left))
-
-
-def _adopt_into_copy(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Digest) -> None:
-    path = paths.module(digest)
-    try:
-        if is_hollow(path, limits.module_size) or sha256_of(path) != digest:
-            log.error("%s has other bytes than the module", path)
-            return
-        record = ModuleRecord(digest, path.lstat().st_size, "", "", time.time())
-    except OSError as error:
-        log.error("%s cannot be read: %s", path, os_error_text(error))  # noqa: TRY400 - it says all
-        return
-    with catalogue.writing_copy() as connection:
-        rows.insert(connection, record)
+def add_row(connection: Connection, record: ModuleRecord) -> None:
+    """Add a module's row, or mend the one that is there (``rows.insert``); of texts that are none nothing is kept."""
+    connection.execute(_WITHOUT_WRONG_TEXTS, (record.sha256,))
+    rows.insert(connection, record)
 
 
 def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Digest) -> bool:
@@ -172,9 +144,10 @@ def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Dige
     try:
         looked_at = path.lstat().st_ino
         whole = not is_hollow(path, limits.module_size) and sha256_of(path) == digest
-        with catalogue.writing() as connection:
+        with catalogue.writing(survives_power_cut=False) as connection:
             if whole:
-                rows.insert(connection, ModuleRecord(digest, path.lstat().st_size, "", "", time.time()))
+                status = path.lstat()
+                add_row(connection, ModuleRecord(digest, status.st_size, "", "", max(status.st_mtime, 0.0)))
             elif path.lstat().st_ino == looked_at:
                 aside = set_aside(path, paths.damaged, digest)
                 log.error("%s had other bytes than the module; it is %s now", path, aside)

@@ -20,9 +20,10 @@ from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFoun
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.model.texts import counted
-from symd.store import rows, soundness
+from symd.store import rows
 from symd.store.budgets import bytes_of_index, bytes_of_module
-from symd.store.catalogue import Catalogue, Rescue, damage, is_locked, newest
+from symd.store.catalogue import Catalogue, is_locked, newest
+from symd.store.catalogue_check import check
 from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
@@ -41,8 +42,8 @@ from symd.store.folder_writability import FolderWritability
 from symd.store.housekeeping import Housekeeping
 from symd.store.ownership import check_private
 from symd.store.paths import StorePaths
-from symd.store.rebuild import Rebuilt, faults, finish_rebuild, rebuild, rescue
-from symd.store.recovery import Recovery, adopt, adopt_into_copy, found_by_files, prepared, recover
+from symd.store.rebuild import finish_replacing, replace_catalogue
+from symd.store.recovery import Recovery, add_row, adopt, prepared, recover
 from symd.store.removed_files import RemovedFiles, removing, sweep_leftovers
 from symd.store.temporary_folder import make_temporary_folder
 from symd.system.private_files import temp_dir
@@ -115,46 +116,44 @@ class Store(CataloguedModules):
         return self._paths.root
 
     def _opened(self) -> tuple[Catalogue, Recovery]:
-        """The catalogue, in step with the files, and what was mended for that. One that is damaged is made anew, elsewhere where it cannot
-        be replaced; two in a row are not believed."""
+        """The catalogue, in step with the files, and what was mended for that. One that is damaged is replaced; two in a row are not believed."""
         try:
-            return self._in_step(self._sound())
+            return self._in_step(self._checked())
         except DataLoss as error:
-            read, fault = Path(error.metadata["file"]), error.metadata["fault"]
+            wrong = error.metadata["fault"]
         with disk(self.root):
-            damaged = read if read.parent == self.root else newest(self.root)
-        try:
-            rebuilt = self._rebuilt(damaged, fault) if damaged == read or faults(damaged) else None
-        except StoreUnavailable as refusal:
-            if "limit" in refusal.metadata:  # another process may be about to replace it
-                raise
-            return self._in_step(self._sound(Rescue(damaged, fault, refusal, rescue)))
-        return self._in_step(self._sound(), rebuilt)
-
-    def _rebuilt(self, damaged: Path, fault: str) -> Rebuilt | None:
+            damaged = newest(self.root)
         seconds = self._limits.lock_seconds
-        return rebuild(self._paths, damaged, fault, durable=self._durable, lock_seconds=seconds)
-
-    def _sound(self, rescue: Rescue | None = None) -> Catalogue:
-        """The catalogue, when the values by which a start goes have been looked at. Raises ``DataLoss``, which names what was read."""
-        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=self._limits.lock_seconds, rescue=rescue)
         try:
-            _check_sound(catalogue)
+            told = replace_catalogue(self._paths, damaged, wrong, durable=self._durable, lock_seconds=seconds)
+        except StoreUnavailable as error:
+            error.message = f"the catalogue is damaged ({wrong}), and cannot be replaced: {error.message}"
+            raise
+        if told:
+            log.error("%s", told)
+        return self._in_step(self._checked())
+
+    def _checked(self) -> Catalogue:
+        """The catalogue, when it has been looked through. Raises ``DataLoss``."""
+        seconds, is_new = self._limits.lock_seconds, not self._tree.modules
+        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=seconds, may_be_new=is_new)
+        try:
+            with catalogue.reading() as connection:
+                check(connection, catalogue.path)
         except BaseException:
             catalogue.close()
             raise
         return catalogue
 
-    def _in_step(self, catalogue: Catalogue, rebuilt: Rebuilt | None = None) -> tuple[Catalogue, Recovery]:
+    def _in_step(self, catalogue: Catalogue) -> tuple[Catalogue, Recovery]:
         with disk(self.root):
             leftovers = 0
             if not catalogue.is_recovered:
                 leftovers = self._swept(catalogue)
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
-                    lost = found_by_files(catalogue.all_sizes(), self._tree) if catalogue.rescue is not None else ()
-                    return catalogue, Recovery(leftovers, uncatalogued=lost)
-            finish_rebuild(self._paths, self._limits.lock_seconds)
+                    return catalogue, Recovery(leftovers)
+            finish_replacing(self._paths, self._limits.lock_seconds)
             catalogue.is_recovered = True
             recovery = recover(self._paths, catalogue, self._limits, self._tree)
             if not catalogue.is_recovered:
@@ -162,7 +161,7 @@ class Store(CataloguedModules):
                     "the files of a refused removal are not all back in %s: what was left there is mended when they are",
                     self.root,
                 )
-            return catalogue, replace(recovery, leftovers=leftovers + recovery.leftovers, rebuilt=rebuilt)
+            return catalogue, replace(recovery, leftovers=leftovers + recovery.leftovers)
 
     def check_writable(self) -> None:
         """Raises ``StoreUnavailable`` where a copy of the catalogue is read because nothing can be written."""
@@ -173,7 +172,7 @@ class Store(CataloguedModules):
     def _swept(self, catalogue: Catalogue) -> int:
         """How many files that dead writers left are gone. Where nothing can be written they stay. Raises OSError."""
         try:
-            return sweep_leftovers(self._paths.incoming, lambda digest: _may_have(catalogue, digest)) or 0
+            return sweep_leftovers(self._paths.incoming, catalogue.has) or 0
         except OSError:
             if catalogue.unwritable is None:
                 raise
@@ -182,9 +181,8 @@ class Store(CataloguedModules):
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
         if self.recovery.uncatalogued:
-            act = adopt if self._catalogue.unwritable is None else adopt_into_copy
             with disk(self.root):
-                self.recovery = act(self._paths, self._catalogue, self._limits, self.recovery, stop)
+                self.recovery = adopt(self._paths, self._catalogue, self._limits, self.recovery, stop)
 
     def _keep_house(self) -> None:
         housekeeping = Housekeeping(
@@ -456,7 +454,7 @@ class Store(CataloguedModules):
                 file.publish(path)
                 for aside in self._paths.asides(digest):
                     remove(aside)
-                rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
+                add_row(connection, ModuleRecord(digest, size, format, label, time.time()))
         except SymdError:
             self._withdraw(digest)
             raise
@@ -524,18 +522,6 @@ def _left_off(error: StoreUnavailable, gone: Evicted) -> StoreUnavailable:
 def _is_full(error: StoreUnavailable) -> bool:
     """Whether it is the disk that refuses."""
     return error.metadata.get("sqlite") == "SQLITE_FULL"
-
-
-def _may_have(catalogue: Catalogue, digest: Digest) -> bool:
-    """Whether the catalogue has a module, or had it before it was damaged."""
-    return catalogue.rescue is not None or catalogue.has(digest)
-
-
-def _check_sound(catalogue: Catalogue) -> None:
-    with catalogue.reading() as connection:
-        found = soundness.faults(connection, soundness.START)
-    if found:
-        raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
 
 
 def _held(digest: str, seconds: float, holder: str) -> DeadlineExceeded:

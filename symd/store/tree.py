@@ -18,8 +18,7 @@ from symd.model.identities import Digest, is_digest
 from symd.store.ownership import OTHERS
 from symd.store.paths import StorePaths
 
-_KEPT = re.compile(r"catalogue(?:-[1-9][0-9]{0,8})?\.sqlite(?:-wal|-shm|-journal)?|catalogue\.lock")
-_FRESH = re.compile(r"catalogue\.fresh(?:-wal|-shm|-journal)?")
+_KEPT = re.compile(r"catalogue(?:(?:-[1-9][0-9]{0,8})?\.sqlite|\.copy)(?:-wal|-shm|-journal)?|catalogue\.lock")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _INCOMING = re.compile(r"incoming-.+")
@@ -130,7 +129,7 @@ class _Looking:
             for entry in found:
                 if entry.name in folders:
                     self._size(entry, stat.S_ISDIR, refused=OTHERS)
-                elif _KEPT.fullmatch(entry.name) or _FRESH.fullmatch(entry.name):
+                elif _KEPT.fullmatch(entry.name):
                     self._size(entry, stat.S_ISREG, stat.S_IRUSR | stat.S_IWUSR, refused=OTHERS)
                 elif entry.name not in _OF_THE_SYSTEM:
                     self._tree.unknown.append(Path(entry.path))

@@ -1,5 +1,6 @@
 """Connections to a catalogue's file that nobody uses, where others leave the file at the same time."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -8,12 +9,15 @@ import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from symd.errors import StoreUnavailable
 from symd.store import Store, catalogue
 from symd.store.catalogue import Catalogue, _Pool, newest
+from symd.store.catalogue_check import fault_of
+from symd.store.catalogue_copy import copy_with_log
 
 
 class LeftMeanwhile(list[sqlite3.Connection]):
@@ -155,18 +159,6 @@ def test_behind_a_write_that_waited_in_vain_nobody_waits_for_as_long_again(
     pool.close()
 
 
-def test_a_write_into_a_copy_waits_no_longer_for_its_own_process_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pool = Catalogue(tmp_path)
-    monkeypatch.setattr(pool._pool, "copy", object())
-    monkeypatch.setattr(catalogue, "BUSY_SECONDS", 0.2)
-    with pool._turn_to_write(), pytest.raises(StoreUnavailable, match="holds the lock"), pool.writing_copy():
-        pass
-    monkeypatch.undo()
-    pool.close()
-
-
 def test_what_is_noted_while_a_write_fails_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread notes that files of a refused transaction wait, between two steps of this one. What a store that another test left looks
     at and notes is not counted."""
@@ -191,3 +183,24 @@ def test_what_is_noted_while_a_write_fails_is_not_forgotten(tmp_path: Path, monk
     monkeypatch.undo()
     assert noted[-1] is (len(noted) == 1), "it was looked at, and what was seen written back"
     pool.close()
+
+
+def test_a_copy_has_the_log_of_writes_that_another_brings_into_the_file_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, copied = tmp_path / "catalogue", tmp_path / "copied"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    catalogue.migrate(connection, path)
+    copy = shutil.copyfileobj
+
+    def copy_while_another_closes(source: Any, target: Any, length: int = 0) -> None:
+        copy(source, target, length)
+        if source.name.startswith(str(path)):
+            connection.close()
+
+    monkeypatch.setattr("shutil.copyfileobj", copy_while_another_closes)
+    copy_with_log(path, copied)
+    assert not Path(f"{path}-wal").exists()
+    assert [(tmp_path / f"copied{end}").stat().st_mode & 0o777 for end in ("", "-wal")] == [0o600, 0o600]
+    assert fault_of(copied) == ""

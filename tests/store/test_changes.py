@@ -15,7 +15,7 @@ from symd.store import Store
 from symd.store.catalogue import newest
 from symd.store.changes import ChangeReader
 from symd.store.module_log import append_to_log
-from symd.store.rebuild import rebuild
+from symd.store.rebuild import replace_catalogue
 
 ANOTHER = """
 import sys
@@ -119,7 +119,7 @@ def test_a_catalogue_made_anew_that_cannot_be_read_at_once_is_news_later(
     root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     reader = ChangeReader(store._catalogue)
-    rebuild(store._paths, newest(root), "")
+    replace_catalogue(store._paths, newest(root), "")
     store._catalogue.renew()
 
     def refused() -> None:

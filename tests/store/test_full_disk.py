@@ -27,12 +27,10 @@ from symd.model.identities import Digest
 from symd.store import Store, rows
 from symd.store.catalogue import Catalogue, newest, opens_in_place
 from symd.store.files import incoming_name
-from symd.store.housekeeping import RECOVERY_PERIOD
 from symd.store.inspection import inspect
 from symd.store.paths import StorePaths
-from symd.store.rebuild import rebuild
+from symd.store.rebuild import replace_catalogue
 from symd.store.removed_files import RemovedFiles
-from symd.store.soundness import faults
 from tests.read_only_mount import make_writable, read_only_mount
 from tests.small_disk import small_disk
 
@@ -185,110 +183,45 @@ def test_what_an_upload_left_that_was_killed_is_room(small_disk: Path):
         assert {record.sha256 for record in store.records()} == {old, new}
 
 
-def without_rows(catalogue: Path) -> None:
-    """Values that symd did not write."""
-    with closing(sqlite3.connect(catalogue)) as connection:
-        connection.execute("PRAGMA ignore_check_constraints=ON")
-        connection.execute("UPDATE modules SET sha256 = 'x' || sha256")
-        connection.commit()
-
-
-def without_pages(catalogue: Path) -> None:
-    with catalogue.open("r+b") as file:
-        file.seek(4096)
-        file.write(bytes(range(256)) * 32)
-
-
-def without_header(catalogue: Path) -> None:
-    with catalogue.open("r+b") as file:
+def damage(root: Path) -> bytes:
+    """The first bytes of the catalogue are others; all of it."""
+    with (root / "catalogue.sqlite").open("r+b") as file:
         file.write(b"no catalogue" * 100)
+    return (root / "catalogue.sqlite").read_bytes()
 
 
-DAMAGES = [without_rows, without_pages, without_header]
-
-
-def assert_is_made_anew(store: Store, old: str) -> None:
-    """Once it may be written."""
-    end = time.monotonic() + LONG
-    while store._catalogue.unwritable is not None and time.monotonic() < end:
-        time.sleep(0.05)
-    new = store.put(b"new")
-    while store.missing([old]) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert (store.data(old), store.data(new)) == (b"old", b"new")
-    assert [path.name for path in store.root.glob("catalogue*.sqlite")] == ["catalogue-2.sqlite"]
-    assert list((store.root / "damaged").glob("catalogue-*.sqlite"))
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_of_a_damaged_catalogue_on_a_full_disk_is_read_what_can_be_and_it_is_made_anew_once_there_is_room(
-    small_disk: Path, damage: Callable[[Path], None]
+def test_a_damaged_catalogue_on_a_full_disk_is_replaced_once_there_is_room(
+    small_disk: Path, caplog: pytest.LogCaptureFixture
 ):
     root = small_disk / "store"
     with Store(root) as store:
         old = store.put(b"old")
-        store.put_index(old, 1, b"index")
-    damage(root / "catalogue.sqlite")
-    kept = (root / "catalogue.sqlite").read_bytes()
+    damaged = damage(root)
     filled = fill(small_disk)
+    with pytest.raises(
+        StoreUnavailable, match=r"the catalogue is damaged \(.*\), and cannot be replaced: .*(full|no space)"
+    ):
+        Store(root)
+    assert newest(root).read_bytes() == damaged
+    filled.unlink()
     with Store(root) as store:
-        assert [record.sha256 for record in store.records()] == [old]
-        assert (store.missing([old]), store.data(old), store.index(old, 1)) == ([], b"old", b"index")
-        with pytest.raises(StoreUnavailable, match="disk is full"):
-            store.remove(old)
-        time.sleep(RECOVERY_PERIOD * 1.5)
-        assert (root / "catalogue.sqlite").read_bytes() == kept
-        filled.unlink()
-        assert_is_made_anew(store, old)
-    with Store(root) as store:
-        assert (store.recovery.rebuilt, store.data(old)) == (None, b"old")
+        assert store.data(old) == b"old"
+    assert "of which there was no copy" in caplog.text
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_of_a_damaged_catalogue_that_may_only_be_read_is_read_what_can_be(
-    tmp_path: Path, damage: Callable[[Path], None]
-):
+def test_a_damaged_catalogue_that_may_only_be_read_is_an_error(tmp_path: Path):
     root, place = tmp_path / "store", tmp_path / "read-only"
     with Store(root) as store:
         old = store.put(b"old")
-    damage(root / "catalogue.sqlite")
+    damage(root)
     with read_only_mount(root, place) as problem:
         if problem:
             pytest.skip(f"no right to mount here: {problem}")
+        with pytest.raises(StoreUnavailable, match=r"is damaged \(.*\), and cannot be replaced: .*read-only"):
+            Store(place)
+        make_writable(place)
         with Store(place) as store:
-            assert (store.missing([old]), store.data(old)) == ([], b"old")
-            store.writability.check()
-            assert not store.writability.is_writable
-            make_writable(place)
-            assert_is_made_anew(store, old)
-
-
-def test_a_module_that_a_damaged_catalogue_does_not_name_has_the_bytes_of_its_name_or_is_missing(small_disk: Path):
-    root = small_disk / "store"
-    with Store(root) as store:
-        old, other = store.put(b"old"), store.put(b"other")
-    without_rows(root / "catalogue.sqlite")
-    StorePaths(root).module(other).write_bytes(b"wrong")
-    fill(small_disk)
-    with Store(root, adopt_later=True) as store:
-        assert store.records() == []
-        store.adopt()
-        assert [record.sha256 for record in store.records()] == [old]
-        assert store.missing([old, other]) == [other]
-
-
-def test_a_damaged_catalogue_for_which_there_is_room_nowhere_is_an_error(
-    small_disk: Path, monkeypatch: pytest.MonkeyPatch
-):
-    root = small_disk / "store"
-    with Store(root) as store:
-        store.put(b"old")
-    without_header(root / "catalogue.sqlite")
-    monkeypatch.setattr("symd.store.catalogue_copy._SHARED_MEMORY", small_disk)
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(small_disk))
-    fill(small_disk)
-    with pytest.raises(StoreUnavailable, match="full"):
-        Store(root)
+            assert store.data(old) == b"old"
 
 
 def test_of_an_older_schema_no_copy_is_read(small_disk: Path):
@@ -355,7 +288,7 @@ def test_a_connection_to_a_file_that_was_replaced_is_used_no_more(tmp_path: Path
     with catalogue.reading():
         pass
     with catalogue.reading() as idle:
-        rebuild(paths, catalogue.path, "test")
+        replace_catalogue(paths, catalogue.path, "test")
         catalogue.renew()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         idle.execute("SELECT 1")
@@ -371,13 +304,6 @@ def test_an_error_of_the_disk_while_something_is_read_is_no_damage(tmp_path: Pat
     with pytest.raises(StoreUnavailable), getattr(catalogue, begin)() as connection:
         without_room_to_sort(connection)
     assert catalogue.damaged is None
-    with (
-        closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection,
-        pytest.MonkeyPatch.context() as to,
-    ):
-        to.setattr("symd.store.soundness._wrong_schema", without_room_to_sort)
-        with pytest.raises(sqlite3.OperationalError, match="disk"):
-            faults(connection)
     catalogue.close()
 
 

@@ -15,7 +15,7 @@ from symd.model.contexts import Alias
 from symd.store import Store, rows
 from symd.store.catalogue import newest
 from symd.store.paths import StorePaths
-from symd.store.rebuild import rebuild
+from symd.store.rebuild import replace_catalogue
 
 LONG = 30.0
 
@@ -219,7 +219,7 @@ def test_who_did_not_see_a_catalogue_that_was_replaced_twice_turns_to_the_newest
     with Store(root, durable=False) as store:
         old = store.put(b"old")
         for _ in range(2):
-            rebuild(StorePaths(root), newest(root), "test", durable=False)
+            replace_catalogue(StorePaths(root), newest(root), "test", durable=False)
         new = store.put(b"new")
         assert store._catalogue.path == root / "catalogue-3.sqlite"
     with Store(root) as store:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue_queries import COLUMNS, CatalogueQueries, size_of_row
-from symd.store.connection import DIGEST, NUMBER, TEXT, digest_of_row, typed
+from symd.store.catalogue_queries import MODULES, CatalogueQueries, size_of_row
+from symd.store.connection import DIGEST, NUMBER, TEXT, digest_of_row, readable, typed
 from symd.store.connection import Connection as AnyConnection
 from symd.store.rows import index_size
 from symd.store.shared.postgresql import Connection, Server
@@ -30,7 +30,7 @@ _OLDEST_SERVER: Final = 130000
 _LOCK: Final = f"SELECT pg_advisory_xact_lock({WRITING})"
 _LOCK_WITHIN: Final = f"SET LOCAL lock_timeout = {{}}; {_LOCK}; SET LOCAL lock_timeout = DEFAULT"
 """Milliseconds; 0 are for ever."""
-_SIZES: Final = f"SELECT {COLUMNS} FROM modules WHERE sha256 = ANY(?)"  # noqa: S608 - constants
+_SIZES: Final = f"{MODULES} WHERE sha256 = ANY(?)"
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
 _IS_NAMED: Final = """
@@ -105,13 +105,13 @@ class PostgresCatalogue(CatalogueQueries):
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         with self.reading() as connection:
-            return dict(self.readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
+            return dict(readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
 
     def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """The same of those whose bytes are not known to be damaged."""
         with self.reading() as connection:
             found = connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),))
-            return dict(self.readable(found, size_of_row))
+            return dict(readable(found, size_of_row))
 
     def has_index(self, digest: Digest, version: int) -> bool:
         """Whether there is an index of that format version."""
@@ -126,7 +126,7 @@ class PostgresCatalogue(CatalogueQueries):
     def noted_damaged(self) -> list[Digest]:
         """Which they are."""
         with self.reading() as connection:
-            return list(self.readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
+            return list(readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
 
     def is_noted_damaged(self, digest: Digest) -> bool:
         """Whether a module is one of them."""

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final
 
 from symd.errors import SymdError
-from symd.store.maintenance_log import MaintenanceLog
 from symd.store.module_log import REMOVED, ModuleLog, digests_of_rows
 from symd.store.removals import Removals
+from symd.store.retried_work import RetriedWork
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.postgresql import Connection, Server
 from symd.store.shared.schema import CHANNEL
@@ -62,7 +62,7 @@ class SharedHousekeeping:
         self._listening: Connection | None = None
         self._last: int | None = None
         """The last entry of the log that was looked at; None before the first."""
-        self._complaints = MaintenanceLog()
+        self._retried = RetriedWork()
 
     def begin(self) -> None:
         self._thread.start()
@@ -83,22 +83,22 @@ class SharedHousekeeping:
                 thread.join()
         if self._listening is not None:
             self._listening.close()
-        self._complaints.attempt(_USES, self._write_uses)
+        self._retried.attempt(_USES, self._write_uses)
 
     def _run(self) -> None:
         written = time.monotonic()
         while not self._ended.is_set():
-            trouble = self._complaints.attempt("looking after the store", self._listen)
+            trouble = self._retried.attempt("looking after the store", self._listen)
             if not trouble and time.monotonic() - written >= USES_PERIOD:
-                trouble = self._complaints.attempt(_USES, self._write_uses)
+                trouble = self._retried.attempt(_USES, self._write_uses)
                 written = time.monotonic()
-            self._complaints.attempt("asking the disk", partial(self._writability.check, trouble))
+            self._retried.attempt("asking the disk", partial(self._writability.check, trouble))
             if trouble:
                 self._ended.wait(RETRY_SECONDS)
 
     def _clean(self) -> None:
         while not self._ended.is_set():
-            self._complaints.attempt("removing unwanted objects", lambda: self._remove_unwanted(self._ended.is_set))
+            self._retried.attempt("removing unwanted objects", lambda: self._remove_unwanted(self._ended.is_set))
             self._hurried.wait(UNWANTED_PERIOD)
             self._hurried.clear()
 

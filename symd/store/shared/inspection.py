@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 from symd.errors import LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
+from symd.store.catalogue_queries import wrong_rows
 from symd.store.files import mapped, sha256_of
 from symd.store.inspection import FindingKind, Inspection, Progress, StoreFinding, index_fault
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.object_storage import ObjectStorage
 from symd.store.shared.store import index_object, module_object
-from symd.store.soundness import newest_columns, problem_of
 from symd.system.private_files import temporary_folder
 
 AT_A_TIME: Final = 4
@@ -34,8 +34,6 @@ _NAME: Final = re.compile(
     r"|index/(?P<version>[1-9][0-9]{0,8})/([0-9a-f]{2})/(?P<indexed>\4[0-9a-f]{62})\.idx"
 )
 """A module, or an index, by the format version and the module's digest."""
-_PIECE: Final = 1000
-"""Rows that are read together."""
 _STRAY: Final = "nobody reads it; it can be removed with the storage's own tools"
 ADVICE: Final[Mapping[FindingKind, str]] = {
     FindingKind.CATALOGUE: "nothing reads the row; adding its module again mends a row of modules or indexes, others can be corrected in the database",
@@ -99,21 +97,10 @@ def inspect_shared(
                 if progress is not None:
                     progress(done, whole)
     found.findings += inspector.strays(listed.keys() - {each.name for each in objects})
-    found.findings += _wrong_rows(catalogue)
+    with catalogue.reading() as connection:
+        wrong = wrong_rows(connection)
+    found.findings += [SharedFinding(Kind.CATALOGUE, "modules and indexes", str(error)) for error in wrong]
     return found
-
-
-def _wrong_rows(catalogue: PostgresCatalogue) -> Iterator[SharedFinding]:
-    """Rows with values that symd did not write."""
-    for table, described in newest_columns().items():
-        names = ", ".join(f'"{column.name}"' for column in described)
-        with catalogue.reading_at_once() as connection:
-            connection.execute(f"DECLARE looked_through NO SCROLL CURSOR FOR SELECT {names} FROM {table}")  # noqa: S608 - our own names
-            while piece := connection.execute(f"FETCH {_PIECE} FROM looked_through").fetchall():
-                for row in piece:
-                    problem = problem_of(table, described, row)
-                    if problem:
-                        yield SharedFinding(FindingKind.CATALOGUE, f"{table}: {ascii(row[0])[:80]}", problem)
 
 
 def _objects(rows: _Catalogued) -> Iterator[_Object]:

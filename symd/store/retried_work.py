@@ -1,4 +1,4 @@
-"""What the work of housekeeping failed with: each complaint is logged when it is new, or comes back after a success or another."""
+"""Work that is done again and again: what it failed with is logged when that is new, or comes back after a success or another."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from symd.errors import SymdError
 log = logging.getLogger("symd.store")
 
 
-class MaintenanceLog:
-    """The last complaint of each work. Two threads may use it, each for work of its own."""
+class RetriedWork:
+    """What each work failed with last. Two threads may use it, each for work of its own."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
