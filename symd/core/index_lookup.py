@@ -362,9 +362,9 @@ class IndexLookup:
     def _section(self, number: cython.ulonglong) -> _Section:
         found = _Section()
         found.number = number
-        found.path = self._text(self._number(_OBJECT_PATH, self._number(_SECTION_OBJECT, number))) or ""
+        found.path = self._text(self._number(_OBJECT_PATH, self._number(_SECTION_OBJECT, number)), {}) or ""
         found.name, found.index = (
-            self._text(self._number(_SECTION_NAME, number)),
+            self._text(self._number(_SECTION_NAME, number), {}),
             self._number(_SECTION_NUMBER, number),
         )
         found.position, found.address = self._number(_SECTION_BASE, number), self._number(_SECTION_ADDRESS, number)
@@ -436,14 +436,17 @@ class IndexLookup:
         owner: cython.ulonglong = self._told(self._number(_FRAME_OWNER, frame))
         file: cython.ulonglong = self._number(_FRAME_FILE, frame)
         function: cython.ulonglong = self._number(_OWNER_NAME, owner)
+        linkage_name: cython.ulonglong
         around: cython.ulonglong
         inlined: cython.bint
         if not owner and reason in (_NO_DEBUG_INFO, _MALFORMED):
             function = kernel
         frames: list[Any] = []
+        shared: dict[int, Any] = {}
         while function or file or frames:
             inlined = self._number(_OWNER_INLINED, owner) != 0
-            texts = self._text(function), self._text(self._number(_OWNER_LINKAGE_NAME, owner)), self._text(file)
+            linkage_name = self._number(_OWNER_LINKAGE_NAME, owner)
+            texts = self._text(function, shared), self._text(linkage_name, shared), self._text(file, shared)
             start_line = self._number(_OWNER_START_LINE, owner)
             frames.append(self._new_tuple(self._frame_type, (*texts, line, column, inlined, start_line)))
             around = self._told(self._number(_OWNER_PARENT, owner)) if inlined else 0
@@ -454,7 +457,7 @@ class IndexLookup:
             file, line = self._number(_OWNER_FILE, owner), self._number(_OWNER_LINE, owner)
             column = self._number(_OWNER_COLUMN, owner)
             owner, function = around, self._number(_OWNER_NAME, around)
-        return self._reasons[reason], self._text(kernel), tuple(frames)
+        return self._reasons[reason], self._text(kernel, shared), tuple(frames)
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
@@ -465,11 +468,19 @@ class IndexLookup:
         return owner
 
     @cython.cfunc
-    def _text(self, number: cython.ulonglong) -> object:
+    def _text(self, number: cython.ulonglong, shared: dict[int, Any]) -> object:
+        """A string, or None for an empty one. A long one is ``shared`` by the frames that have it: it is as long as whoever made the module liked."""
         if not number:
             return None
+        start: cython.ulonglong = self._number(_STRING_ENDS, number - 1)
         stop: cython.ulonglong = self._number(_STRING_ENDS, number)
-        return str(self._bytes(_STRING_DATA, self._number(_STRING_ENDS, number - 1), stop), "utf-8", "replace") or None
+        is_long: cython.bint = stop > start and stop - start > cython.cast(cython.ulonglong, _ANSWER_TEXT)
+        if is_long and number in shared:
+            return shared[number]
+        text = str(self._bytes(_STRING_DATA, start, stop), "utf-8", "replace") or None
+        if is_long:
+            shared[number] = text
+        return text
 
     @cython.cfunc
     def _range(self, number: cython.ulonglong) -> tuple[int, int, int, int]:

@@ -27,12 +27,12 @@ def line_ends(functions: Sequence[memoryview], names: Sequence[str], calls: tupl
 
 def _are_inside(name: list[int], linkage_name: list[int], names: Sequence[str]) -> bytes:
     """For each function whether its name says that it is declared inside another one."""
-    text = "\n".join([names[number] for each in (name, linkage_name) for number in each])
+    numbers = {*name, *linkage_name}
+    text = "\n".join([names[number] for number in numbers])
     if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
         return bytes(len(name))
-    return bytes(
-        _is_inside(names[one]) or _is_inside(names[other]) for one, other in zip(name, linkage_name, strict=True)
-    )
+    inside = {number for number in numbers if _is_inside(names[number])}
+    return bytes(one in inside or other in inside for one, other in zip(name, linkage_name, strict=True))
 
 
 def _is_inside(name: str) -> bool:

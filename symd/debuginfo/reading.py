@@ -278,7 +278,7 @@ def _decoded(
         stray_ranges(code, sections, units, scopes, layout),
         folded.doubted,
     )
-    info = info if len(info.scopes) else _with_inlined_rows(code, info, layout)
+    info = info if len(info.scopes) else _with_inlined_rows(code, info, layout, sections)
     if TEXT_COLUMN not in sections.lines.data:
         return info
     from symd.debuginfo.embedded_sources import line_table_texts  # noqa: PLC0415 - few tables have texts
@@ -313,7 +313,7 @@ def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> T
     return layout.spans(ranges.start, ranges.end)
 
 
-def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) -> DebugInfo:
+def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, sections: DebugSections) -> DebugInfo:
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes, and the lines of inline assembly are mended."""
     if code.vendor is not Vendor.NVIDIA:
         return info
@@ -330,6 +330,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout) 
         leaves_out_files=_is_from_hopper_on(code.target or ""),
         leaves_out_calls=is_of_llvm and not ptx_text.has_units(code),
         assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
+        spend=lambda ranges: sections.spend(ranges, sections.lines.name),
     )
     return _scoped(info, found)
 

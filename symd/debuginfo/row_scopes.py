@@ -3,7 +3,7 @@ without .debug_info say of each row only which earlier row is its call site. Oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,13 +42,14 @@ def scopes(
     leaves_out_files: bool = False,
     leaves_out_calls: bool = False,
     assembly: AssemblyRows | None = None,
+    spend: Callable[[int], object] = bool,
 ) -> InlinedScopes:
     """One scope for each pair of call site and name, inside one for each function that has any.
 
     Ranges are spans of rows, for a scope and everything around it, up to the next function symbol; a function's own scope covers only those, the rest
     of it is known by its symbol. ``leaves_out_files`` says that the assembler does not write which file a call stands in where the row before is of another one: such a
     call has no place. ``leaves_out_calls`` says that the compiler may have told of no call: that the function around has a line is INFERRED, and CONTRADICTORY of a line that it cannot have.
-    The lines of ``assembly`` are mended.
+    The lines of ``assembly`` are mended. ``spend`` is told how many ranges are about to be made, and may raise: a row has one for each scope around it.
     """
     assembly = AssemblyRows.empty() if assembly is None else assembly
     calls = RowCalls.none(len(rows)) if rows.calls is None else rows.calls
@@ -82,7 +83,7 @@ def scopes(
     has_place = np.concatenate([~judged.placeless, np.ones(len(needed.site), np.bool_)])
     of_row = np.where(answered.of_row >= 0, answered.of_row + len(used), -1)
     of_row[alone] = np.searchsorted(used, owner[alone])
-    scope, section, start, stop = _ranges(rows, of_row, parent, end)
+    scope, section, start, stop = _ranges(rows, of_row, parent, end, spend)
     found = Scopes(
         parent=np.where(parent < 0, NO_PARENT, parent).astype(np.uint32),
         name=np.concatenate([np.arange(len(used)) + len(names), answered.name, needed.name]).astype(np.uint32),
@@ -330,12 +331,13 @@ class _Spans(NamedTuple):
         return ordered.at(begins)._replace(end=end[ends])
 
 
-def _ranges(rows: LineRows, of_row: I64, parent: I64, end: U64) -> _Spans:
+def _ranges(rows: LineRows, of_row: I64, parent: I64, end: U64, spend: Callable[[int], object]) -> _Spans:
     """Each row's span for its scope and every scope around, neighbours joined."""
     row = np.flatnonzero((of_row >= 0) & (end > rows.offset))
     spans = _Spans(of_row[row], rows.section[row], rows.offset[row], end[row]).joined()
     found = [spans]
     while len(spans.scope):
+        spend(len(spans.scope))
         around = parent[spans.scope]
         spans = spans._replace(scope=around).at(around >= 0).joined()
         found.append(spans)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -31,30 +32,62 @@ from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 
+_LONGEST = 1024
+"""Numbers that are moved for one more."""
+
+
+class _Ascending:
+    """Distinct numbers in order, to which others are added, in lists of which none is long."""
+
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._lists: list[list[int]] = []
+
+    def add(self, number: int) -> None:
+        """One more."""
+        if not self._lists:
+            self._first, self._lists = [number], [[number]]
+            return
+        at = max(bisect_right(self._first, number) - 1, 0)
+        held = self._lists[at]
+        insort(held, number)
+        self._first[at] = held[0]
+        if len(held) > _LONGEST:
+            self._lists[at : at + 1] = held[: _LONGEST // 2], held[_LONGEST // 2 :]
+            self._first.insert(at + 1, self._lists[at + 1][0])
+
+    def last_up_to(self, number: int) -> int | None:
+        """The highest that is not above this one."""
+        at = bisect_right(self._first, number) - 1
+        return self._lists[at][bisect_right(self._lists[at], number) - 1] if at >= 0 else None
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(self._lists)
+
 
 def disjoint_pieces(ranges: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
     """(start, end, owner) of the pieces, sorted, of ranges (start, end, owner) in the order of the tree."""
-    starts: list[int] = []
+    starts = _Ascending()
     held: dict[int, tuple[int, int]] = {}
 
     def enter(start: int, end: int, owner: int) -> None:
         if start not in held:
-            insort(starts, start)
+            starts.add(start)
         held[start] = end, owner
 
     for start, end, owner in ranges:
-        before = bisect_right(starts, start) - 1
-        if before >= 0 and start < held[starts[before]][0]:
-            around = starts[before]
+        around = starts.last_up_to(start)
+        if around is not None and start < held[around][0]:
             around_end, around_owner = held[around]
             if end < around_end:
                 enter(end, around_end, around_owner)
             if start > around:
                 held[around] = start, around_owner
         enter(start, end, owner)
-    for number, start in enumerate(starts, 1):
+    ordered = [*starts]
+    for number, start in enumerate(ordered, 1):
         end, owner = held[start]
-        yield start, min(end, starts[number]) if number < len(starts) else end, owner
+        yield start, min(end, ordered[number]) if number < len(ordered) else end, owner
 
 
 Flags = NDArray[np.bool_]

@@ -44,6 +44,8 @@ from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 
 _MAX_COPIES = 8
 """Of so many copies of a function, or declarations before a line, no more are looked at: none is the only one."""
+_KEPT_CHAINS = 256
+"""Of so many groups of copies it is kept what is around all of them, as many numbers as calls are nested."""
 _NOBODY = -1
 
 
@@ -383,6 +385,7 @@ class _Reconciler:
         self._module, self._text, self._claims, self._roots, self._suspects = module, text, claims, roots, suspects
         self._scopes, self._rows, self._functions = module.scopes, module.rows, module.functions
         self._known: dict[tuple[int, ...], int] = {}
+        self._around_copies: dict[tuple[int, ...], set[int]] = {}
 
     @cached_property
     def _declarations(self) -> _Declarations:
@@ -474,9 +477,18 @@ class _Reconciler:
         copies = self._copies.of(self._root(home), owners)
         if not copies or len(copies) > _MAX_COPIES:
             return self._root(home) if copies else _NOBODY
-        chains = [self._chain(scope) for scope in (home, *copies)]
-        shared = set(chains[0]).intersection(*chains[1:])
-        return next(scope for scope in chains[0] if scope in shared)
+        shared = self._around_copies.get(tuple(copies))
+        if shared is None:
+            if len(self._around_copies) >= _KEPT_CHAINS:
+                self._around_copies.clear()
+            shared = self._around_copies[tuple(copies)] = set.intersection(*(set(self._chain(each)) for each in copies))
+        path = []
+        while home not in shared and (home, *owners) not in self._known:
+            path.append((home, *owners))
+            home = int(self._scopes.parent[home])
+        found = home if home in shared else self._known[home, *owners]
+        self._known.update(dict.fromkeys(path, found))
+        return found
 
     def _chain(self, scope: int) -> list[int]:
         """The scope and those around it, innermost first."""

@@ -103,8 +103,9 @@ def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Colum
     """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that contradict each other."""
     from symd.debuginfo.text_ranges import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
 
-    spans = list(zip(begin.tolist(), stop.tolist(), strict=True))
-    for first, last in spans:
-        result[first:last] = -1
-    for first, last, owner in disjoint_pieces((*span, each) for span, each in zip(spans, scope.tolist(), strict=True)):
+    steps = np.zeros(len(result) + 1, np.int64)
+    np.add.at(steps, begin, 1)
+    np.subtract.at(steps, stop, 1)
+    result[np.cumsum(steps[:-1]) > 0] = -1
+    for first, last, owner in disjoint_pieces(zip(begin.tolist(), stop.tolist(), scope.tolist(), strict=True)):
         result[first:last] = owner

@@ -216,6 +216,10 @@ class Strings(Sequence[str]):
         numbers = self._numbers
         return str(self._data[numbers[at - 1] if at > 0 else 0 : numbers[at]], "utf-8", "replace")
 
+    def by_number(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The strings of these numbers, each decoded once: many things may have one, and it may be as long as whoever made the module liked."""
+        return {number: self[number] for number in set(numbers)}
+
     def holding(self, text: str) -> Column:
         """The numbers of the strings that ``text`` is a part of, ascending."""
         wanted = text.encode("utf-8", "replace")

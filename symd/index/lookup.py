@@ -155,7 +155,9 @@ class Index:
     @cached_property
     def targets(self) -> list[str | None]:
         """Targets, by object number."""
-        return [self.strings[number] or None for number in self.columns.object_target.tolist()]
+        numbers = self.columns.object_target.tolist()
+        texts = self.strings.by_number(numbers)
+        return [texts[number] or None for number in numbers]
 
     @cached_property
     def sections(self) -> list[TextSection]:
@@ -167,8 +169,9 @@ class Index:
             numbers(Columns.section_number),
             numbers(Columns.section_address),
         )
+        texts = self.strings.by_number(columns[1].tolist())
         return [
-            TextSection(self.objects[code_object], self.strings[name] or None, number, address)
+            TextSection(self.objects[code_object], texts[name] or None, number, address)
             for code_object, name, number, address in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
@@ -195,9 +198,9 @@ class Index:
         columns = self.columns
         numbers = columns.kernel_name, columns.kernel_section, columns.kernel_offset, columns.kernel_size
         found: dict[str, list[KernelEntry]] = {}
+        texts = self.strings.by_number(columns.kernel_name.tolist())
         for name, section, offset, size in zip(*(column.tolist() for column in numbers), strict=True):
-            text = self.strings[name]
-            found.setdefault(text, []).append(KernelEntry(text, section, offset, size))
+            found.setdefault(texts[name], []).append(KernelEntry(texts[name], section, offset, size))
         return found
 
     def kernels_named(self, name: str) -> Sequence[KernelEntry]:

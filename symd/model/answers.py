@@ -157,19 +157,24 @@ class Locations:
         return no_numbers(len(self))
 
     def frames(self, number: int) -> tuple[Frame, ...]:
-        """The frames of one location, innermost first."""
-        frames = []
-        at = number
+        """The frames of one location, innermost first. A text that several have is one object: it is as long as whoever made the module
+        liked."""
+        frames, texts, at = [], dict[int, str | None](), number
         while at:
-            frames.append(self._frame(at))
+            frames.append(self._frame(at, texts))
             at = int(self.parent[at])
         return tuple(frames)
 
-    def _frame(self, at: int) -> Frame:
+    def _frame(self, at: int, texts: dict[int, str | None]) -> Frame:
+        numbers = int(self.function[at]), int(self.linkage_name[at]), int(self.file[at])
+        for each in numbers:
+            if each not in texts:
+                texts[each] = self.strings[each] or None
+        function, linkage_name, file = (texts[each] for each in numbers)
         return Frame(
-            self.strings[self.function[at]] or None,
-            self.strings[self.linkage_name[at]] or None,
-            self.strings[self.file[at]] or None,
+            function,
+            linkage_name,
+            file,
             int(self.line[at]),
             int(self.column[at]),
             bool(self.inlined[at]),

@@ -54,6 +54,7 @@ class OwnerSpans:
         self._size = functions.size[self._rows].astype(np.uint64)
         self._owner = owner[self._rows]
         self._extents: dict[int, CodeExtent] = {}
+        self._names: dict[int, str] = {}
 
     def position(self, section: Column, offset: Column) -> U64:
         """Text positions of offsets in text sections."""
@@ -101,8 +102,10 @@ class OwnerSpans:
             return None
         found = self._extents.get(at)
         if found is None:
-            name, start = self._index.strings[int(self._functions.name[self._rows[at]])], int(self._start[at])
-            found = self._extents[at] = CodeExtent(name or None, start, start + int(self._size[at]))
+            number, start = int(self._functions.name[self._rows[at]]), int(self._start[at])
+            if number not in self._names:  # the same object for all functions of the name, which may be long
+                self._names[number] = self._index.strings[number]
+            found = self._extents[at] = CodeExtent(self._names[number] or None, start, start + int(self._size[at]))
         return found
 
     @cached_property

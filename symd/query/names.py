@@ -171,8 +171,9 @@ class _Search:
         functions, strings = self.index.functions, self.index.strings
         rows = np.flatnonzero(_is_kernel(self.index) & (functions.name > 0))
         columns = functions.object[rows], functions.section[rows], functions.offset[rows], functions.name[rows]
+        texts = strings.by_number(functions.name[rows].tolist())
         return {
-            (number, self.index.sections[section - 1].section_index, offset): strings[name]
+            (number, self.index.sections[section - 1].section_index, offset): texts[name]
             for number, section, offset, name in zip(*(column.tolist() for column in columns), strict=True)
         }
 
@@ -191,13 +192,15 @@ class _Search:
 
     def _in_order(self, rows: list[int]) -> list[int]:
         """Functions, those of an object that only stand inlined by their names: in the index they stand behind its others."""
-        functions, strings = self.index.functions, self.index.strings
+        functions = self.index.functions
+        alone = [row for row in rows if not functions.owner[row]]
+        texts = self.index.strings.by_number([*functions.name[alone].tolist(), *functions.linkage_name[alone].tolist()])
 
         def place(row: int) -> tuple[int, bool, str, str]:
             code_object = int(functions.object[row])
             if functions.owner[row]:
                 return code_object, False, "", ""
-            return code_object, True, strings[functions.name[row]], strings[functions.linkage_name[row]]
+            return code_object, True, texts[int(functions.name[row])], texts[int(functions.linkage_name[row])]
 
         return sorted(rows, key=place)
 
@@ -205,9 +208,10 @@ class _Search:
         columns = self.index.columns
         objects, names = columns.file_object.tolist(), columns.file_name.tolist()
         fit = {name: self.fits_file(self.index.strings[name]) for name in set(names)}
+        texts = self.index.strings.by_number(name for name in names if fit[name])
         chosen = set(self.objects)
         found = [
-            (code_object, self.index.strings[name], row)
+            (code_object, texts[name], row)
             for row, (code_object, name) in enumerate(zip(objects, names, strict=True))
             if fit[name] and code_object in chosen
         ]

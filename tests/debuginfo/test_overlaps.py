@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo.text_ranges import disjoint_pieces
+from symd.debuginfo.text_ranges import _LONGEST, disjoint_pieces
 from symd.debuginfo.variables.visible import visible_at
 from symd.formats import containers
 from symd.index import Index
@@ -138,3 +138,14 @@ def test_the_rule_by_example(ranges: list[tuple[int, int, str]], expected: str) 
     for start, end, owner in disjoint_pieces((start, end, ord(owner)) for start, end, owner in ranges):
         found[start:end] = chr(owner) * (end - start)
     assert "".join(found) == expected
+
+
+def test_many_pieces_are_found_as_few_are() -> None:
+    """Their beginnings stand in several lists."""
+    count = 3 * _LONGEST
+    ranges = [(start, 2 * count - start, start) for start in range(count)]
+    pieces = [*disjoint_pieces(ranges)]
+    assert pieces[:count] == [(start, start + 1, start) for start in range(count - 1)] + [
+        (count - 1, count + 1, count - 1)
+    ]
+    assert pieces[count:] == [(start, start + 1, 2 * count - start - 1) for start in range(count + 1, 2 * count)]

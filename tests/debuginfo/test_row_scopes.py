@@ -202,7 +202,7 @@ def test_rows_inside_of_many_calls_are_not_written_down_for_each(monkeypatch: py
     offset = np.arange(count, dtype=np.uint64) * 16
     rows = SimpleNamespace(offset=offset, section=np.ones(count, np.uint32))
     innermost = np.full(count, depth - 1)
-    spans = row_scopes._ranges(rows, innermost, np.arange(depth) - 1, offset + np.uint64(16))
+    spans = row_scopes._ranges(rows, innermost, np.arange(depth) - 1, offset + np.uint64(16), bool)
     assert spans.scope.tolist() == list(range(depth))
     assert {*spans.start.tolist()} == {0}
     assert {*spans.end.tolist()} == {16 * count}

@@ -23,7 +23,19 @@ from symd.query.disasm.disassembler import code_ranges
 from symd.query.names import find_names
 from symd.query.symbolize import symbolize
 from tests.builders.elf import AX, Section, Symbol, build_elf
-from tests.hostile.growth import CUDA_INFO, NVIDIA, OF_MANY, STO_CUDA_ENTRY, bundles, instruction, literal, steps
+from tests.hostile.growth import (
+    AMD,
+    CUDA_INFO,
+    NVIDIA,
+    OF_MANY,
+    STO_CUDA_ENTRY,
+    TEXT,
+    bundles,
+    instruction,
+    literal,
+    steps,
+)
+from tests.hostile.work import line_table
 
 FEW = 150
 SHADER_DEBUG_INFO = "NonSemantic.Shader.DebugInfo.100"
@@ -143,6 +155,81 @@ def test_source_texts_of_many_files_that_are_one_string_do_not_multiply_it() -> 
     assert {len(text) for text in source_texts(few).values()} == {2000}
     with pytest.raises(Malformed, match="8 times as long as the module"):
         source_texts(many)
+
+
+@pytest.mark.parametrize("made", ["scopes of no function", "rows of lines that others can have"])
+def test_calls_around_many_places_are_gone_through_once(made: str) -> None:
+    """42 KB of such scopes took 13 s, 59 KB of such rows 11 s."""
+    make = scopes_of_no_function if made.startswith("scopes") else rows_of_others
+
+    def work(depth: int) -> int:
+        one, many = (steps(partial(build_index, make(count, depth), Limits())) for count in (1, FEW))
+        return many - one
+
+    build_index(make(2, 2), Limits())  # what is imported now is not counted
+    assert work(200) < 2 * work(2)
+
+
+def scopes_of_no_function(count: int, depth: int) -> bytes:
+    """SPIR-V with so many DebugScope of no function, each in so many inlined calls."""
+    void, debug, integer, line, kind, first = 2, 3, 4, 5, 6, 100
+    words = [
+        0x07230203,
+        0x10500,
+        0,
+        1_000_000,
+        0,
+        *instruction(17, 6),
+        *instruction(11, debug, *literal(SHADER_DEBUG_INFO)),
+    ]
+    words += instruction(14, 2, 2) + instruction(19, void) + instruction(21, integer, 32, 0)
+    words += instruction(43, integer, line, 7) + instruction(33, kind, void)
+    for number in range(depth):
+        around = [first + number - 1] if number else []
+        words += instruction(12, void, first + number, debug, 25, line, 90_000 + number, *around)
+    words += instruction(54, void, 50, 0, kind) + instruction(248, 51)
+    for number in range(count):
+        words += instruction(12, void, 200_000 + number, debug, 23, 300_000 + number, first + depth - 1) + instruction(
+            0
+        )
+    words += instruction(253) + instruction(56)
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+def rows_of_others(count: int, depth: int) -> bytes:
+    """So many inlined calls inside so many others, each with a row of a line that only a function can have of which there are two copies."""
+    abbreviations = (
+        b"\1\x11\1\x10\x17\0\0"  # unit: stmt_list
+        b"\2\x2e\1\3\x08\x11\1\x12\6\x3a\x0b\x3b\5\0\0"  # function: name, low_pc, high_pc, decl_file, decl_line
+        b"\3\x1d\1\x31\x13\x11\1\x12\6\x58\x0b\x59\x0b\0\0"  # call with children: origin, low_pc, high_pc, call_file, call_line
+        b"\4\x1d\0\x31\x13\x11\1\x12\6\x58\x0b\x59\x0b\0\0"  # call
+        b"\5\x2e\0\3\x08\x3a\x0b\x3b\5\0\0\0"  # declared: name, decl_file, decl_line
+    )
+    size, place = count + 64, b"\1\x32"
+    own, other, tree = 16, 22, b"\1" + bytes(4)
+    tree += b"".join(
+        b"\5" + name + b"\0\1" + struct.pack("<H", at) for name, at in ((b"a", 10), (b"b", 100), (b"c", 200))
+    )
+    tree += b"\2k\0" + struct.pack("<QI", TEXT, size) + b"\1\1\0"
+    tree += (b"\3" + struct.pack("<IQI", own, TEXT, size) + place) * depth
+    for copy in range(2):
+        tree += b"\4" + struct.pack("<IQI", other, TEXT + count + 8 * copy, 4) + place
+    tree += b"".join(b"\4" + struct.pack("<IQI", own, TEXT + number, 1) + place for number in range(count))
+    unit = struct.pack("<HIB", 4, 0, 8) + tree + bytes(depth + 2)
+    rows = b"\3\xf7\0" + b"\x20" * count + b"\2\x08\1\2\x08\1\2\x30"
+    program = b"\0\x09\2" + struct.pack("<Q", TEXT) + rows + b"\0\1\1"
+    return build_elf(
+        machine=AMD,
+        osabi=64,
+        type=3,
+        sections=[
+            Section(".text", flags=AX, address=TEXT, data=bytes(size)),
+            Section(".debug_info", data=struct.pack("<I", len(unit)) + unit),
+            Section(".debug_abbrev", data=abbreviations),
+            Section(".debug_line", data=line_table(program)),
+        ],
+        symbols=[Symbol("k", value=TEXT, size=size, section=".text")],
+    )
 
 
 def texts_of_one_string(files: int) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgpack
 
 from symd.formats.elf.constants import SHF_COMPRESSED
-from tests.builders.elf import ALLOC, AX, NOTE, OBJECT, Section, Symbol, build_elf
+from tests.builders.elf import ALLOC, AX, NOTE, OBJECT, Relocation, Section, Symbol, build_elf
 from tests.builders.leb128 import uleb
 from tests.hostile.bombs import noise
 from tests.hostile.growth import instruction, literal
@@ -162,6 +162,33 @@ def nested_entry_values(depth: int) -> bytes:
     for _ in range(depth):
         found = b"\xa3" + uleb(len(found)) + found
     return found
+
+
+def two_chains(rows: int, depth: int = 62) -> bytes:
+    """A cubin with rows in turn in two chains of inlined calls, so that no range of one goes on in the next."""
+
+    def row(context: int) -> bytes:
+        body = b"\x90" + uleb(context) + b"\1"
+        return b"\0" + uleb(len(body)) + body + b"\x1d"
+
+    chains = [row(number) for number in range(depth + 1)] + [row(0)]
+    chains += [row(depth + 2 + number) for number in range(depth)]
+    program = SET_ADDRESS[:3] + bytes(8) + b"".join(chains) + (row(depth) + row(2 * depth + 1)) * (rows // 2) + END
+    header = bytes((1, 1, 251, 14, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1)) + b"\0f.cu\0\0\0\0\0"
+    table = b"\2\0" + struct.pack("<I", len(header)) + header + program
+    size = rows + 3 * depth
+    return build_elf(
+        machine=190,
+        type=2,
+        sections=[
+            stored(".text.k", bytes(size))._replace(flags=AX | SHF_COMPRESSED),
+            stored(".debug_line", struct.pack("<I", len(table)) + table),
+            Section(".debug_str", data=b"\0n\0"),
+        ],
+        symbols=[Symbol("k", size=size, section=".text.k", other=0x10)],
+        relocations={".debug_line": [Relocation(len(header) + 13, "k", 2)]},
+        rela=False,
+    )
 
 
 def overlapping(
@@ -483,6 +510,7 @@ WORK: dict[str, Callable[[], bytes]] = {
     "calls nested in a range": lambda: debug(b"\x03" * 150_000 + b"\0" * 150_001, b"\x03\x1d\1\0\0"),
     "range lists of DWARF 5": lambda: lists_5(b"\4\1\1" * 16_000, 20),
     "range lists of DWARF 5 packed": lambda: lists_5(b"\4\1\1" * 3_000_000, 20, packed=True),
+    "cubin rows in two chains": lambda: two_chains(150_000),
     "functions overlapping": lambda: debug(
         b"".join(b"\x03" + struct.pack("<QI", TEXT + n % 32, 64 - n % 32) for n in range(6_000)),
         b"\x03\x2e\0\x11\1\x12\6\0\0",

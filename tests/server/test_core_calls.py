@@ -9,15 +9,19 @@ import grpc
 import pytest
 
 from symd.config import Limits
-from symd.model.answers import Frame, Reason
+from symd.model.answers import Answer, Frame, Reason
 from symd.model.cores import CoreDump, CoreFrame, CoreStack
+from symd.model.variables import InScope
 from symd.server.addresses import listening
 from symd.server.config import Config
-from symd.server.rpc import core_service
+from symd.server.rpc import core_service, variable_service
 from symd.server.server import build_daemon
 from symd.server.work_queues import Work
 from symd.v1.core_service_pb2 import ReadCoreRequest
 from symd.v1.core_service_pb2_grpc import CoreServiceStub
+from symd.v1.query_pb2 import Query
+from symd.v1.variable_service_pb2 import GetVariablesRequest
+from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from tests.server.fakes import FakeEngine
 
 REQUEST = ReadCoreRequest(name="modules/" + "1" * 64)
@@ -84,5 +88,21 @@ def test_a_stack_of_long_names_is_not_written(tmp_path, monkeypatch):
         daemon.server.start()
         with pytest.raises(grpc.RpcError) as caught:
             list(CoreServiceStub(channel).ReadCore(REQUEST, timeout=60))
+        daemon.stop(0.2)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_an_answer_of_long_names_beside_variables_is_not_written(tmp_path, monkeypatch):
+    at = Answer(Reason.EXACT, frames=(Frame("n" * 1000, None, "f", 1, 0, False),) * 20)
+    monkeypatch.setattr(variable_service, "to_response", lambda _found: pytest.fail("written"))
+    engine = FakeEngine()
+    engine.variables = lambda *_: InScope(at)
+    config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")
+    daemon = build_daemon(engine, config)
+    request = GetVariablesRequest(name=REQUEST.name, query=Query(address=0x150))
+    with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
+        daemon.server.start()
+        with pytest.raises(grpc.RpcError) as caught:
+            VariableServiceStub(channel).GetVariables(request, timeout=60)
         daemon.stop(0.2)
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

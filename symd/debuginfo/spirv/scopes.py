@@ -52,6 +52,7 @@ class ScopeBuilder:
         self._last_range: dict[int, int] = {}
         self._pieces = 0
         self._first, self._named, self._own = array("q", [-1]), array("q", [0]), array("q", [0])
+        self._ends: dict[int, int] = {}
 
     def build(self, functions: dict[int, Body]) -> Scopes:
         changes = self._changes()
@@ -105,10 +106,12 @@ class ScopeBuilder:
 
     def _numbers_of(self, body: Body, own: int | None, scope: tuple[int, int] | None) -> list[int]:
         """The numbers of the scopes around code of ``body`` in ``scope``, the outermost first; none where nobody knows."""
+        outermost = None if scope is None else self._outermost(*scope)
+        if outermost is None and own is None:
+            return []
         chain = self._chain(*scope) if scope is not None else []
-        if not chain or chain[-1][0] is None:
-            if own is None:
-                return []
+        if outermost is None:
+            assert own is not None  # noqa: S101 - or there was nothing to say
             chain = [*chain[:-1], (own, 0)]
         above, numbers = -1 - body.id, []  # functions are told apart by their body, inlined calls by what they stand in
         for function, inlined_at in reversed(chain):
@@ -121,21 +124,39 @@ class ScopeBuilder:
         defined = self.data.function_of(self.data.definitions.get(body.id, 0))
         if defined is not None:
             return defined
-        outermost = (chain[-1][0] for _, _, scope in segments if scope and (chain := self._chain(*scope)))
+        outermost = (self._outermost(*scope) for _, _, scope in segments if scope)
         return next((function for function in outermost if function is not None), None)
 
     def _chain(self, scope: int, inlined_at: int) -> list[tuple[int | None, int]]:
         """(DebugFunction, the DebugInlinedAt where it was inlined or 0), innermost first."""
-        depth = self.data.inline_depth(inlined_at)
-        if depth is None or depth > MOST_FRAMES:
-            why = "in a circle" if depth is None else f"under {depth} others, more than {MOST_FRAMES}"
-            self._warn(f"DebugInlinedAt %{inlined_at} stands {why}: its callers are left out")
+        if not self._has_callers(inlined_at):
             return [(self.data.function_of(scope), 0)]
         chain: list[tuple[int | None, int]] = []
         while (site := self.data.inlined_at(inlined_at)) is not None:
             chain.append((self.data.function_of(scope), inlined_at))
             scope, inlined_at = site.scope, site.next
         return [*chain, (self.data.function_of(scope), 0)]
+
+    def _outermost(self, scope: int, inlined_at: int) -> int | None:
+        """The DebugFunction at the end of the chain. It is found once for each DebugInlinedAt: a scope of no function leaves nothing behind that could be counted."""
+        path: list[int] = []
+        if not self._has_callers(inlined_at):
+            return self.data.function_of(scope)
+        while inlined_at not in self._ends and (site := self.data.inlined_at(inlined_at)) is not None:
+            path.append(inlined_at)
+            scope, inlined_at = site.scope, site.next
+        scope = self._ends.get(inlined_at, scope)
+        self._ends.update(dict.fromkeys(path, scope))
+        return self.data.function_of(scope)
+
+    def _has_callers(self, inlined_at: int) -> bool:
+        """Whether the way outwards has an end, and is not too long."""
+        depth = self.data.inline_depth(inlined_at)
+        if depth is not None and depth <= MOST_FRAMES:
+            return True
+        why = "in a circle" if depth is None else f"under {depth} others, more than {MOST_FRAMES}"
+        self._warn(f"DebugInlinedAt %{inlined_at} stands {why}: its callers are left out")
+        return False
 
     def _warn(self, text: str) -> None:
         if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:

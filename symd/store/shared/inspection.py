@@ -99,7 +99,7 @@ def inspect_shared(
     found.findings += inspector.strays(listed.keys() - {each.name for each in objects})
     with catalogue.reading() as connection:
         wrong = wrong_rows(connection)
-    found.findings += [SharedFinding(Kind.CATALOGUE, "modules and indexes", str(error)) for error in wrong]
+    found.findings += [SharedFinding(FindingKind.CATALOGUE, "modules and indexes", str(error)) for error in wrong]
     return found
 
 

@@ -16,6 +16,7 @@ import symd.server.http.connections
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
+from symd.model.answers import Answer, Frame, Reason
 from symd.model.identities import ObjectPath
 from symd.model.names import NamedItem, NameKind
 from symd.server.config import Config
@@ -354,6 +355,16 @@ def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
     assert samples["symd_http_refusals_total", ("limit", ""), ("reason", "UNKNOWN_MODULE")] == 1
     assert samples["symd_http_closed_connections_total", ("bound", "silent_seconds")] == 1
     assert DIGEST not in metrics.page().decode()
+
+
+def test_frames_of_long_names_are_not_written(tmp_path):
+    engine = FakeEngine()
+    engine.add(GOOD)
+    frame = Frame("n" * (1 << 20), None, "f", 1, 0, False)
+    engine.symbolize_one = lambda *_, **__: Answer(Reason.EXACT, frames=(frame,) * 97)
+    with served(tmp_path, engine) as page:
+        status, body = page.asked(f"api/modules/{DIGEST}/place?query=0x150")
+    assert (status, json.loads(body)["error"]["metadata"]["limit"]) == (429, "response_bytes")
 
 
 @pytest.mark.parametrize(("characters", "count"), [(1, MOST_NAMES), (MOST_TEXT // 4, 4)])

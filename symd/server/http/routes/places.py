@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from symd.errors import NotFound, SymdError
+from symd.errors import LimitExceeded, NotFound, SymdError
 from symd.model.json.answers import answer_json, named_item_json, variable_json
 from symd.model.names import Match, NameQuery
 from symd.query.syntax import parse_query
@@ -22,6 +22,10 @@ def _place(site: Site, asked: HttpRequest) -> Reply:
     digest, text, path = checked(site, asked), asked.required("query"), asked.only("object")
     query = parse_query(text)
     answer = site.symbolizer.symbolize_one(digest, query, path)
+    most = site.limits.response_bytes
+    if sum(len(text or "") for frame in answer.frames for text in frame[:3]) > most:
+        what = f"the names of the frames have more than {most} bytes"
+        raise LimitExceeded(what, metadata={"limit": "response_bytes", "value": str(most)})
     found: dict[str, Any] = answer_json(text, answer) | {"section_index": answer.section_index}
     try:
         visible = site.symbolizer.variables(digest, query, path).visible

@@ -1,0 +1,128 @@
+"""Names as long as whoever made the module liked, which many frames, sections or functions have: each is in memory once. Before, 63 KB of a
+module took 2.4 GB of the daemon's own process for one address, and 5 KB took 1.5 GB for its sections as long as its index was open."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from symd.config import Limits
+from symd.index import Index
+from symd.index.module import build_index
+from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.answers import Answer
+from symd.model.breakpoints import SourceLine
+from symd.model.names import Match, NameQuery
+from symd.query.breakpoints import locate
+from symd.query.names import find_names
+from symd.query.symbolize import symbolize
+from tests.builders.elf import ALLOC, AX, OBJECT, Section, Symbol, build_elf
+from tests.builders.leb128 import uleb
+from tests.hostile.work import one_sequence
+
+AMD, TEXT, DATA = 224, 0x1000, 0x8000_0000
+LONG, MANY = 100_000, 200
+"""Characters of a name, and how many have it."""
+
+
+def debug(tree: bytes, functions: int, symbols: list[Symbol], *sections: Section) -> bytes:
+    """A code object with a unit of these DIEs, whose names are the first string of .debug_str."""
+    abbreviations = (
+        uleb(1) + b"\x11\x01\x10\x17\0\0"
+        + uleb(2) + b"\x2e\x01\x03\x0e\x6e\x08\x11\x01\x12\x06\0\0"
+        + uleb(3) + b"\x1d\x01\x31\x13\x11\x01\x12\x06\x59\x0b\0\0"
+        + uleb(4) + b"\x2e\0\x03\x0e\x6e\x08\x11\x01\x12\x06\x3a\x0b\x3b\x0b\0\0"
+        + b"\0"
+    )  # fmt: skip
+    unit = b"\x04\0" + bytes(4) + b"\x08" + b"\x01" + bytes(4) + tree + b"\0"
+    parts = {
+        ".debug_info": struct.pack("<I", len(unit)) + unit,
+        ".debug_abbrev": abbreviations,
+        ".debug_str": b"n" * LONG + b"\0",
+        ".debug_line": one_sequence(b"\x02\x40\x01" * functions),
+    }
+    text = Section(".text", flags=AX, address=TEXT, data=bytes(64 * functions))
+    debug_sections = [Section(name, data=data) for name, data in parts.items()]
+    return build_elf(
+        machine=AMD, osabi=64, abiversion=2, type=3, sections=[text, *sections, *debug_sections], symbols=symbols
+    )
+
+
+def nested(calls: int) -> bytes:
+    """A function of a long name with so many calls of itself in each other."""
+    span = struct.pack("<QI", TEXT, 64)
+    call = b"\x03" + struct.pack("<I", 11 + 5) + span + b"\x07"
+    tree = b"\x02" + bytes(4) + b"f\0" + span + call * calls + b"\0" * (calls + 1)
+    return debug(tree, 1, [Symbol("f", TEXT, 64, ".text")])
+
+
+def named_alike(count: int) -> bytes:
+    """So many kernels whose functions have one long name and linkage names of their own."""
+    places = range(TEXT, TEXT + 64 * count, 64)
+    functions = (b"\x04" + bytes(4) + b"k%d\0" % at + struct.pack("<QI", at, 64) + b"\1\1" for at in places)
+    symbols = [Symbol(f"k{at}", at, 64, ".text") for at in places]
+    stored = b""
+    for at in places:
+        place = DATA + len(stored)
+        symbols.append(Symbol(f"k{at}.kd", place, 64, ".rodata", OBJECT))
+        stored += struct.pack("<IIIxxxxq32xHH4x", 0, 0, 0, at - place, 0, 0)
+    return debug(b"".join(functions), count, symbols, Section(".rodata", flags=ALLOC, address=DATA, data=stored))
+
+
+def sections_named_alike(count: int) -> bytes:
+    """So many text sections of one long name."""
+    sections = [Section("n" * LONG if not number else "x", flags=AX, data=bytes(16)) for number in range(count)]
+    data = bytearray(build_elf(machine=AMD, type=1, sections=sections, symbols=[Symbol("k", 0, 16, 1)]))
+    (table,) = struct.unpack_from("<Q", data, 40)
+    for number in range(2, count + 1):
+        data[table + 64 * number : table + 64 * number + 4] = data[table + 64 : table + 68]
+    return bytes(data)
+
+
+def peak(work: Callable[[], object]) -> int:
+    """Bytes that something takes while it runs, and with what it answers."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_frames_share_their_names(single: bool) -> None:
+    index, query = Index(build_index(nested(MANY), Limits())), ByAddress(ObjectAddress(TEXT + 4))
+
+    def ask() -> Answer:
+        found = index.answer(query) if single else symbolize(index, [query])[0]
+        assert found is not None
+        return found
+
+    assert [len(frame.function or "") for frame in ask().frames] == [LONG] * (MANY + 1)
+    assert peak(ask) < 10 * LONG
+
+
+def test_sections_share_their_names() -> None:
+    index = Index(build_index(sections_named_alike(MANY), Limits()))
+    assert len(index.sections) == MANY
+    assert peak(lambda: Index(index.buffer).sections) < 10 * LONG
+
+
+@pytest.mark.parametrize("match", Match)
+def test_a_search_for_names_has_a_name_once(match: Match) -> None:
+    index = Index(build_index(named_alike(MANY), Limits()))
+    assert peak(lambda: find_names(index, NameQuery("k", match))) < 20 * LONG
+
+
+def test_an_index_is_made_of_a_name_once() -> None:
+    data = named_alike(MANY)
+    assert peak(lambda: build_index(data, Limits())) < 60 * LONG
+
+
+def test_places_of_a_line_share_the_names_of_their_functions() -> None:
+    index = Index(build_index(named_alike(MANY), Limits()))
+    assert peak(lambda: locate(index, SourceLine("f", 1), every_address=True)) < 20 * LONG
+    assert len(locate(index, SourceLine("f", 1), every_address=True).locations) >= MANY
