@@ -78,15 +78,15 @@ def captured(symd: Client, address: str, folder: str) -> None:
         return
     command = ["symd", "run", "--server", address, "--debug-lines", "--", "clinfo"]
     print(f"\n$ {' '.join(command)}    # simulating {DEVICE}", flush=True)
-    known = {record.id for record in symd.engine.contexts.all()}
+    known = {record.id for record in symd.contexts.all()}
     variables = environment(os.environ, DEVICE, None) | {"SYMD_CAPTURES": f"{folder}/captures"}
     run = [sys.executable, "-m", *command]
     subprocess.run(run, check=False, env=variables, stdout=subprocess.DEVNULL, timeout=600)
-    for context in (record for record in symd.engine.contexts.all() if record.id not in known):
-        for load in (load for _, load in symd.engine.contexts.loads(context.id) if load.segments):
+    for context in (record for record in symd.contexts.all() if record.id not in known):
+        for load in (load for _, load in symd.contexts.loads(context.id) if load.segments):
             segment = load.segments[0]
             asked = np.arange(segment.address, segment.address + 0x400, 8, dtype=np.uint64)
-            answers = symd.engine.contexts.symbolize(context.id, asked, np.full(asked.size, load.time, np.int64))
+            answers = symd.contexts.symbolize(context.id, asked, np.full(asked.size, load.time, np.int64))
             found = [(int(at), each.answer) for at, each in zip(asked, answers, strict=True) if each.answer.frames]
             if found:
                 at, answer = found[-1]

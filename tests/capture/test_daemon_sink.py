@@ -78,13 +78,13 @@ def loaded(data: bytes = VADD, handle: int = 0x55AA, time: int = 100, **further:
 
 def loads(symd: Symbolizer) -> list[Load]:
     """Every load of every context, in the order they were told."""
-    return [load for record in symd.engine.contexts.all() for _, load in symd.engine.contexts.loads(record.id)]
+    return [load for record in symd.contexts.all() for _, load in symd.contexts.loads(record.id)]
 
 
 def kernels_at(symd: Symbolizer, address: int, *times: int) -> list[str]:
-    (record,) = symd.engine.contexts.all()
+    (record,) = symd.contexts.all()
     column = np.full(len(times), address, np.uint64)
-    found = symd.engine.contexts.symbolize(record.id, column, np.array(times, np.int64))
+    found = symd.contexts.symbolize(record.id, column, np.array(times, np.int64))
     return [each.answer.kernel or each.answer.reason.name for each in found]
 
 
@@ -93,7 +93,7 @@ def test_a_module_its_process_and_its_addresses(symd: Symbolizer, sink: DaemonSi
     sink.take(ModuleUnloaded(PROCESS, CaptureApi.LEVEL_ZERO, 0x55AA, 200))
     (module,) = symd.modules()
     assert (module.sha256, module.label) == (hashlib.sha256(VADD).hexdigest(), "app: vadd")
-    (record,) = symd.engine.contexts.all()
+    (record,) = symd.contexts.all()
     assert record.context.attributes == {"start_time": "1234", "boot_id": "boot", "command": "/opt/app --fast 'a b'"}
     assert (record.context.host, record.context.process, record.context.device) == ("host", 4711, "gpu 0")
     assert (record.context.clock, record.context.address_bits) == ("CLOCK_BOOTTIME", 48)
@@ -137,7 +137,7 @@ def test_the_end_of_a_process_ends_what_it_loaded_on_every_device_and_nothing_el
     DaemonSink(symd).take(ProcessEnded(PROCESS, 500))
     ends = {load.key.partition(":")[2]: load.unload_time for load in loads(symd)}
     assert ends == {"0x55aa": 500, "0x1": 500, "0x2": 500, "0x3": None, "0x4": None, "0x5": None}
-    bits = {record.context.device: record.context.address_bits for record in symd.engine.contexts.all()}
+    bits = {record.context.device: record.context.address_bits for record in symd.contexts.all()}
     assert bits == {"gpu 0": 48, "gpu 1": 48, "cuda:0": 64}
 
 
@@ -195,20 +195,20 @@ def test_a_module_that_only_lies_somewhere_is_kept_and_nobody_loaded_it(symd: Sy
     sink.take(ModuleFound(CaptureWay.FOLDER, 1, ModuleForm.NATIVE_BINARY, VADD, "/cache/one.bin"))
     sink.take(ModuleFound(CaptureWay.FOLDER, 2, ModuleForm.NATIVE_BINARY, SPIRV, "/cache/two.spv", kernels=("vadd",)))
     assert [module.label for module in symd.modules()] == ["/cache/one.bin", "vadd"]
-    assert not list(symd.engine.contexts.all())
+    assert not list(symd.contexts.all())
 
 
 def test_a_failed_build_changes_nothing(symd: Symbolizer, sink: DaemonSink) -> None:
     sink.take(FailedBuild(PROCESS, CaptureApi.OPENCL, CaptureWay.OPENCL_LAYER, 1, -11, "error: no"))
     sink.take(ModuleUnloaded(PROCESS, CaptureApi.OPENCL, 1, 2))
     sink.take(ProcessEnded(PROCESS, 3))
-    assert not list(symd.engine.contexts.all())
+    assert not list(symd.contexts.all())
 
 
 def test_a_context_that_somebody_deleted_is_made_again(symd: Symbolizer, sink: DaemonSink) -> None:
     sink.take(loaded())
-    (record,) = symd.engine.contexts.all()
-    symd.engine.contexts.remove(record.id)
+    (record,) = symd.contexts.all()
+    symd.contexts.remove(record.id)
     symd.remove(hashlib.sha256(VADD).hexdigest())
     sink.take(loaded(handle=7, time=200))
     assert [(load.key, load.time) for load in loads(symd)] == [("level-zero:0x7", 200)]
@@ -229,6 +229,6 @@ def test_what_the_daemon_has_no_room_for_is_an_error(tmp_path: Path) -> None:
 
 def test_nothing_of_a_running_program_answers_before_it_was_loaded(symd: Symbolizer, sink: DaemonSink) -> None:
     sink.take(loaded(addresses={"vadd": HEAP}))
-    (record,) = symd.engine.contexts.all()
-    (answer,) = symd.engine.contexts.symbolize(record.id, np.array([HEAP], np.uint64), 99)
+    (record,) = symd.contexts.all()
+    (answer,) = symd.contexts.symbolize(record.id, np.array([HEAP], np.uint64), 99)
     assert answer.answer.reason is Reason.UNLOADED

@@ -63,7 +63,7 @@ def symd(request, parts):
 @pytest.fixture
 def context(symd, request):
     """A context of the test's own; its addresses are canonical, as Intel's are."""
-    return symd.engine.contexts.add(Context(request.node.name, 1, "gpu 0", "test", 48))
+    return symd.contexts.add(Context(request.node.name, 1, "gpu 0", "test", 48))
 
 
 def column(*numbers):
@@ -108,23 +108,23 @@ def test_one_address_is_two_kernels_at_two_times(symd, context):
         Unload("0x55aa", 200),
         Unload("0x55aa", 400),
     ]
-    assert symd.engine.contexts.record(context, told) == ["0x55aa"] * 4
+    assert symd.contexts.record(context, told) == ["0x55aa"] * 4
     where = HEAP + 0x368
-    answers = symd.engine.contexts.symbolize(context, column(*[where] * 7), times(99, 100, 199, 200, 300, 399, 400))
+    answers = symd.contexts.symbolize(context, column(*[where] * 7), times(99, 100, 199, 200, 300, 399, 400))
     assert kernels(answers) == ["UNLOADED", "vadd", "vadd", "UNLOADED", "raycast", "raycast", "UNLOADED"]
     assert [each.module for each in answers] == [None, vadd, vadd, None, raycast, raycast, None]
     assert answers[1].answer == symd.symbolize(vadd, [ByKernel("vadd", 0x368)])[0]
     assert answers[4].answer == symd.symbolize(raycast, [ByKernel("raycast", 0x368)])[0]
     assert [frame.function for frame in answers[4].answer.frames] == ["length_squared", "raycast"]
-    assert kernels(symd.engine.contexts.symbolize(context, column(where))) == ["UNLOADED"]
-    assert kernels(symd.engine.contexts.symbolize(context, column(where, HEAP + 0x7C0, HEAP - 1), 150)) == [
+    assert kernels(symd.contexts.symbolize(context, column(where))) == ["UNLOADED"]
+    assert kernels(symd.contexts.symbolize(context, column(where, HEAP + 0x7C0, HEAP - 1), 150)) == [
         "vadd", "OUTSIDE_TEXT", "OUTSIDE_TEXT",
     ]  # fmt: skip
 
 
 def test_a_load_over_a_part_of_another_takes_that_part(symd, context):
     vadd, raycast = symd.add(VADD).sha256, symd.add(RAYCAST).sha256
-    symd.engine.contexts.record(
+    symd.contexts.record(
         context,
         [
             Load(raycast, 20, (Segment(HEAP + 0x200, 0x100, ByKernel("raycast", 0x300)),), unload_time=30),
@@ -132,9 +132,7 @@ def test_a_load_over_a_part_of_another_takes_that_part(symd, context):
         ],
     )
     asked = [(0x1F8, 25), (0x200, 19), (0x200, 20), (0x2F8, 29), (0x300, 29), (0x200, 30), (0x1F8, 30)]
-    answers = symd.engine.contexts.symbolize(
-        context, column(*(HEAP + at for at, _ in asked)), times(*(at for _, at in asked))
-    )
+    answers = symd.contexts.symbolize(context, column(*(HEAP + at for at, _ in asked)), times(*(at for _, at in asked)))
     assert kernels(answers) == ["vadd", "vadd", "raycast", "raycast", "vadd", "UNLOADED", "vadd"]
     assert answers[2].answer.section_offset == 0x300
 
@@ -146,42 +144,40 @@ def test_every_text_of_a_zebin_has_an_address_of_its_own(symd, context):
     places = [ByKernel(kernel.name, 0), BySection(other.section, 0)]
     segments = tuple(Segment(HEAP + 0x10000 * at, 0, place) for at, place in enumerate(places))
     again = (Segment(HEAP + 0x90000, 0, BySection(other.section_index, 0x40)),)
-    symd.engine.contexts.record(context, [Load(module.sha256, 5, segments), Load(module.sha256, 5, again, path="")])
+    symd.contexts.record(context, [Load(module.sha256, 5, segments), Load(module.sha256, 5, again, path="")])
     offsets = np.arange(0, 0x340, 8, dtype=np.uint64)
     for start, name, skipped in ((0, kernel.name, 0), (0x10000, other.name, 0), (0x90000, other.name, 0x40)):
-        answers = symd.engine.contexts.symbolize(context, offsets + np.uint64(HEAP + start), 6)
+        answers = symd.contexts.symbolize(context, offsets + np.uint64(HEAP + start), 6)
         assert list(answers.answers) == list(
             symd.symbolize_column(module.sha256, offsets + np.uint64(skipped), kernel=name)
         )
     with pytest.raises(BadQuery, match="overlap"):
-        symd.engine.contexts.record(context, [Load(module.sha256, 5, load_base=HEAP)])
+        symd.contexts.record(context, [Load(module.sha256, 5, load_base=HEAP)])
 
 
 def test_an_amd_code_object_is_loaded_whole_at_its_delta(symd, context):
     module = symd.add(AMD)
     delta = 0x7F12_3450_0000
-    symd.engine.contexts.record(context, [Load(module.sha256, 5, load_base=delta)])
+    symd.contexts.record(context, [Load(module.sha256, 5, load_base=delta)])
     kernel = module.objects[0].kernels[0]
     inside = symd.symbolize(module.sha256, [ByKernel(kernel.name, 16)])[0]
-    (answer,) = symd.engine.contexts.symbolize(context, column(delta + inside.address))
+    (answer,) = symd.contexts.symbolize(context, column(delta + inside.address))
     assert answer.answer == inside
     assert (answer.module, answer.address) == (module.sha256, delta + inside.address)
-    lower = symd.engine.contexts.add(Context("a delta below zero"))
-    symd.engine.contexts.record(lower, [Load(module.sha256, 5, load_base=(1 << 64) - 0x100)])
-    (answer,) = symd.engine.contexts.symbolize(lower, column(inside.address - 0x100))
+    lower = symd.contexts.add(Context("a delta below zero"))
+    symd.contexts.record(lower, [Load(module.sha256, 5, load_base=(1 << 64) - 0x100)])
+    (answer,) = symd.contexts.symbolize(lower, column(inside.address - 0x100))
     assert answer.answer == inside
 
 
 def test_an_elf_from_the_driver_already_has_the_addresses_of_the_device(symd, context):
     """Base 0; and whoever wrote the address without its sign gets the same answer."""
     module = symd.add(DRIVER)
-    symd.engine.contexts.record(context, [Load(module.sha256, 5, load_base=0)])
+    symd.contexts.record(context, [Load(module.sha256, 5, load_base=0)])
     kernel = module.objects[0].kernels[0]
     inside = symd.symbolize(module.sha256, [ByKernel(kernel.name, 0x80)])[0]
     assert inside.address >> 47 == 0x1FFFF
-    answers = symd.engine.contexts.symbolize(
-        context, column(inside.address, inside.address & 0xFFFF_FFFF_FFFF, 1 << 50)
-    )
+    answers = symd.contexts.symbolize(context, column(inside.address, inside.address & 0xFFFF_FFFF_FFFF, 1 << 50))
     assert answers[0].answer == answers[1].answer == inside
     assert [each.address for each in answers] == [inside.address, inside.address, 1 << 50]
     assert answers[2].answer.reason is Reason.OUTSIDE_TEXT
@@ -195,24 +191,24 @@ def test_truncated_addresses_are_completed_or_ambiguous(symd, context):
         Load(vadd, 10, (at_kernel(HEAP, "vadd"),)),
         Load(raycast, 20, (at_kernel(other, "raycast"),), unload_time=30),
     ]
-    symd.engine.contexts.record(context, told)
+    symd.contexts.record(context, told)
     low = (HEAP + 0x368) & 0xFFFF_FFFF
     for form, number in ((AddressForm(0, 32), low), (AddressForm(3, 32), low >> 3)):
-        answers = symd.engine.contexts.symbolize(context, column(*[number] * 4), times(5, 15, 25, 35), form)
+        answers = symd.contexts.symbolize(context, column(*[number] * 4), times(5, 15, 25, 35), form)
         assert kernels(answers) == ["UNLOADED", "vadd", "AMBIGUOUS", "vadd"]
         assert answers[1].address == HEAP + 0x368
         assert sorted((each.module, each.address, each.query) for each in answers[2].candidates) == sorted(
             [(vadd, HEAP + 0x368, ByKernel("vadd", 0x368)), (raycast, other + 0x368, ByKernel("raycast", 0x368))]
         )
-    beyond = symd.engine.contexts.symbolize(context, column(1 << 33, low + 0x10000), 15, AddressForm(0, 32))
+    beyond = symd.contexts.symbolize(context, column(1 << 33, low + 0x10000), 15, AddressForm(0, 32))
     assert kernels(beyond) == ["OUTSIDE_TEXT", "OUTSIDE_TEXT"]
-    wide = symd.engine.contexts.symbolize(context, column((1 << 62) + 1), 15, AddressForm(3, 64))
+    wide = symd.contexts.symbolize(context, column((1 << 62) + 1), 15, AddressForm(3, 64))
     assert kernels(wide) == ["OUTSIDE_TEXT"], "what is shifted out of 64 bits is no address"
 
 
 def test_loads_at_the_same_time_are_ambiguous_unless_they_say_the_same(symd, context):
     vadd, raycast = symd.add(VADD).sha256, symd.add(RAYCAST).sha256
-    symd.engine.contexts.record(
+    symd.contexts.record(
         context,
         [
             Load(vadd, 10, (at_kernel(HEAP, "vadd"),), key="a"),
@@ -221,7 +217,7 @@ def test_loads_at_the_same_time_are_ambiguous_unless_they_say_the_same(symd, con
             Unload("c", 20),
         ],
     )
-    answers = symd.engine.contexts.symbolize(context, column(HEAP + 8, HEAP + 0x108, HEAP + 0x108), times(15, 15, 20))
+    answers = symd.contexts.symbolize(context, column(HEAP + 8, HEAP + 0x108, HEAP + 0x108), times(15, 15, 20))
     assert kernels(answers) == ["vadd", "AMBIGUOUS", "vadd"]
     assert {each.module for each in answers[1].candidates} == {vadd, raycast}
     assert (answers[1].module, answers[1].answer.frames) == (None, ())
@@ -231,15 +227,15 @@ def test_a_module_that_comes_later_or_cannot_be_read_is_said_so(symd, context):
     absent, broken = "12" * 32, hashlib.sha256(b"not a module").hexdigest()
     with pytest.raises(SymdError):
         symd.add(b"not a module")
-    symd.engine.contexts.record(
+    symd.contexts.record(
         context,
         [Load(digest, 1, (at_kernel(HEAP + 0x1000 * at, "k", 16),)) for at, digest in enumerate((absent, broken))],
     )
-    answers = symd.engine.contexts.symbolize(context, column(HEAP, HEAP + 0x1000))
+    answers = symd.contexts.symbolize(context, column(HEAP, HEAP + 0x1000))
     assert [each.answer.reason for each in answers] == [Reason.UNKNOWN_MODULE, Reason.MALFORMED]
     assert [each.module for each in answers] == [absent, broken]
     with pytest.raises(ModuleNotFound):
-        symd.engine.contexts.record(context, [Load(absent, 1, (at_kernel(HEAP, "k"),))])
+        symd.contexts.record(context, [Load(absent, 1, (at_kernel(HEAP, "k"),))])
 
 
 def test_a_batch_over_many_modules_is_what_each_module_says(symd, context):
@@ -252,22 +248,22 @@ def test_a_batch_over_many_modules_is_what_each_module_says(symd, context):
             offsets = np.arange(0, max(kernel.size, 8), 8, dtype=np.uint64)
             path = module.objects[0].path
             place = Segment(start, 1 << 16, ByKernel(kernel.name, 0), path)
-            symd.engine.contexts.record(context, [Load(module.sha256, number, (place,))])
+            symd.contexts.record(context, [Load(module.sha256, number, (place,))])
             asked.append(offsets + np.uint64(start))
             expected += symd.symbolize_column(module.sha256, offsets, kernel=kernel.name, path=path)
     order = chance.permutation(len(expected))
-    answers = symd.engine.contexts.symbolize(context, np.concatenate(asked)[order])
+    answers = symd.contexts.symbolize(context, np.concatenate(asked)[order])
     assert [each.answer for each in answers] == [expected[number] for number in order]
 
 
 def test_a_batch_that_is_larger_than_a_call_is_answered_whole(symd, context):
     vadd, raycast = symd.add(VADD).sha256, symd.add(RAYCAST).sha256
     places = (at_kernel(HEAP, "vadd"),), (at_kernel(HEAP + 0x10000, "raycast"),)
-    symd.engine.contexts.record(
+    symd.contexts.record(
         context, [Load(digest, 1, place) for digest, place in zip((vadd, raycast), places, strict=True)]
     )
     values = np.tile(column(HEAP, HEAP + 0x10368, 5), 200_000)[:500_000]
-    answers = symd.engine.contexts.symbolize(context, values, times(*range(5)).repeat(100_000))
+    answers = symd.contexts.symbolize(context, values, times(*range(5)).repeat(100_000))
     assert len(answers) == 500_000
     assert kernels(answers[99_999:100_002]) == ["UNLOADED", "raycast", "OUTSIDE_TEXT"]
     assert [each.module for each in answers[-3:]] == [None, vadd, raycast]
@@ -276,26 +272,26 @@ def test_a_batch_that_is_larger_than_a_call_is_answered_whole(symd, context):
 
 def test_contexts_and_loads_are_listed(symd, context):
     vadd = symd.add(VADD).sha256
-    record = symd.engine.contexts.get(context)
+    record = symd.contexts.get(context)
     assert (record.id, record.context.address_bits, record.context.clock) == (context, 48, "test")
-    listed = [each.id for each in symd.engine.contexts.all()]
+    listed = [each.id for each in symd.contexts.all()]
     assert context in listed
-    assert [each.id for each in symd.engine.contexts.all(after=context)] == listed[listed.index(context) + 1 :]
+    assert [each.id for each in symd.contexts.all(after=context)] == listed[listed.index(context) + 1 :]
     told = [Load(vadd, at, (at_kernel(HEAP, "vadd", 8),), key=str(at)) for at in range(2500)]
-    symd.engine.contexts.record(context, told)
-    loads = list(symd.engine.contexts.loads(context))
+    symd.contexts.record(context, told)
+    loads = list(symd.contexts.loads(context))
     assert [each for _, each in loads] == told
-    assert list(symd.engine.contexts.loads(context, after=loads[-3][0])) == loads[-2:]
-    symd.engine.contexts.remove(context)
+    assert list(symd.contexts.loads(context, after=loads[-3][0])) == loads[-2:]
+    symd.contexts.remove(context)
     for ask in (
-        symd.engine.contexts.get,
-        symd.engine.contexts.remove,
-        lambda name: list(symd.engine.contexts.loads(name)),
+        symd.contexts.get,
+        symd.contexts.remove,
+        lambda name: list(symd.contexts.loads(name)),
     ):
         with pytest.raises(ContextNotFound):
             ask(context)
     with pytest.raises(ContextNotFound):
-        symd.engine.contexts.symbolize(context, column(1))
+        symd.contexts.symbolize(context, column(1))
 
 
 def test_names_lead_to_modules_and_back(symd, context):
@@ -360,21 +356,21 @@ WRONG = {
 def test_what_cannot_be_is_refused_and_nothing_of_the_call_is_kept(symd, context, wrong):
     good = Load("ab" * 32, 1, (at_kernel(0x100, "k", 8),))
     with pytest.raises((BadQuery, ModuleNotFound)):
-        symd.engine.contexts.record(context, [good, wrong])
-    assert list(symd.engine.contexts.loads(context)) == []
+        symd.contexts.record(context, [good, wrong])
+    assert list(symd.contexts.loads(context)) == []
 
 
 def test_a_kernel_or_a_text_that_is_not_there_has_no_size(symd, context):
     vadd = symd.add(VADD).sha256
     for place in (ByKernel("nobody", 0), BySection(".nothing", 0), BySection(77, 0), ByAddress(1 << 40)):
         with pytest.raises(KernelNotFound):
-            symd.engine.contexts.record(context, [Load(vadd, 1, (Segment(HEAP, 0, place),))])
+            symd.contexts.record(context, [Load(vadd, 1, (Segment(HEAP, 0, place),))])
     with pytest.raises(BadQuery):
-        symd.engine.contexts.record(context, [Load(vadd, 1, (Segment(HEAP, 0, ByKernel("vadd", 0x7C0)),))])
+        symd.contexts.record(context, [Load(vadd, 1, (Segment(HEAP, 0, ByKernel("vadd", 0x7C0)),))])
 
 
 def test_questions_that_cannot_be_are_refused(symd, context):
-    ask = symd.engine.contexts.symbolize
+    ask = symd.contexts.symbolize
     for times_, form in (
         (-1, AddressForm()), (1 << 64, AddressForm()), (times(1, 2), AddressForm()), (times(-1), AddressForm()),
         (1, AddressForm(32, 64)), (1, AddressForm(0, 31)), (1, AddressForm(0, 65)), (1, AddressForm(-1, 64)),
@@ -385,20 +381,20 @@ def test_questions_that_cannot_be_are_refused(symd, context):
         with pytest.raises(BadQuery):
             ask(name, column(1))
     with pytest.raises(BadQuery):
-        symd.engine.contexts.add(Context(address_bits=47))
+        symd.contexts.add(Context(address_bits=47))
     with pytest.raises(BadQuery):
-        symd.engine.contexts.add(Context(process=-1))
+        symd.contexts.add(Context(process=-1))
     with pytest.raises(BadQuery):
-        symd.engine.contexts.add(Context(attributes={str(number): "" for number in range(101)}))
+        symd.contexts.add(Context(attributes={str(number): "" for number in range(101)}))
     assert len(ask(context, column())) == 0
 
 
 def test_truncated_addresses_that_could_stand_for_too_many_places_are_refused(symd, context):
     far = [Load("ab" * 32, 1, (at_kernel(at << 32, "k", 8),)) for at in range(2000)]
-    symd.engine.contexts.record(context, far)
+    symd.contexts.record(context, far)
     with pytest.raises(LimitExceeded, match="2000 places"):
-        symd.engine.contexts.symbolize(context, np.zeros(60_000, np.uint64), 1, AddressForm(0, 32))
-    answers = symd.engine.contexts.symbolize(context, column(4), 1, AddressForm(0, 32))
+        symd.contexts.symbolize(context, np.zeros(60_000, np.uint64), 1, AddressForm(0, 32))
+    answers = symd.contexts.symbolize(context, column(4), 1, AddressForm(0, 32))
     assert (kernels(answers), len(answers[0].candidates)) == (["AMBIGUOUS"], 64)
 
 

@@ -98,10 +98,10 @@ def test_a_module_arrives_is_loaded_moves_and_goes(symd: Symbolizer) -> None:
         assert isinstance(first, CaughtUp)
         digest = symd.add(VADD, "a label").sha256
         context = Context("host", 7, "gpu 0", "CLOCK_BOOTTIME", 48)
-        name = symd.engine.contexts.add(context)
-        symd.engine.contexts.record(name, [Load(digest, 100, (at_kernel(HEAP, "vadd"),), key="k")])
-        symd.engine.contexts.record(name, [Load(digest, 200, (at_kernel(HEAP + 0x10000, "vadd"),), key="k")])
-        symd.engine.contexts.record(name, [Unload("k", 300)])
+        name = symd.contexts.add(context)
+        symd.contexts.record(name, [Load(digest, 100, (at_kernel(HEAP, "vadd"),), key="k")])
+        symd.contexts.record(name, [Load(digest, 200, (at_kernel(HEAP + 0x10000, "vadd"),), key="k")])
+        symd.contexts.record(name, [Unload("k", 300)])
         symd.remove(digest)
         events = taken(watch, 6)
     added, loaded, moved, again, gone, removed = events
@@ -121,8 +121,8 @@ def test_a_module_arrives_is_loaded_moves_and_goes(symd: Symbolizer) -> None:
 def test_what_is_there_comes_first_unless_only_what_is_new_is_wanted(symd: Symbolizer) -> None:
     """Modules, then the loads that have not ended; each once."""
     digests = [symd.add(data).sha256 for data in (VADD, RAYCAST)]
-    name = symd.engine.contexts.add(Context(process=7))
-    symd.engine.contexts.record(
+    name = symd.contexts.add(Context(process=7))
+    symd.contexts.record(
         name,
         [Load(digests[0], 1, key="ended", unload_time=2), Load(digests[0], 3, key="a"), Load(digests[1], 4, key="b")],
     )
@@ -133,28 +133,28 @@ def test_what_is_there_comes_first_unless_only_what_is_new_is_wanted(symd: Symbo
     assert isinstance(caught_up, CaughtUp)
     with symd.watch_modules(only_new=True) as watch:
         assert taken(watch, 1) == [caught_up]
-        symd.engine.contexts.record(name, [Unload("a", 9)])
+        symd.contexts.record(name, [Unload("a", 9)])
         (ended,) = taken(watch, 1)
         assert isinstance(ended, LoadEnded)
         assert ended.loaded.load.unload_time == 9
 
 
 def test_a_watch_of_one_context_hears_of_nothing_else(symd: Symbolizer) -> None:
-    mine, other = (symd.engine.contexts.add(Context(process=number)) for number in (1, 2))
+    mine, other = (symd.contexts.add(Context(process=number)) for number in (1, 2))
     with symd.watch_modules(contexts=[mine]) as watch:
         taken(watch, 1)
         symd.add(VADD)
-        symd.engine.contexts.record(other, [Load("ab" * 32, 1, key="other")])
-        symd.engine.contexts.record(mine, [Load("ab" * 32, 2, key="mine")])
+        symd.contexts.record(other, [Load("ab" * 32, 1, key="other")])
+        symd.contexts.record(mine, [Load("ab" * 32, 2, key="mine")])
         assert [each.loaded.load.key for each in taken(watch, 1)] == ["mine"]
 
 
 def test_a_quiet_context_on_a_busy_store_is_given_further_positions(symd: Symbolizer) -> None:
     """Else the position that its client keeps would be forgotten, although nothing of it is."""
-    mine, other = (symd.engine.contexts.add(Context(process=number)) for number in (1, 2))
+    mine, other = (symd.contexts.add(Context(process=number)) for number in (1, 2))
     with symd.watch_modules(contexts=[mine]) as watch:
         (first,) = taken(watch, 1)
-        symd.engine.contexts.record(other, [Load("ab" * 32, time, key=str(time)) for time in range(1, 2500)])
+        symd.contexts.record(other, [Load("ab" * 32, time, key=str(time)) for time in range(1, 2500)])
         further = taken(watch, 2)
     assert all(isinstance(each, CaughtUp) for each in further)
     assert len({each.position for each in (first, *further)}) == 3
@@ -187,14 +187,12 @@ def test_a_quiet_context_is_given_further_positions_also_where_others_do_little_
 
 
 def test_it_goes_on_after_any_position_without_loss_or_repetition(symd: Symbolizer) -> None:
-    name = symd.engine.contexts.add(Context(process=7))
+    name = symd.contexts.add(Context(process=7))
     with symd.watch_modules() as watch:
         (begin,) = taken(watch, 1)
         symd.add(VADD)
         for number in range(5):
-            symd.engine.contexts.record(
-                name, [Load("ab" * 32, number, key=str(number)), Unload(str(number), 50 + number)]
-            )
+            symd.contexts.record(name, [Load("ab" * 32, number, key=str(number)), Unload(str(number), 50 + number)])
         events = [begin, *taken(watch, 11)]
     for number, event in enumerate(events):
         with symd.watch_modules(event.position) as again:
@@ -306,7 +304,7 @@ def test_a_breakpoint_set_before_the_program_starts_says_where_it_was_loaded(sym
         module = symd.add(VADD)
         digest, kernel = module.sha256, module.objects[0].kernels[0]
         in_section = Segment(HEAP, kernel.size or 0, BySection(kernel.section or 0, kernel.offset))
-        name = symd.engine.contexts.add(Context("host", 4711, "gpu 0", "CLOCK_BOOTTIME", 48))
+        name = symd.contexts.add(Context("host", 4711, "gpu 0", "CLOCK_BOOTTIME", 48))
         low = HEAP & (1 << 48) - 1
         told = [
             Load(digest, 10, (at_kernel(low, "vadd"),), key="kernel"),
@@ -314,7 +312,7 @@ def test_a_breakpoint_set_before_the_program_starts_says_where_it_was_loaded(sym
             Load(digest, 30, (Segment(HEAP + 0x2000, 0x400, ByKernel("vadd", 0x100)),), key="part"),
             Load(digest, 50, key="nowhere"),
         ]
-        symd.engine.contexts.record(name, told)
+        symd.contexts.record(name, told)
         events = taken(watch, 5)
     assert {event.digest for event in events} == {digest}
     first = symd.locate(digest, SourceLine("vadd.cl", 8))
@@ -336,8 +334,8 @@ def test_a_breakpoint_set_before_the_program_starts_says_where_it_was_loaded(sym
 def test_what_a_breakpoint_says_of_the_device_is_what_is_answered_there(symd: Symbolizer) -> None:
     """Both ways between source and device: a load by object addresses, at a base, in a module of several texts."""
     digest = symd.add((SAMPLES / "filters/driver-l0-igc2-dg2-opt.debug-zebin").read_bytes()).sha256
-    name = symd.engine.contexts.add(Context("host", 1, "gpu 0", "CLOCK_BOOTTIME", 48))
-    symd.engine.contexts.record(name, [Load(digest, 10, load_base=0, key="base")])
+    name = symd.contexts.add(Context("host", 1, "gpu 0", "CLOCK_BOOTTIME", 48))
+    symd.contexts.record(name, [Load(digest, 10, load_base=0, key="base")])
     with symd.watch([Breakpoint("b", SourceLine("filters.clcpp", 45))]) as watch:
         there, loaded, _ = taken(watch, 3)
     assert located(there)[0] is None
@@ -346,20 +344,20 @@ def test_what_a_breakpoint_says_of_the_device_is_what_is_answered_there(symd: Sy
     assert addresses
     assert all(len(each) == 1 for each in addresses)
     column = np.array([each[0] for each in addresses], np.uint64)
-    answers = symd.engine.contexts.symbolize(name, column, 10)
+    answers = symd.contexts.symbolize(name, column, 10)
     for place, answer in zip(loaded.answer.locations, answers, strict=True):
         assert (answer.module, answer.answer.section_offset) == (digest, place.section_offset)
         assert place.line in {frame.line for frame in answer.answer.frames}
 
 
 def test_a_load_that_was_told_before_its_module_came_fires_when_it_does(symd: Symbolizer) -> None:
-    name = symd.engine.contexts.add(Context("host", 1))
+    name = symd.contexts.add(Context("host", 1))
     with Engine(Store.temporary()) as elsewhere:
         digest = elsewhere.add(VADD).sha256
     with symd.watch([Breakpoint("b", SourceLine("vadd.cl", 8))], only_new=True) as watch:
         assert next(watch) == Watching()
-        symd.engine.contexts.record(name, [Load(digest, 10, (Segment(HEAP, 0x800, ByAddress(0)),), key="early")])
-        symd.engine.contexts.record(
+        symd.contexts.record(name, [Load(digest, 10, (Segment(HEAP, 0x800, ByAddress(0)),), key="early")])
+        symd.contexts.record(
             name, [Load(digest, 10, (Segment(HEAP, 0x800, ByAddress(0)),), key="gone", unload_time=11)]
         )
         symd.add(VADD)
@@ -385,13 +383,13 @@ def test_a_module_that_is_being_added_fires_no_load_before_itself(tmp_path: Path
 
 def test_a_watch_of_breakpoints_goes_on_after_each_of_its_positions(symd: Symbolizer) -> None:
     pending = [Breakpoint("b", SourceLine("vadd.cl", 8)), Breakpoint("end", SourceLine("vadd.cl", 999))]
-    name = symd.engine.contexts.add(Context("host", 1))
+    name = symd.contexts.add(Context("host", 1))
     with symd.watch(pending) as watch:
         begin = next(watch)
         digest = symd.add(VADD).sha256
         symd.add(RAYCAST)
-        symd.engine.contexts.record(name, [Load(digest, 10, (at_kernel(HEAP, "vadd"),), key="one")])
-        symd.engine.contexts.record(name, [Load(digest, 20, key="two")])
+        symd.contexts.record(name, [Load(digest, 10, (at_kernel(HEAP, "vadd"),), key="one")])
+        symd.contexts.record(name, [Load(digest, 20, key="two")])
         events = taken(watch, 6)
     assert [(event.id, located(event)[0]) for event in events] == [
         (breakpoint_, key) for key in (None, "one", "two") for breakpoint_ in ("b", "end")
@@ -426,11 +424,11 @@ def test_a_watch_of_breakpoints_that_nothing_answers_has_positions_too(
 ) -> None:
     """An old one would be lost while modules come and go that have no such line."""
     monkeypatch.setattr("symd.engine.contexts.breakpoint_watch._SILENT", 3)
-    name = symd.engine.contexts.add(Context("host", 1))
+    name = symd.contexts.add(Context("host", 1))
     pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
     with symd.watch(pending) as watch:
         begin = next(watch)
-        symd.engine.contexts.record(name, [Load("ab" * 32, time, key=str(time)) for time in range(4)])
+        symd.contexts.record(name, [Load("ab" * 32, time, key=str(time)) for time in range(4)])
         further = taken(watch, 1)[0]
         assert further == Watching()
         assert further.position not in ("", begin.position)
@@ -440,13 +438,13 @@ def test_a_watch_of_breakpoints_that_nothing_answers_has_positions_too(
 
 
 def test_loads_of_some_interfaces_alone(symd: Symbolizer) -> None:
-    name = symd.engine.contexts.add(Context("host", 1))
+    name = symd.contexts.add(Context("host", 1))
     keys = ["level-zero:0x1", "opencl:0x1", "opencl", "opencl-more:0x1", "cuda:0x1"]
-    symd.engine.contexts.record(name, [Load("ab" * 32, 10, key=key) for key in keys])
+    symd.contexts.record(name, [Load("ab" * 32, 10, key=key) for key in keys])
     with symd.watch_modules(apis=["opencl", "cuda"]) as watch:
         there = taken(watch, 4)
         symd.add(VADD)
-        symd.engine.contexts.record(name, [Unload(key, 20) for key in keys])
+        symd.contexts.record(name, [Unload(key, 20) for key in keys])
         went = taken(watch, 3)
     assert [each.loaded.load.key for each in there[:-1]] == ["opencl:0x1", "opencl", "cuda:0x1"]
     assert isinstance(there[-1], CaughtUp)

@@ -41,9 +41,9 @@ from symd.system.process.run import Cancellation, Cancelled, Ended, Limit, run
 # The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\
 import sys, types
-for name, folder in (("symd", sys.argv[1]), ("symd.capture.drivers", sys.argv[1] + "/drivers")):
+for name, folder in (("symd", ""), ("symd.capture", "/capture"), ("symd.capture.drivers", "/capture/drivers")):
     package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [folder]
+    package.__path__ = [sys.argv[1] + folder]
 from symd.capture.drivers.child import main
 main(int(sys.argv[2]))
 """

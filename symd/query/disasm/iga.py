@@ -95,7 +95,7 @@ def _first_outcomes(ranges: Sequence[InstructionBytes], budget: DisassemblyBudge
 def _run(known: Sequence[tuple[int, InstructionBytes]], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     data = b"".join(struct.pack("<II", number, len(each.data)) + each.data for number, each in known)
     package = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-I", "-S", str(package / "disasm" / "iga_child.py"), str(package), *libraries()]
+    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("iga_child.py")), str(package), *libraries()]
     ended = budget.run(command, data, own_pipe=True)
     if ended.ending.status == _EXIT_NO_LIBRARY:
         raise ToolMissing("Intel's disassembler library, libiga64, is not installed", hint=INSTALL)

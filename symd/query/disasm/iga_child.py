@@ -43,7 +43,12 @@ def main(package: str, libraries: Sequence[str], descriptor: int) -> int:
 
 
 def _confine(package: str) -> None:
-    for name, folder in (("symd", package), ("symd.system.process", f"{package}/child")):
+    packages = (
+        ("symd", package),
+        ("symd.system", f"{package}/system"),
+        ("symd.system.process", f"{package}/system/process"),
+    )
+    for name, folder in packages:
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = [folder]
     from symd.system.process import confinement  # noqa: PLC0415 - not to be found before

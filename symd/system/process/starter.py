@@ -142,7 +142,7 @@ class Starter:
         if self._requests is None:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with its:
-                command = [sys.executable, "-I", "-S", str(_SCRIPT), str(_SCRIPT.parent.parent)]
+                command = [sys.executable, "-I", "-S", str(_SCRIPT), str(_SCRIPT.parents[2])]
                 self._process = subprocess.Popen(
                     command,
                     stdin=its.fileno(),

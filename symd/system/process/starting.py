@@ -30,7 +30,12 @@ _ALL_DESCRIPTORS: Final = 1 << 20
 
 def main(package: str) -> None:
     """Start what is asked for until the other end closes."""
-    for name, folder in (("symd", package), ("symd.system.process", f"{package}/child")):
+    packages = (
+        ("symd", package),
+        ("symd.system", f"{package}/system"),
+        ("symd.system.process", f"{package}/system/process"),
+    )
+    for name, folder in packages:
         module = sys.modules[name] = ModuleType(name)
         module.__path__ = [folder]
     from symd.system.process import confinement, launcher, system_calls  # noqa: PLC0415 - not to be found before
