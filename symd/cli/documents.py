@@ -1,106 +1,17 @@
-"""``symd samples``: modules, sources and clients to try symd with, wherever it was installed from.
-
-The examples of a help, folded to the width of the terminal so that a shell takes them as they are shown.
+"""The examples of a help, folded to the width of the terminal so that a shell takes them as they are shown.
 
 Where the pages are that a help names: a wheel has them in the package, a clone beside it.
 """
 
 from __future__ import annotations
 
-import filecmp
-import os
 import re
-import shutil
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 
 import click
 
-from symd.cli.options import EXAMPLE, example
-from symd.cli.output import write_line
-from symd.errors import InvalidInput, Unavailable
-from symd.system.atomic_output import output_folder
-from symd.system.os_errors import os_error_text
-from symd.system.private_files import temporary_folder
-
-COPIED = ("samples", "protos")
-"""The clients among the samples are built with the protos beside them."""
-_LEFT_OUT = ("__pycache__", "node_modules")
-_PACKAGE = Path(__file__).parents[1]
-
-
-def shipped(name: str) -> Path:
-    """The folder ``name`` of the repository: in the package as a wheel has it, else in the checkout. Raises ``Unavailable``."""
-    for folder in (_PACKAGE / "shipped" / name, _PACKAGE.parent / name):
-        if folder.is_dir():
-            return folder
-    raise Unavailable(
-        f"this symd was installed without its {name}", where=str(_PACKAGE), hint="install it from a wheel or a checkout"
-    )
-
-
-@click.command("samples", epilog=example("symd samples .\nsymd symbolize samples/amdgpu/bin/v4-gfx900.co shade+0x80"))
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def command(folder: Path) -> None:
-    """Copy symd's samples to FOLDER/samples, and its protos to FOLDER/protos.
-
-    Modules of every kind that symd reads with their sources, profiles, core dumps, and clients in several languages. What an earlier call
-    copied stays as it is; ends with 2 where FOLDER has something else of these names.
-    """
-    place = output_folder(folder, hint="name another folder")
-    there = [name for name in COPIED if os.path.lexists(place / name)]
-    for name in there:
-        if (other := _first_other(place / name, shipped(name))) is not None:
-            raise InvalidInput(
-                f"something else is there already: {other} is not there, or not as symd has it",
-                where=str(folder / name),
-                hint="name another folder, or remove this one",
-            )
-    for name in COPIED:
-        if name not in there:
-            _copy(shipped(name), place / name, folder / name)
-        write_line(str(folder / name))
-
-
-def _copy(original: Path, place: Path, named: Path) -> None:
-    """Copy a folder, whole or not at all: the next call would take a part of it for something else. Raises ``Unavailable``."""
-    try:
-        with temporary_folder(".symd-samples-", place.parent) as folder:
-            made = folder / place.name
-            shutil.copytree(
-                original, made, ignore=shutil.ignore_patterns(*_LEFT_OUT), copy_function=partial(_copy_file, named)
-            )
-            made.rename(place)
-    except OSError as error:  # shutil.Error is one too
-        raise _refused(error, named) from error
-
-
-def _copy_file(named: Path, source: str, target: str) -> None:
-    try:
-        shutil.copy2(source, target)
-    except OSError as error:  # else copytree goes on with the others, and lists what each said
-        raise _refused(error, named) from error
-
-
-def _refused(error: OSError, named: Path) -> Unavailable:
-    return Unavailable(f"cannot copy: {os_error_text(error)}", where=str(named), hint="name another folder")
-
-
-def _first_other(folder: Path, original: Path) -> Path | None:
-    """The first file of ``original`` that ``folder`` does not have as it is, as a path below both; None where it has all."""
-    for above, folders, files in os.walk(original):
-        folders[:] = [each for each in folders if each not in _LEFT_OUT]
-        below = Path(above).relative_to(original)
-        for each in files:
-            try:
-                if filecmp.cmp(Path(above, each), folder / below / each):
-                    continue
-            except OSError:
-                pass
-            return below / each
-    return None
-
+from symd.cli.options import EXAMPLE
+from symd.errors import Unavailable
 
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+\s*""")
 """A word of a shell's command line, quotes and all, with the space behind it."""
@@ -164,6 +75,7 @@ def documented(command: click.Command) -> click.Command:
 
 
 def _folder() -> str:
+    from symd.cli.samples import shipped  # noqa: PLC0415 - for a help that names a page alone
 
     try:
         return str(shipped("docs"))

@@ -142,7 +142,7 @@ def _check_name(name: str) -> None:
 
 def _page() -> str:
     """The page that describes the limits, where it is on this machine."""
-    from symd.cli.documents import shipped  # noqa: PLC0415 - it needs the options, which need this module
+    from symd.cli.samples import shipped  # noqa: PLC0415 - it needs the options, which need this module
 
     try:
         return str(shipped("docs") / "reliability.md")

@@ -226,9 +226,9 @@ def test_a_mapped_file_that_is_gone_is_taken_or_named(tmp_path: Path) -> None:
 CUTTING = """
     import os, sys
     from pathlib import Path
-    from symd import containers
+    from symd.formats import containers
     from symd.capture.attach import Attachment
-    from symd.capture.process import Process
+    from symd.capture.process import RunningProcess
     from symd.config import Limits
     target, begins = Path(sys.argv[2]), Path(sys.argv[2]).read_bytes()[:64]
     known = containers.identify
@@ -237,7 +237,7 @@ CUTTING = """
             os.truncate(target, 4096)
         return known(data)
     containers.identify = cutting
-    with Process(int(sys.argv[1])) as process:
+    with RunningProcess(int(sys.argv[1])) as process:
         attachment = Attachment(process, Limits(attach_bytes=0))
         list(attachment.events())
     print([str(each.error) for each in attachment.left_out if each.path == str(target)])
@@ -523,10 +523,10 @@ def test_a_process_of_another_user_is_refused_with_what_to_do(tmp_path: Path) ->
     tmp_path.chmod(0o755)
     program = (
         "import os, sys\n"
-        "from symd.capture.process import Process\n"
+        "from symd.capture.process import RunningProcess\n"
         "from symd.errors import FailedPrecondition\n"
         "os.setgid(65534); os.setuid(65534)\n"
-        "try:\n Process(int(sys.argv[1])).mappings()\n"
+        "try:\n RunningProcess(int(sys.argv[1])).mappings()\n"
         "except FailedPrecondition as error:\n print(error)"
     )
     with running("import sys", home=tmp_path) as process:

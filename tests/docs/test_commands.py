@@ -110,7 +110,7 @@ def exec_lines(text: str) -> list[str]:
 
 def test_the_commands_of_units_are_calls_of_symd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grp, "getgrnam", lambda _name: grp.getgrgid(os.getegid()))  # there is no group symd here
-    shipped = exec_lines((UNITS / "symd.server").read_text())
+    shipped = exec_lines((UNITS / "symd.service").read_text())
     written = exec_lines((ROOT / "docs/operations.md").read_text())
     assert (len(shipped), len(written)) == (1, 1)
     for line in shipped + written:
@@ -129,14 +129,14 @@ def test_the_units_are_such_that_systemd_takes_them(tmp_path: Path) -> None:
         text = source.read_text().replace("/opt/symd/.venv/bin/symd", sys.executable).replace("/opt/symd", str(ROOT))
         units.append(tmp_path / source.name)
         units[-1].write_text(text)
-    assert [unit.name for unit in units] == ["symd.server"]
+    assert [unit.name for unit in units] == ["symd.service"]
     done = subprocess.run(
         ["systemd-analyze", "verify", *units], capture_output=True, text=True, timeout=LONG, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     rating = ["systemd-analyze", "security", "--offline=yes", "--no-pager", units[0]]
     said = subprocess.run(rating, capture_output=True, text=True, timeout=LONG, check=False).stdout
-    (exposure,) = re.findall(r"Overall exposure level for symd.server: ([\d.]+)", said)
+    (exposure,) = re.findall(r"Overall exposure level for symd.service: ([\d.]+)", said)
     assert float(exposure) < 2.5, said
 
 

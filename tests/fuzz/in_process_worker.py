@@ -13,7 +13,7 @@ import numpy as np
 from symd.config import Limits
 from symd.engine.reading import served
 from symd.engine.reading.module_file import ModuleFile
-from symd.engine.reading.questions import MakeIndex, Question
+from symd.engine.reading.questions import MakeIndex, WorkerRequest
 from symd.engine.reading.values import decode
 from symd.errors import SymdError, described, from_description
 from symd.model.code import CodeObject
@@ -35,7 +35,7 @@ class InProcessWorker:
         """Called when an index is about to be made."""
         self._limits = limits
 
-    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+    def ask(self, module: ModuleFile, question: WorkerRequest[T]) -> T:
         if isinstance(question, MakeIndex):
             self.before_index()
         with _opened(module, question) as descriptors:
@@ -47,7 +47,7 @@ class InProcessWorker:
 
 
 @contextmanager
-def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]]:
+def _opened(module: ModuleFile, question: WorkerRequest[T]) -> Iterator[Sequence[int]]:
     descriptors: list[int] = []
     try:
         for path, flags in served.files(module, question):

@@ -16,7 +16,7 @@ from symd import debuginfo
 from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.engine.files import opened_file
-from symd.engine.files.opened_file import LargeFile
+from symd.engine.files.large_file import LargeFile
 from symd.errors import FailedPrecondition, HashMismatch, LimitExceeded, SymdError
 from symd.index import file_index, partial
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset

@@ -24,7 +24,7 @@ from symd.model.contexts import Alias, Context, Load, Segment, Unload
 from symd.store import Store
 from symd.store.catalogue import MIGRATIONS, newest
 from symd.store.catalogue_check import fault_of
-from symd.store.inspection import Kind, inspect
+from symd.store.inspection import FindingKind, inspect
 from symd.store.paths import StorePaths
 from symd.store.rebuild import keep_copy, replace_catalogue
 
@@ -127,7 +127,7 @@ def test_a_start_goes_on_with_every_module_and_says_so(
     caplog.set_level(logging.INFO, "symd.store")
     DAMAGES[kind](copied / "catalogue.sqlite")
     damaged = (copied / "catalogue.sqlite").read_bytes()
-    assert [finding.kind for finding in inspect(copied).findings] == [Kind.CATALOGUE]
+    assert [finding.kind for finding in inspect(copied).findings] == [FindingKind.CATALOGUE]
     with Store(copied) as store:
         assert_whole(store)
     (told,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]

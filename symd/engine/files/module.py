@@ -18,7 +18,7 @@ from symd.config import Limits
 from symd.debuginfo.split import dwo
 from symd.debuginfo.split.join import joined
 from symd.engine.engine import Engine
-from symd.engine.files.debug_files import with_debug_file, with_dwo_files, with_kernel_packs
+from symd.engine.files.debug_files import with_debug_file, with_dwo_files
 from symd.engine.files.file_hints import hints_name
 from symd.engine.files.input import (
     check_no_bare_digest,
@@ -27,6 +27,7 @@ from symd.engine.files.input import (
     module_digest,
     read_input,
 )
+from symd.engine.files.kernel_packs import with_kernel_packs
 from symd.engine.files.progress import working
 from symd.engine.reading.reader import InProcessReader
 from symd.errors import (

@@ -78,7 +78,7 @@ def test_a_session_about_one_code_object_imports_what_that_needs() -> None:
     ].split()  # an environment may import some itself, by its .pth files
     modules = set(run(STARTED, FILE, "-", "imported")[2].split()).difference(before)
     assert {"symd.formats.containers.amd.amdgpu", "symd.index.builder"} <= modules
-    foreign = ("pathlib", "shlex", "threading", "symd.server.config", "symd.engine.files.opened_file")
+    foreign = ("pathlib", "shlex", "threading", "symd.server.config", "symd.engine.files.large_file")
     others = (
         "symd.formats.containers.host_elf",
         "symd.formats.containers.archive",

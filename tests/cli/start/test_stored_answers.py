@@ -75,7 +75,7 @@ def test_a_plain_answer_imports_no_numpy(folder: str) -> None:
     answer, modules = done.stdout.rsplit("\n", 2)[0], done.stdout.splitlines()[-1].split()
     assert answer.splitlines() == run(FILE, "0x1978").splitlines()
     assert "symd.core.index_lookup" in modules
-    assert not {"numpy", "click", "symd.cli", "symd.config"}.intersection(modules)
+    assert not {"numpy", "click", "symd.cli.command_line", "symd.config"}.intersection(modules)
 
 
 @pytest.mark.parametrize(

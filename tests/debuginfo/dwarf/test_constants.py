@@ -13,7 +13,7 @@ from elftools.dwarf.dwarf_expr import DW_OP_name2opcode
 from symd.debuginfo.dwarf.constants import At, Form, Lnct, Lne, Lns, Rle, Tag, Ut
 from symd.debuginfo.dwarf.variable_constants import Ate, Lang, Lle, Op
 
-ROOMS = [Path(__file__).parents[3] / "symd" / room for room in ("dwarf", "debuginfo")]
+ROOMS = [Path(__file__).parents[3] / "symd" / room for room in ("debuginfo/dwarf", "debuginfo")]
 NOT_IN_PYELFTOOLS = {
     "DW_AT_INTEL_simd_width",
     "DW_LNE_NVIDIA_inlined_call",

@@ -21,15 +21,15 @@ def unanswered() -> None:
 def broken(outage: CircuitBreaker) -> None:
     for _ in range(FAILURES):
         with pytest.raises(Unanswered):
-            outage.made(unanswered)
+            outage.call(unanswered)
 
 
 def test_a_few_failures_are_no_outage():
     outage = CircuitBreaker()
     for _ in range(FAILURES - 1):
         with pytest.raises(Unanswered):
-            outage.made(unanswered)
-    assert outage.made(lambda: 5) == 5
+            outage.call(unanswered)
+    assert outage.call(lambda: 5) == 5
     broken(outage)
 
 
@@ -41,11 +41,11 @@ def test_an_error_that_is_an_answer_ends_it():
         raise InvalidInput("no")
 
     with pytest.raises(InvalidInput):
-        outage.made(refused)
+        outage.call(refused)
     with pytest.raises(Unanswered):
-        outage.made(unanswered)
+        outage.call(unanswered)
     with pytest.raises(Unanswered):
-        outage.made(unanswered)
+        outage.call(unanswered)
 
 
 def test_in_an_outage_one_tries_and_the_others_end_with_the_last_error():
@@ -62,10 +62,10 @@ def test_in_an_outage_one_tries_and_the_others_end_with_the_last_error():
         assert inside.wait(10)
         for _ in range(3):
             with pytest.raises(StoreUnavailable, match="gone"):
-                outage.made(lambda: pytest.fail("it is not asked"))
+                outage.call(lambda: pytest.fail("it is not asked"))
         go_on.set()
         assert trying.result() == "back"
-    assert outage.made(lambda: "all are asked again") == "all are asked again"
+    assert outage.call(lambda: "all are asked again") == "all are asked again"
 
 
 def test_a_try_that_fails_lets_the_next_try():
@@ -73,8 +73,8 @@ def test_a_try_that_fails_lets_the_next_try():
     broken(outage)
     for _ in range(3):
         with pytest.raises(Unanswered):
-            outage.made(unanswered)
-    assert outage.made(lambda: 5) == 5
+            outage.call(unanswered)
+    assert outage.call(lambda: 5) == 5
 
 
 def test_many_who_ask_a_storage_that_is_gone_do_not_all_wait(proxy: Proxy, impatient: S3Storage, tmp_path: Path):

@@ -151,7 +151,7 @@ def test_a_program_is_not_run_twice_where_the_process_is_killed_that_started_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "starting.py"
-    script.write_text(KILLED_BEFORE_ITS_ANSWER.format(script=str(_SCRIPT), package=str(_SCRIPT.parent.parent)))
+    script.write_text(KILLED_BEFORE_ITS_ANSWER.format(script=str(_SCRIPT), package=str(_SCRIPT.parents[2])))
     monkeypatch.setattr("symd.system.process.starter._SCRIPT", script)
     before = children(os.getpid())
     with Starter() as starter:
