@@ -8,7 +8,8 @@ import click
 from click.core import ParameterSource
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, check_output_is_not_input, write_json
+from symd.cli.output import NO, write_json
+from symd.cli.output_paths import check_output_is_not_input
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.cli.store_places import is_url, named_store

@@ -10,7 +10,8 @@ import click
 
 from symd.cli.check import violation_text
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
-from symd.cli.output import check_output_is_not_input, printable, write_build_log, write_json, write_line
+from symd.cli.output import printable, write_build_log, write_json, write_line
+from symd.cli.output_paths import check_output_is_not_input
 from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat

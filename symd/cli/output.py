@@ -1,40 +1,17 @@
-"""Files that a verb writes, compared with those that it reads: none is written over another.
-
-How answers are written: JSON lines, and text that is plain when nobody looks at a terminal.
-"""
+"""How answers are written: JSON lines, and text that is plain when nobody looks at a terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from symd.errors import InvalidInput
-from symd.formats.containers import uri
 from symd.model.texts import printable as printable  # noqa: PLC0414 - as verbs know it
-from symd.system.atomic_output import check_no_input
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree
-
-
-def check_output_is_not_input(targets: Iterable[Path | str | None], files: Iterable[str | None]) -> None:
-    """Raises ``InvalidInput`` where one of ``targets`` is one of the ``files`` that the verb was given: paths, code object URIs, "-". None is a
-    file that nobody named."""
-    check_no_input(
-        (each for each in targets if each is not None), (path_of(each) for each in files if each is not None)
-    )
-
-
-def path_of(file: str) -> str:
-    """The path in a code object URI; anything else as it is."""
-    try:
-        return uri.parse(file).path if uri.is_uri(file) else file
-    except InvalidInput:
-        return file  # whoever reads it says what is wrong with it
 
 
 _LINES = 1 << 10

@@ -20,7 +20,8 @@ from symd.cli.options import (
     rules_option,
     source_root_option,
 )
-from symd.cli.output import NO, check_output_is_not_input, write_json
+from symd.cli.output import NO, write_json
+from symd.cli.output_paths import check_output_is_not_input
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes

@@ -9,7 +9,8 @@ import click
 
 from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
 from symd.cli.options import complete_files, example, json_option, limit_option
-from symd.cli.output import check_output_is_not_input, write_json, write_line
+from symd.cli.output import write_json, write_line
+from symd.cli.output_paths import check_output_is_not_input
 from symd.config import Limits
 from symd.debuginfo.split.slim import Slimmed, slim
 from symd.engine.files.input import read_input

@@ -58,7 +58,7 @@ def test_in_an_outage_one_tries_and_the_others_end_with_the_last_error():
         return "back"
 
     with ThreadPoolExecutor(1) as pool:
-        trying = pool.submit(outage.made, slow)
+        trying = pool.submit(outage.call, slow)
         assert inside.wait(10)
         for _ in range(3):
             with pytest.raises(StoreUnavailable, match="gone"):
