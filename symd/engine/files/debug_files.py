@@ -22,7 +22,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
@@ -35,6 +34,8 @@ from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
 from symd.system.notices import complain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from symd.debuginfo.dwarf import Unit
     from symd.model.code import CodeObject
 
