@@ -29,5 +29,5 @@ def test_two_backends_whose_threads_build_at_once(host: Host) -> None:
         (("vadd",), CaptureWay.PRELOAD): THREADS,
         (("twice",), CaptureWay.OPENCL_LAYER): 1,
     }
-    assert len(captured.named("BuildFailed")) == 1
+    assert len(captured.named("FailedBuild")) == 1
     assert len(captured.named("ModuleUnloaded")) == len(captured.loaded)
