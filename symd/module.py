@@ -44,13 +44,14 @@ from symd.model.arguments import (
 )
 from symd.model.breakpoints import Located
 from symd.model.cores import CoreDump
+from symd.model.frame_text import printable
+from symd.model.html import table
 from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import Listing, ListingPart
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
-from symd.model.texts import printable, table
 from symd.model.variables import InScope
 from symd.store.budgets import check_size
 

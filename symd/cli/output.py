@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from symd.model.texts import printable as printable  # noqa: PLC0414 - as verbs know it
+from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

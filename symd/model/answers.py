@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.columns import U8, U32, U64
+from symd.model.frame_text import frame_text
 from symd.model.identities import ObjectPath
 from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody knows it
-from symd.model.texts import counted, frame_text
+from symd.model.texts import counted
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
@@ -86,7 +87,7 @@ class Answer(NamedTuple):
 
 def frame_table(caption: str, frames: Iterable[tuple[int, Frame]]) -> str:
     """Frames, each with a number, in HTML."""
-    from symd.model.texts import table  # noqa: PLC0415 - notebooks alone need it
+    from symd.model.html import table  # noqa: PLC0415 - notebooks alone need it
 
     rows = (
         (
@@ -243,7 +244,7 @@ class Answers(Sequence[Answer]):
         return f"<{type(self).__name__}: {len(self):,}{self._shares()}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.texts import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
 
         rows = ((at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(self[: ROWS + 1]))
         return table(

@@ -104,7 +104,7 @@ class LineTable:
         return f"<LineTable {self.path!r} for {self.target}: {counted(len(self), 'row')}, {counted(files, 'file')}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.texts import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
 
         numbers = range(min(len(self), ROWS + 1))
         rows = (

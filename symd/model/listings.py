@@ -83,7 +83,7 @@ class Listing:
         return f"<Listing {self.path!r} for {self.target}: {what}>"
 
     def _repr_html_(self) -> str:
-        from symd.model.texts import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
 
         shown = zip(self.answers[: ROWS + 1], self.text, strict=False)
         rows = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)

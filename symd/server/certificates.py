@@ -23,7 +23,7 @@ from typing import Final
 import grpc
 
 from symd.errors import FailedPrecondition, Unavailable
-from symd.model.texts import printable
+from symd.model.frame_text import printable
 from symd.server.config import ListenConfig
 from symd.server.watched_files import WatchedFiles, read_private, unreadable
 from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials

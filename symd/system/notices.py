@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from symd.model.texts import printable
+from symd.model.frame_text import printable
 
 
 def complain(text: str) -> None:

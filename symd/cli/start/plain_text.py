@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from symd.model.frame_text import frame_text, printable
 from symd.model.plain_answers import EXACT, NotPlain
-from symd.model.texts import frame_text, printable
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, PermissionDenied, SymdError
 from symd.formats.containers import uri
-from symd.model.texts import printable
+from symd.model.frame_text import printable
 from symd.system.notices import complain
 from symd.system.os_errors import os_error_text
 

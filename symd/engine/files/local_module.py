@@ -13,7 +13,7 @@ from symd.engine.files.progress import working
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
-from symd.model.texts import printable
+from symd.model.frame_text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -45,9 +45,10 @@ from symd.formats.containers.file_part import sha256_of
 from symd.formats.containers.khronos import spirv
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
+from symd.model.frame_text import printable
 from symd.model.identities import is_digest
 from symd.model.summaries import ModuleSummary
-from symd.model.texts import file_label, printable
+from symd.model.texts import file_label
 from symd.query.disasm import disassemble
 from symd.store import Store
 

@@ -10,7 +10,7 @@ from symd.errors import DataLoss, InvalidInput
 from symd.formats.containers.file_part import sha256_of
 from symd.index.file_header import VERSION
 from symd.index.lookup import Index
-from symd.model.texts import printable
+from symd.model.frame_text import printable
 from symd.system.notices import complain
 
 if TYPE_CHECKING:

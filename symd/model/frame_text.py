@@ -1,0 +1,18 @@
+"""How a frame is written in the manner of addr2line. Imports nothing: programs that answer one question begin with it."""
+
+from __future__ import annotations
+
+
+def frame_text(function: str | None, linkage_name: str | None, file: str | None, line: int, column: int) -> str:
+    """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
+    name = function or linkage_name or "(unnamed)"
+    if file is None:
+        return name
+    return f"{name} at {file}:{line}" + (f":{column}" if column else "")
+
+
+def printable(text: str) -> str:
+    """``text`` with everything but spaces and printable characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
