@@ -64,6 +64,7 @@ dist: venv  ## a wheel and a source distribution, in dist/
 	$(BIN)/python -m build
 
 bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
+	$(BIN)/python -m compileall -q symd  # what is not compiled is, by each process that is measured, anew
 	$(BIN)/python -m benchmarks
 
 bench-batch: venv  ## a hundred million samples in Parquet: symd batch, Ray and DuckDB, which give the same frames
