@@ -1,8 +1,8 @@
-"""Where compilers and drivers keep what they built, by what they themselves read in the environment.
-
-Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is complete.
+"""Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is complete.
 
 Source: inotify(7). A file is complete when it was closed by who wrote it, or moved to its place.
+
+Where compilers and drivers keep what they built, by what they themselves read in the environment.
 """
 
 from __future__ import annotations

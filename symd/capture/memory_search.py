@@ -1,6 +1,6 @@
-"""How many bytes a module has that begins somewhere in memory: nobody tells, and it must follow from the module itself.
+"""Modules that lie in a process's memory: what its driver and its program keep of them.
 
-Modules that lie in a process's memory: what its driver and its program keep of them.
+How many bytes a module has that begins somewhere in memory: nobody tells, and it must follow from the module itself.
 """
 
 from __future__ import annotations

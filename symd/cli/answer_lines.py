@@ -1,6 +1,6 @@
-"""Answers to queries as text in the manner of addr2line.
+"""Many answers as lines of text: what an answer shares with others, its location, is written once.
 
-Many answers as lines of text: what an answer shares with others, its location, is written once.
+Answers to queries as text in the manner of addr2line.
 """
 
 from __future__ import annotations

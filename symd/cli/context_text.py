@@ -1,6 +1,6 @@
-"""A context as the user names it, and what its loads say of its life.
+"""Contexts, and what happens to modules in them, as lines for people.
 
-Contexts, and what happens to modules in them, as lines for people.
+A context as the user names it, and what its loads say of its life.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A core dump whose C++ names are as they were written.
+"""A GPU core dump as text: what it is, then each stack with the warps or waves that have it.
 
-A GPU core dump as text: what it is, then each stack with the warps or waves that have it.
+A core dump whose C++ names are as they were written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A listing as text: functions, in them files, in them source lines with their instructions. Plain, or in colour on a
-terminal.
+"""``symd listing FILE``: source beside instructions, function by function.
 
-``symd listing FILE``: source beside instructions, function by function.
+A listing as text: functions, in them files, in them source lines with their instructions. Plain, or in colour on a
+terminal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The lines that an assistant's program writes to ``symd mcp``, with whole characters.
+"""``symd mcp``: the questions as tools of the Model Context Protocol, on standard input and output.
+
+The lines that an assistant's program writes to ``symd mcp``, with whole characters.
 
 JSON may escape half a character (``\ud800``), which no text can hold: the package that reads the messages drops such a message, and whoever
 wrote it waits for ever. Half a character becomes U+FFFD here, so that the question is answered.
-
-``symd mcp``: the questions as tools of the Model Context Protocol, on standard input and output.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Options of ``symd serve`` about a door that it does not open: who comes over TCP where it listens at Unix sockets alone, and their like.
+"""``symd serve``: the daemon in the foreground.
+
+Options of ``symd serve`` about a door that it does not open: who comes over TCP where it listens at Unix sockets alone, and their like.
 
 Help of a verb with many options: under headings, in the order in which somebody new asks.
 
 A log that nobody waits for: whoever reads a daemon's standard error and stops reading holds up lines, never the daemon.
-
-``symd serve``: the daemon in the foreground.
 """
 
 from __future__ import annotations

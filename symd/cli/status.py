@@ -1,6 +1,6 @@
-"""Why a daemon does not serve, in words: its health is a status for each service, and what follows from several of them together.
+"""``symd status``: how a daemon is.
 
-``symd status``: how a daemon is.
+Why a daemon does not serve, in words: its health is a status for each service, and what follows from several of them together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How stores in an object storage are named, and told from folders.
+"""Stores by what people call them: a folder, or an object storage with a catalogue.
 
-Stores by what people call them: a folder, or an object storage with a catalogue.
+How stores in an object storage are named, and told from folders.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Answers in the words of llvm-symbolizer and of binutils' addr2line, so that what reads theirs reads symd's
+"""``symd symbolize --style``: llvm-symbolizer's way to write answers, with those of its options that say how.
+
+Answers in the words of llvm-symbolizer and of binutils' addr2line, so that what reads theirs reads symd's
 (llvm/lib/DebugInfo/Symbolize/DIPrinter.cpp; binutils/addr2line.c).
 
 What they know and symd does not keep is written as they write what they do not know: in JSON the file and the address where a function begins
 (``StartFileName``, ``StartAddress``), and discriminators.
-
-``symd symbolize --style``: llvm-symbolizer's way to write answers, with those of its options that say how.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How the process of a command ends.
+"""A signal that asks a command to end ends it as Ctrl-C does: what the command made for itself goes first.
 
-A signal that asks a command to end ends it as Ctrl-C does: what the command made for itself goes first.
+How the process of a command ends.
 """
 
 from __future__ import annotations

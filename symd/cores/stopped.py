@@ -1,8 +1,8 @@
-"""The memory of a dump, asked for in one go: what reads it runs twice, the first time to see what it needs.
+"""A dump as it was read, before anybody is asked which lines its addresses mean.
+
+The memory of a dump, asked for in one go: what reads it runs twice, the first time to see what it needs.
 
 Device addresses to places in the code that was loaded.
-
-A dump as it was read, before anybody is asked which lines its addresses mean.
 
 Whether two code objects have the same code: one in a dump, which may lack debug data, and one that somebody kept.
 """

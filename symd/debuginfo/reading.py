@@ -1,11 +1,11 @@
-"""How deep scopes stand inside each other. An address has a frame for each inlined call around it, so that a few bytes of
+"""A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
+has. Addresses leave this room as (section, offset).
+
+How deep scopes stand inside each other. An address has a frame for each inlined call around it, so that a few bytes of
 debug data could ask for any number of frames a million times.
 
 The kernel of a code object that does not name it: Intel's compiler dumps kernels as ELF images whose only name for
 them is that of the function at the start of their text.
-
-A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
-has. Addresses leave this room as (section, offset).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Of code ranges that overlap, which function or inlined call has an address: the rule of indexes and of variables.
+"""The part of decoded debug data that some places need: the functions around them and what is inlined there. Indexing
+it answers at these places what indexing all does, in less time.
+
+Of code ranges that overlap, which function or inlined call has an address: the rule of indexes and of variables.
 
 Compilers nest the ranges of scopes; then the innermost scope has the address. Where they do not nest, they contradict
 each other, and symd decides as llvm-symbolizer does (llvm/lib/DebugInfo/DWARF/DWARFUnit.cpp, updateAddressDieMap):
@@ -12,9 +15,6 @@ order.
 So of A [5, 6) and B [0, 10), in this order, B has 0 to 5, A has 5, and 6 to 10 is nobody's; in the other order B has
 all but 5. Blocks take no part, and empty ranges are none. What is nobody's has no function in frames; breakpoints and
 variables, which ask whose code it would be, take the innermost function that says it holds the address.
-
-The part of decoded debug data that some places need: the functions around them and what is inlined there. Indexing
-it answers at these places what indexing all does, in less time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What callers of the verbs about aliases hand over, made what the verbs take.
+"""What callers of the verbs about contexts hand over, made what the verbs take, as ``arguments`` does it for modules.
 
-What callers of the verbs about contexts hand over, made what the verbs take, as ``arguments`` does it for modules.
+What callers of the verbs about aliases hand over, made what the verbs take.
 """
 
 from __future__ import annotations

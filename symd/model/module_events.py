@@ -1,6 +1,6 @@
-"""Events that come until somebody ends them.
+"""What happens to modules: they are added, loaded, unloaded and removed.
 
-What happens to modules: they are added, loaded, unloaded and removed.
+Events that come until somebody ends them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whose code is it? The functions and inlined copies that locations belong to, and where functions begin and end.
-
-Where can a breakpoint for this source line go? One address for each function and each inlined copy that has the
+"""Where can a breakpoint for this source line go? One address for each function and each inlined copy that has the
 line, or the name of the reason why there is none.
+
+Whose code is it? The functions and inlined copies that locations belong to, and where functions begin and end.
 
 What one module answers to the breakpoints that wait for it.
 """

@@ -1,11 +1,11 @@
-"""Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with the name alone.
+"""Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions
+also by their linkage names and as people write those.
+
+Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with the name alone.
 
 A short pattern is a regular expression. A long one costs a regular expression for each character of a name as many steps as it has characters
 to try; it is matched by bits instead: one for each part, set where the parts before it fit what was read so far (Baeza-Yates and
 Gonnet, "A new approach to text searching", 1992; a ``*`` keeps its bit).
-
-Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions
-also by their linkage names and as people write those.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Until when certificates are valid, read from their PEM (RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690). For what the TLS
-library has read already: Python's ssl tells no date of a certificate of one's own.
-
-The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is there
+"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is there
 then, and those that are open stay as they are.
+
+Until when certificates are valid, read from their PEM (RFC 7468; RFC 5280, section 4.1; DER is ITU-T X.690). For what the TLS
+library has read already: Python's ssl tells no date of a certificate of one's own.
 """
 
 from __future__ import annotations

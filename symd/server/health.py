@@ -1,7 +1,7 @@
-"""Watches that are open, each client's share of them, and how they end when the daemon does.
-
-The standard health service (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), answered on the event loop, so that
+"""The standard health service (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), answered on the event loop, so that
 no amount of other work keeps it from answering.
+
+Watches that are open, each client's share of them, and how they end when the daemon does.
 """
 
 from __future__ import annotations

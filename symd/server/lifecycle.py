@@ -1,6 +1,6 @@
-"""Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that $NOTIFY_SOCKET names.
+"""The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT.
 
-The daemon's life: open the engine, listen, say that it is ready, and end gracefully on SIGTERM or SIGINT.
+Messages to whatever started the daemon: systemd's notifications (sd_notify(3)), a datagram to the socket that $NOTIFY_SOCKET names.
 """
 
 from __future__ import annotations

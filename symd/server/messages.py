@@ -1,7 +1,7 @@
-"""Errors of limits that more than one module of the daemon checks.
-
-Bytes of a request to its message. Were gRPC to read them, invalid bytes would be a traceback in the log and the status
+"""Bytes of a request to its message. Were gRPC to read them, invalid bytes would be a traceback in the log and the status
 INTERNAL.
+
+Errors of limits that more than one module of the daemon checks.
 """
 
 from __future__ import annotations

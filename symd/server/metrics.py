@@ -1,10 +1,10 @@
-"""What Prometheus may ask of a daemon's store: how much is in it, how much room there is, what was evicted and given up.
+"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
+was refused by which limit, the processes that read modules, and what is held and waits now.
+
+What Prometheus may ask of a daemon's store: how much is in it, how much room there is, what was evicted and given up.
 
 What Prometheus may ask of a daemon's HTTP side: requests by route and status, how long they took, their bytes, what was refused by which limit, connections.
 No label names a module, a file or a client: a route is written as it stands in the table of routes.
-
-What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
-was refused by which limit, the processes that read modules, and what is held and waits now.
 """
 
 from __future__ import annotations

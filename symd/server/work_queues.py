@@ -1,12 +1,12 @@
-"""A weighted semaphore: holders together have at most so many units, and whoever wants more waits.
-
-A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
+"""A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
 
 A lane is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
 threads of some lanes one client has a share at most. Work that has to wait for other work (``Pending``) gives its thread back meanwhile.
 
 Whatever brings the work, it takes its turn in the same lane: a call, a message of a stream, a page. A stream has a thread of its own for as long as it is
 open; that thread waits, for messages and for its turn, and what a message asks for is done in the lane (``WorkQueue.run_for``).
+
+A weighted semaphore: holders together have at most so many units, and whoever wants more waits.
 """
 
 from __future__ import annotations

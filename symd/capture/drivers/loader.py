@@ -1,7 +1,7 @@
-"""What both driver bindings do, and what they give: devices, and modules that were built.
-
-The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes: each call is announced before it
+"""The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes: each call is announced before it
 is made, each failure carries the code's name. Opened in a child process only.
+
+What both driver bindings do, and what they give: devices, and modules that were built.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A line of fault text to the addresses that it names, and to what it says of loaded code.
+"""Line after line of fault text: what it says of loaded code is kept, and the addresses in it are asked.
+
+A line of fault text to the addresses that it names, and to what it says of loaded code.
 
 Sources: what these tools print, by their documentation and their code: rocr-debug-agent, compute-sanitizer (2022 to 2025),
 cuda-gdb, rocgdb and gdb-oneapi, LLVM's symbolizing runtimes, libomptarget, AMD's AddressSanitizer.
-
-Line after line of fault text: what it says of loaded code is kept, and the addresses in it are asked.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The numbers of call frame information, under their own names.
-
-Sources: DWARF 5, 7.24; the Linux Standard Base (DW_EH_PE_*, DW_CFA_GNU_*); LLVM's "DWARF Extensions For Heterogeneous
-Debugging" (DW_CFA_LLVM_*).
-
-Call frame information: by address, where a function's caller is and where the registers are that the caller had.
+"""Call frame information: by address, where a function's caller is and where the registers are that the caller had.
 
 A section has common entries (CIE) and an entry for each function (FDE), whose instructions make rows: from an address on, how
 the canonical frame address (CFA) is computed and, for each register, where the caller's content of it is.
 
 Sources: DWARF 5, 6.4; the Linux Standard Base for ``.eh_frame``; LLVM's "DWARF Extensions For Heterogeneous Debugging".
+
+The numbers of call frame information, under their own names.
+
+Sources: DWARF 5, 7.24; the Linux Standard Base (DW_EH_PE_*, DW_CFA_GNU_*); LLVM's "DWARF Extensions For Heterogeneous
+Debugging" (DW_CFA_LLVM_*).
 """
 
 from __future__ import annotations

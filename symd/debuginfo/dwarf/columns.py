@@ -1,7 +1,7 @@
-"""Values of stretches of rows -> values of rows.
-
-What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
+"""What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
 the caller relocated the sections into. Nobody compares or prints columns, and what a dataclass makes for it takes most of the time to make one.
+
+Values of stretches of rows -> values of rows.
 
 All line tables of an object -> one set of columns, with one list of files.
 

@@ -1,6 +1,6 @@
-"""The line-table headers of an object (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each), table after table, as the core reads them.
+"""All line tables of an object: their rows, with one list of files.
 
-All line tables of an object: their rows, with one list of files.
+The line-table headers of an object (DWARF 5, 6.2.4; DWARF 2-4, 6.2.4 of each), table after table, as the core reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How the parts of a source file's path are joined, as llvm-symbolizer joins absolute paths: compilation directory, include
-directory, name; nothing is normalised. Imports what everybody has imported: one question of one file needs it too.
+"""The full paths of the files of line tables, joined by ``path_names``, in bounds.
 
-The full paths of the files of line tables, joined by ``path_names``, in bounds.
+How the parts of a source file's path are joined, as llvm-symbolizer joins absolute paths: compilation directory, include
+directory, name; nothing is normalised. Imports what everybody has imported: one question of one file needs it too.
 """
 
 from __future__ import annotations

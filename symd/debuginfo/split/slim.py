@@ -1,18 +1,18 @@
-"""Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of
-the code: of each executable section its address and size, as little-endian u64, and its content. One that objcopy's
-``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel.
-
-Symbol tables of one image for another, in which sections have other numbers or are gone.
-
-Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
-
-An AMDGPU code object without what the runtime does not need, and its debug data apart.
+"""An AMDGPU code object without what the runtime does not need, and its debug data apart.
 
 Three steps: drop the sections that the runtime does not read, drop the program headers except those of the notes and of
 what is loaded, pack the file. ROCm's loader finds symbols, notes and relocations through the section table (.symtab,
 .note, SHT_RELA) and copies PT_LOAD segments. So a version 2 object keeps .note, .text, .symtab and the string tables;
 later ones also keep .rodata, which holds the kernel descriptors; data sections stay where there are any; .dynsym and
 .dynstr stay only for dynamic relocations, or when there is no .symtab. Addresses never change.
+
+Which code a debug file belongs to. AMD's code objects have no build ID, so the debug file carries a note with the SHA-256 of
+the code: of each executable section its address and size, as little-endian u64, and its content. One that objcopy's
+``--only-keep-debug`` made has neither that note nor code; it has all other notes, which describe each kernel.
+
+Symbol tables of one image for another, in which sections have other numbers or are gone.
+
+Source: System V ABI, chapter 4, "Symbol Table": st_shndx is a section number, or one of the reserved numbers.
 """
 
 from __future__ import annotations

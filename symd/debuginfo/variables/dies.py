@@ -1,7 +1,7 @@
-"""Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is around a DIE or an address.
-
-DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
+"""DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
 decoder's units, abbreviations and tree splitting say where they are.
+
+Where the DIEs with children begin and end, and the code of scopes: enough to step over a subtree, and to find what is around a DIE or an address.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""LLVM's operations for places in address spaces and in lanes of registers, which ROCm's compilers write: an operation's number
+"""DWARF's operations by number (DWARF 5, 7.7.1; GNU's extensions), each a few lines over the machine.
+
+LLVM's operations for places in address spaces and in lanes of registers, which ROCm's compilers write: an operation's number
 after DW_OP_LLVM_user.
 
 Source: LLVM's "DWARF Extensions For Heterogeneous Debugging"; ROCm before 6 wrote them as operations of their own.
-
-DWARF's operations by number (DWARF 5, 7.7.1; GNU's extensions), each a few lines over the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What pyelftools 0.33 is known to do otherwise than DWARF says: each by name, read around where it is met, and
-counted.
+"""Two readings of the same thing, put side by side: what is equal, and what is not.
 
-Two readings of the same thing, put side by side: what is equal, and what is not.
+What pyelftools 0.33 is known to do otherwise than DWARF says: each by name, read around where it is met, and
+counted.
 
 The same debug sections as symd's decoder reads them, in the records that the two readers are compared by.
 """

@@ -1,10 +1,10 @@
-"""Split DWARF for pyelftools, which reads a ``.dwo`` file's units and knows nothing of the object that they belong to: sections as symd
+"""Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their
+ELF names. What it is known to do otherwise stands in ``deviations``.
+
+Split DWARF for pyelftools, which reads a ``.dwo`` file's units and knows nothing of the object that they belong to: sections as symd
 lays them behind each other, offsets into them as they are there, and what stands in the skeletons.
 
 Units of DWARF 5 alone: pyelftools does not read the forms in which those of DWARF 4 write addresses and names.
-
-Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their
-ELF names. What it is known to do otherwise stands in ``deviations``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""At which device addresses did a load put a place of its module? The way back from what ``symd.engine.contexts.device`` answers.
-
-Breakpoints that wait: each module that is there, is added or is loaded is asked for their lines, and what it answers is an
+"""Breakpoints that wait: each module that is there, is added or is loaded is asked for their lines, and what it answers is an
 event; of a load with the device addresses.
+
+At which device addresses did a load put a place of its module? The way back from what ``symd.engine.contexts.device`` answers.
 """
 
 from __future__ import annotations

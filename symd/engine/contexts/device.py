@@ -1,7 +1,7 @@
-"""Answers of several modules as answers to one batch: of each table only what its answers point to is taken over.
-
-Which frames were at these device addresses at these times? The map says which module held each address, and all
+"""Which frames were at these device addresses at these times? The map says which module held each address, and all
 addresses of one module are answered together.
+
+Answers of several modules as answers to one batch: of each table only what its answers point to is taken over.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Device addresses as tools write them: whole, canonical, truncated, or counted in larger units than bytes.
+"""A load as a client tells it, as one that can be kept: checked, with every segment's address and size.
 
-A load as a client tells it, as one that can be kept: checked, with every segment's address and size.
+Device addresses as tools write them: whole, canonical, truncated, or counted in larger units than bytes.
 """
 
 from __future__ import annotations

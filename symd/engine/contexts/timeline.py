@@ -1,15 +1,15 @@
-"""Which interval of addresses that began last covers this address at that time? One immutable run of intervals, answered
+"""The map of one context: which module was where, when. A device address is looked up as of a time.
+
+What holds at an address at a time is the load over that address that began last, at that time or before. Where it was
+unloaded by then nothing holds: what an earlier load had there is gone, because the memory was given to a later one. The
+order in which events arrive does not matter. Loads that began at the very same time and still live are ambiguous.
+
+Which interval of addresses that began last covers this address at that time? One immutable run of intervals, answered
 with a few binary searches for a whole batch.
 
 The address line is cut where an interval begins or ends; the cells between are the leaves of a binary tree. An interval
 stands at those nodes (at most two a level) whose cells it covers whole, so the intervals over an address stand on its
 leaf's way to the root; at each node they are sorted by time. Room is n log n even where all of them overlap.
-
-The map of one context: which module was where, when. A device address is looked up as of a time.
-
-What holds at an address at a time is the load over that address that began last, at that time or before. Where it was
-unloaded by then nothing holds: what an earlier load had there is gone, because the memory was given to a later one. The
-order in which events arrive does not matter. Loads that began at the very same time and still live are ambiguous.
 """
 
 from __future__ import annotations

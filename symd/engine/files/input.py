@@ -1,7 +1,7 @@
-"""Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that for one only those are
-read that lie beside whoever names them. An assistant: only what the user allowed.
+"""The bytes that a verb reads: of a file, of a part of one, or of standard input.
 
-The bytes that a verb reads: of a file, of a part of one, or of standard input.
+Files that somebody else than the user names. Bytes from elsewhere: what is read here would travel to a daemon, so that for one only those are
+read that lie beside whoever names them. An assistant: only what the user allowed.
 """
 
 from __future__ import annotations

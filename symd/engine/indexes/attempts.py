@@ -1,6 +1,6 @@
-"""A readers-writer lock: many hold it shared, or one holds it exclusively.
+"""Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times and not for ever.
 
-Attempts to index a module: counted before they begin, so that bytes which end whoever reads them do so a few times and not for ever.
+A readers-writer lock: many hold it shared, or one holds it exclusively.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Modules of many code objects that are answered for in part while their indexes are made.
+"""The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers there are).
+
+Modules of many code objects that are answered for in part while their indexes are made.
 
 A lock for each module among the threads of a process: whoever makes or removes a module's index holds it.
-
-The indexes of the modules in a store, from the first layer that has them (``symd.engine.indexes`` says which layers there are).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""String tables: NUL-terminated UTF-8 strings, named by the offset of their first byte.
-
-Source: System V ABI, chapter 4, "String Table".
-
-Symbols and their names.
+"""Symbols and their names.
 
 Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym).
+
+String tables: NUL-terminated UTF-8 strings, named by the offset of their first byte.
+
+Source: System V ABI, chapter 4, "String Table".
 """
 
 from __future__ import annotations

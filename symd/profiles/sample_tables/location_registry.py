@@ -1,8 +1,8 @@
-"""A number for each location that follows from what it says, so that all processes, machines and runs give it the same one.
+"""Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of strings and frames.
+
+A number for each location that follows from what it says, so that all processes, machines and runs give it the same one.
 
 The texts of many tables of locations, each once, with a hash that is the same everywhere.
-
-Each distinct location that answers pointed to, once, whatever table it stood in: what millions of rows need of strings and frames.
 """
 
 from __future__ import annotations

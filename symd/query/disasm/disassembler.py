@@ -1,6 +1,6 @@
-"""Which bytes of a code object are instructions: what its symbols cover, without padding and headers between.
+"""The names that every disassembler's module has, what it gives back, and what one request may cost.
 
-The names that every disassembler's module has, what it gives back, and what one request may cost.
+Which bytes of a code object are instructions: what its symbols cover, without padding and headers between.
 """
 
 from __future__ import annotations

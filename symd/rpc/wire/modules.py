@@ -1,9 +1,9 @@
-"""JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold becomes text.
+"""Modules, their containers, code objects and kernels described.
+
+JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold becomes text.
 
 A module's whole description in one message, as its index has it (docs/index-format.md): a fifth of the time of lists, and a hundredth of
 their bytes.
-
-Modules, their containers, code objects and kernels described.
 
 What happens to modules, as messages of a watch.
 """

@@ -1,9 +1,9 @@
-"""Types of variables, as structure. In messages entry 0 of the table of types says nothing, and numbers are by one higher
-than those of ``Visible.types``.
-
-Where variables live, as structure.
+"""Where variables live, as structure.
 
 Variables in scope, there and back.
+
+Types of variables, as structure. In messages entry 0 of the table of types says nothing, and numbers are by one higher
+than those of ``Visible.types``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Errors of symd over HTTP: the status and a JSON object with the same facts that gRPC's details have.
+"""A request to a route, answered: its right, its body, the lane, and the answer as it leaves.
+
+Errors of symd over HTTP: the status and a JSON object with the same facts that gRPC's details have.
 
 Pages of other origins: what they may send, read and change here.
-
-A request to a route, answered: its right, its body, the lane, and the answer as it leaves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether a folder may be a cache: whatever lies in one may be removed to make room.
+"""Eviction from a cache of files: the least recently used go first, and those in use stay.
 
-Eviction from a cache of files: the least recently used go first, and those in use stay.
+Whether a folder may be a cache: whatever lies in one may be removed to make room.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Names of an object storage: what may be one, and what a name promises of the bytes.
-
-What holds the bytes of modules and indexes, and what keeps whole files of it on this machine.
+"""What holds the bytes of modules and indexes, and what keeps whole files of it on this machine.
 
 A name is a relative path of lower-case letters, digits, dots, dashes and slashes, such as ``modules/ab/<sha256>`` or
 ``index/<format version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would.
+
+Names of an object storage: what may be one, and what a name promises of the bytes.
 """
 
 from __future__ import annotations

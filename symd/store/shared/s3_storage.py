@@ -1,4 +1,13 @@
-"""A server that is gone: who asks while it is learns so at once, and one at a time finds out whether it is back.
+"""An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before somebody names
+``s3://``.
+
+Where the server is, and who asks it, comes from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``, ``AWS_REGION``,
+``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of web identities, containers and
+instances.
+
+Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where 206 belongs).
+
+A server that is gone: who asks while it is learns so at once, and one at a time finds out whether it is back.
 
 What an S3 server, or the network before it, said no with, as an error that says what to do.
 
@@ -9,15 +18,6 @@ What says which S3 server is asked, and as whom: the bucket, the prefix, and the
 
 They are looked at before obstore gets them: of a URL, a key or a name with a character that does not belong there it makes a panic in Rust, and
 none of its errors.
-
-An object storage behind Amazon's S3 API, of whatever maker. The only module that imports obstore, and not before somebody names
-``s3://``.
-
-Where the server is, and who asks it, comes from the variables that Amazon's tools take: ``AWS_ENDPOINT_URL``, ``AWS_REGION``,
-``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN``, ``AWS_CA_BUNDLE``, and those of web identities, containers and
-instances.
-
-Files are read without ranges: not every server that speaks S3 answers these as S3 does (rclone 1.75 answers 200 where 206 belongs).
 """
 
 from __future__ import annotations

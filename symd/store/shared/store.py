@@ -1,9 +1,9 @@
-"""Objects that no row names any more: their names stand in a table until somebody has removed them, so that a kill forgets none.
-
-The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
+"""The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
 
 An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in ``unwanted_objects`` and
 is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module holds the module's lock, so that none goes that has come again.
+
+Objects that no row names any more: their names stand in a table until somebody has removed them, so that a kill forgets none.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Landlock: a process gives up, for good and for all that it starts, every file but those that it names, every TCP
+"""What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing takes
+(``seccomp``), and nothing else.
+
+Landlock: a process gives up, for good and for all that it starts, every file but those that it names, every TCP
 connection, and signals and abstract sockets to others. It needs no privilege.
 
 Called in the child itself, before it loads what is not to be trusted. What stays possible: learning of a file whether it
 exists and how large it is, which Landlock does not restrict.
 
 Source: landlock(7), linux/landlock.h; https://docs.kernel.org/userspace-api/landlock.html.
-
-What a process keeps that meets bytes of strangers: the files that it is told of, the system calls that computing takes
-(``seccomp``), and nothing else.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A program of the user's own that is asked line by line and answers each line before the next.
-
-A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a shell gave to symd.
+"""A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a shell gave to symd.
 
 The program is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach both; symd lets them pass. Signals
 that somebody sent to symd alone are sent on. symd stops when the program stops, so that the shell sees its job stopped, and
 ``end_like`` ends it as the program ended.
+
+A program of the user's own that is asked line by line and answers each line before the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Ending a child whose answer nobody wants any more.
+"""A child process from start to end: what it answers and what it prints are read while its time runs.
+
+Ending a child whose answer nobody wants any more.
 
 How a child process ended: by which limit, of which signal, or with which exit status.
 
@@ -7,8 +9,6 @@ What a child takes beside memory and time, which the kernel bounds for one proce
 The kernel bounds each file (``ProcessLimits.file_size``), not their number and not all together, for a user without
 privileges. So its parent looks now and then, every ``LOOK_SECONDS``; in between a child may pass its limits by as much as it can write in that
 time, and then it ends.
-
-A child process from start to end: what it answers and what it prints are read while its time runs.
 """
 
 from __future__ import annotations

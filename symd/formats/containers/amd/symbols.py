@@ -1,11 +1,11 @@
-"""AMDGPU images whose section table was cut off, or never written: sections made from the program headers, symbols found
+"""Symbols of AMDGPU code by place: which are functions, which are assembly labels, and how far each one reaches.
+
+Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols".
+
+AMDGPU images whose section table was cut off, or never written: sections made from the program headers, symbols found
 through PT_DYNAMIC, as the ROCm loader's own dynamic tables name them.
 
 Source: System V ABI, chapter 5, "Dynamic Section" and "Hash Table"; GNU hash table as binutils and lld write it.
-
-Symbols of AMDGPU code by place: which are functions, which are assembly labels, and how far each one reaches.
-
-Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols".
 """
 
 from __future__ import annotations
