@@ -36,26 +36,32 @@ def commit() -> str:
 
 CORE = sorted(path.stem for path in (ROOT / "symd" / "core").glob("[!_]*.py"))
 STABLE_ABI = "0x030B0000"
+SHARED = "symd.core._shared"
+"""What the compiled modules have in common: Cython's typed memoryviews."""
 NO_COMPILER = """symd's core is compiled, and that failed.
 What it takes is a C compiler and Python's headers: on Debian, apt-get install gcc libc6-dev python3-dev"""
 
 
-def core() -> list[Extension]:
-    """An extension a module of ``symd/core``; its C lies below ``build/`` and is neither committed nor in a wheel."""
+def core() -> Extension:
+    """One extension with all modules of ``symd/core``, which ``symd.core`` finds in it; the C lies below ``build/`` and is neither committed nor in a wheel."""
+    modules = [Extension(f"symd.core.{name}", [f"symd/core/{name}.py"]) for name in CORE]
+    modules.append(Extension(SHARED, ["symd/core/_shared.c"]))
+    generated = cythonize(modules, build_dir="build/cython", quiet=True, shared_utility_qualified_name=SHARED)
+    sources = [each.sources[0] for each in generated]
+    for source in sources:
+        _mend(ROOT / source)
     stable = {"define_macros": [("Py_LIMITED_API", STABLE_ABI)], "py_limited_api": True, "extra_compile_args": ["-g0"]}
-    made = [Extension(f"symd.core.{name}", [f"symd/core/{name}.py"], **stable) for name in CORE]
-    found: list[Extension] = cythonize(made, build_dir="build/cython", quiet=True)
-    for each in found:
-        _import_less(ROOT / each.sources[0])
-    return found
+    return Extension("symd.core.compiled", sources, **stable)
 
 
-def _import_less(generated: Path) -> None:
-    """For the stable ABI Cython's code imports ``inspect`` for seven numbers, which takes a fifth of the time in which one address is answered."""
+def _mend(generated: Path) -> None:
+    """For the stable ABI Cython's code imports ``inspect`` for seven numbers, which takes a fifth of the time in which one address is answered; and one of
+    its functions is not of its file alone, so that two of its modules could not be in one library."""
     code = generated.read_text()
-    lighter = code.replace('PyImport_ImportModule("inspect")', 'PyImport_ImportModule("symd.core._code_flags")')
-    if lighter != code:  # what was not generated anew is not compiled anew
-        generated.write_text(lighter)
+    mended = code.replace('PyImport_ImportModule("inspect")', 'PyImport_ImportModule("symd.core._code_flags")')
+    mended = mended.replace("\nint __Pyx_ApplySequence", "\nstatic int __Pyx_ApplySequence")
+    if mended != code:  # what was not generated anew is not compiled anew
+        generated.write_text(mended)
 
 
 class BuildCore(build_ext):
@@ -84,7 +90,7 @@ class SourceWithCommit(sdist):
 
 
 setup(
-    ext_modules=core(),
+    ext_modules=[core()],
     cmdclass={"build_ext": BuildCore, "build_py": BuildWithSamples, "sdist": SourceWithCommit},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 INTO = ROOT / "build" / "sanitized"
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g"
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={ROOT}")
-TESTS = tuple(str(ROOT / "tests" / name) for name in ("core", "dwarf", "index/test_index_lookup.py"))
+TESTS = tuple(str(ROOT / "tests" / name) for name in ("core", "debuginfo/dwarf", "index/test_index_lookup.py"))
 TARGETS = (
     "dwarf.lines",
     "dwarf.units",

@@ -1,2 +1,24 @@
-"""The compiled reader: what reads debug data byte by byte. Each module is Python in Cython's pure mode, compiled by ``setup.py``;
+"""The compiled reader: what reads debug data byte by byte. Each module is Python in Cython's pure mode, compiled by ``setup.py``, and all are in one library;
 docs/design.md says how it is rebuilt and how a function is debugged uncompiled."""
+
+import os
+import sys
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+
+_LIBRARY = os.path.join(os.path.dirname(__file__), "compiled.abi3.so")  # noqa: PTH118, PTH120 - pathlib is slow to load
+_PYTHON = "symd.core._code_flags"
+
+
+class _CompiledModules:
+    """Finds the modules of this package in its library."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004 - importlib passes them
+        """None for what is not of this package."""
+        if not name.startswith("symd.core.") or name == _PYTHON:
+            return None
+        return ModuleSpec(name, ExtensionFileLoader(name, _LIBRARY), origin=_LIBRARY)
+
+
+if os.path.exists(_LIBRARY):  # noqa: PTH110 - as above
+    sys.meta_path.insert(0, _CompiledModules)
