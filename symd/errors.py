@@ -327,7 +327,7 @@ OF_ONE_MODULE: Final = (InvalidInput, LimitExceeded, Unsupported, DataLoss, Work
 
 
 def extra_hint(extra: str) -> str:
-    """What to install where an extra is missing. Not the bare name: PyPI's project symd is another one."""
+    """What to install where an extra is missing. The distribution is symd-gpu: PyPI's project symd is another one."""
     return f"pip install './symd[{extra}]', where ./symd is a clone or a wheel of symd"
 
 

@@ -235,14 +235,14 @@ GROUPS = {
     show_default="$SYMD_STORE or the user's cache",
     metavar="FOLDER|URL",
     help="The folder that keeps modules and indexes; or, with --catalogue, the object storage that several daemons share: s3://BUCKET/PREFIX or "
-    "file:///FOLDER. Takes the extra symd[s3].",
+    "file:///FOLDER. Takes the extra symd-gpu[shared].",
 )
 @click.option(
     "--catalogue",
     envvar="SYMD_CATALOGUE",
     default="",
     metavar="URL",
-    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Takes the extra symd[postgresql].",
+    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Takes the extra symd-gpu[shared].",
 )
 @click.option(
     "--cache",
@@ -314,7 +314,7 @@ GROUPS = {
     default=_DEFAULTS.otlp,
     metavar="URL",
     help="Send a span for each request to this OpenTelemetry collector, such as http://localhost:4317; $OTEL_EXPORTER_OTLP_ENDPOINT may "
-    "name one too. Takes the extra symd[otel].",
+    "name one too. Takes the extra symd-gpu[otel].",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request and each step on stderr.")
 @click.option(

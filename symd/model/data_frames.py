@@ -115,7 +115,7 @@ def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
 
 
 def _not_installed(package: str) -> ToolMissing:
-    return ToolMissing(f"{package} is not installed here", where="symd[data]", hint=extra_hint("data"))
+    return ToolMissing(f"{package} is not installed here", where="symd-gpu[data]", hint=extra_hint("data"))
 
 
 def _used(
