@@ -14,9 +14,9 @@ from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
 from symd.formats.containers.file_part import LARGE, forget, sha256_of
-from symd.index.builder import IndexBuilder, build
+from symd.index.builder import IndexBuilder
 from symd.index.column_file import check_size
-from symd.index.compressed_columns import Arena
+from symd.index.compressed_columns import Arena, Keeper
 from symd.index.contradiction_notes import noted
 from symd.index.format import Column
 from symd.index.interner import Interner
@@ -50,7 +50,12 @@ def build_index(data: bytes, limits: Limits) -> bytes:
 
 def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
     indexed = decoded_objects(unpacked.objects, limits, len(data))
-    return build(indexed, described(data, digest(), unpacked, indexed))
+    summary = described(data, digest(), unpacked, indexed)
+    index = IndexBuilder(Keeper())
+    index.add(indexed, summary.objects)
+    del indexed  # a third of the memory: the builder's tables have what is needed of it
+    index.take()
+    return index.made(summary)
 
 
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
