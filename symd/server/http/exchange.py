@@ -53,9 +53,9 @@ class Exchange:
         """Note that the client has gone."""
         self._reason = CANCELLED
 
-    def hold(self, lane: HttpWorkQueue, visitor: HttpPrincipal, size: int) -> None:
+    def hold(self, work_queue: HttpWorkQueue, visitor: HttpPrincipal, size: int) -> None:
         """Count so many bytes as held until it has ended. Raises Busy."""
-        self._held.append(lane.hold(visitor, size))
+        self._held.append(work_queue.hold(visitor, size))
 
     def release(self) -> None:
         """Count nothing any more."""

@@ -1,4 +1,4 @@
-"""Who makes a request over HTTP, and whether they may: a door is asked once for each request, before its body is read."""
+"""Who makes a request over HTTP, and whether they may: an ``HttpAuthenticator`` is asked once for each request, before its body is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HttpPrincipal(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """A visitor who was let in, and the path that they ask for behind the door, which begins with "/". ``moved`` is where a browser
+    """A visitor who was let in, and the path that they ask for, without the part that let them in, which begins with "/". ``moved`` is where a browser
     is to go instead ("" for nowhere)."""
 
     visitor: HttpPrincipal
@@ -50,7 +50,7 @@ class Entered(NamedTuple):
     moved: str = ""
 
 
-class Door(Protocol):
+class HttpAuthenticator(Protocol):
     """Whom a server lets in."""
 
     def enter(self, connection: HTTPConnection) -> Entered:

@@ -154,7 +154,7 @@ class HttpRequest(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What is answered; an iterator's pieces are made in the lane, one after another, and sent as they come."""
+    """What is answered; an iterator's pieces are made in the work queue, one after another, and sent as they come."""
 
     body: bytes | Iterator[bytes]
     content_type: str = JSON
