@@ -75,7 +75,8 @@ class ContextVerbs(Protocol):
 
 
 class ServedContextVerbs(ContextVerbs, Protocol):
-    """The same where a service asks, whose callers may leave: ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
+    """The verbs about contexts as a service offers them, whose callers may leave: ``check_cancelled`` is called now
+    and then, and raises when nobody waits for the answer any more."""
 
     def symbolize(
         self,
@@ -126,7 +127,7 @@ class Symbolizer(Protocol):
         ...
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that are not in the store, in the order given."""
+        """The digests among ``digests`` whose modules are not in the store, in the order given."""
         ...
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
@@ -176,7 +177,7 @@ class Symbolizer(Protocol):
         ...
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
-        """The same for one query, by the shortest way."""
+        """The frames for one query about a module, or about the code object at ``path`` in it, by the shortest way."""
         ...
 
     def symbolize_column(
@@ -189,8 +190,9 @@ class Symbolizer(Protocol):
         path: str | None = None,
         as_written: bool = False,
     ) -> Answers:
-        """The same for a column of numbers: kernel offsets when ``kernel`` is given, section offsets when ``section``
-        is, object addresses otherwise."""
+        """Frames for each of ``values``, in order: kernel offsets when ``kernel`` is given, section offsets when
+        ``section`` is, object addresses otherwise. ``path`` restricts them to one code object. ``as_written``: what
+        rows and scopes say, also where they contradict each other."""
         ...
 
     def locate(

@@ -148,7 +148,8 @@ class RunningProcess:
         return dict(text.split("=", 1) for text in texts)
 
     def directory(self) -> Path:
-        """Its working directory by its own path. Raises FailedPrecondition where that may not be known."""
+        """The working directory of the process, as the process itself would write its path. Raises
+        FailedPrecondition where that may not be known."""
         try:
             return Path(self._folder, "cwd").readlink()
         except OSError as error:

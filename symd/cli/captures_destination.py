@@ -169,7 +169,8 @@ class RefusalsToldSink:
 
 
 def _default_daemon() -> str:
-    """Its address, if somebody listens there: asked without gRPC, which takes a while to load. A socket that another user may put there is none."""
+    """The address of the user's own daemon if one listens there, else "". It is asked without gRPC, which takes a
+    while to load. A socket that another user may have put there does not count."""
     path = own_socket()
     if path is None or _anothers(path) is not None:
         return ""

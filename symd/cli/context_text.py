@@ -16,7 +16,7 @@ from symd.model.summaries import ModuleRecord
 _NAME = "contexts/"
 _DIGITS = 32
 _SHOWN = 4
-"""So many contexts are named that a beginning could mean."""
+"""The most contexts that are named where the beginning of an id could mean several, and the most segments of a load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,6 @@ def life_of(verbs: ContextVerbs, name: str) -> Life:
 
 
 _SECOND = 1_000_000_000
-"""So many segments of a load are named."""
 
 
 def event_text(event: ModuleEvent) -> str:

@@ -163,7 +163,8 @@ def _environment(
 
 
 def _own_environment() -> dict[str, str]:
-    """This process's, without what was set since it began: by ``symd.cli.main``, and by Python's coercion of the locale (PEP 538)."""
+    """The environment of this process without what was set since it began: by ``symd.cli.main``, and by Python's
+    coercion of the locale (PEP 538)."""
     environment = dict(os.environ)
     with contextlib.suppress(OSError):
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")

@@ -155,7 +155,7 @@ log = logging.getLogger("symd.server")
 _FILES = 1 << 16
 """Descriptors that the daemon asks the system for."""
 _OTHER_FILES = 128
-"""Those of them that are no connections: the store's, indexes, workers' pipes."""
+"""Descriptors of the daemon that are not connections: the store's, indexes, workers' pipes."""
 _STANDARD_ERROR = 2
 _DEFAULTS = Config(store=Path(), cache=Path(), address="", drivers={})
 

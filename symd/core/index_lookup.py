@@ -502,7 +502,7 @@ class IndexLookup:
 
     @cython.cfunc
     def _written(self, number: cython.ulonglong) -> tuple[int, int, int, int]:
-        """The same of a range that is answered otherwise than it is written."""
+        """The frame, line, column and reason that the debug data writes for a range which is answered otherwise."""
         reason: cython.ulonglong = self._number(_WRITTEN_REASON, number)
         if not 0 < reason <= _LAST_REASON:
             raise Damaged("has ranges read otherwise in no order, or for no reason")

@@ -49,7 +49,8 @@ class StringReader:
 
     @cython.cfunc
     def find(self, section: cython.int, offset: cython.longlong) -> bytes | None:
-        """The same, of numbers of C."""
+        """The string at ``offset`` of a section, such as IN_STRINGS, for callers that have numbers of C; None where
+        the section has none."""
         if section != self._section:
             self._open(section)
         if offset >= self._end:
@@ -105,7 +106,9 @@ class Names:
         step: cython.Py_ssize_t,
         numbers: cython.uint[::1],
     ) -> cython.Py_ssize_t:
-        """The same of every ``step``-th key from the ``first`` on, one for each of ``numbers``."""
+        """Write into ``numbers`` the number of the string of every ``step``-th key from the ``first`` on, 0 where
+        there is none; return how many distinct keys lead to no string. New strings are numbered in the order of
+        their keys."""
         count: cython.Py_ssize_t = len(numbers)
         room = cython.declare(cython.ulonglong[::1])
         distinct = cython.declare(cython.ulonglong[::1])

@@ -39,7 +39,7 @@ class SavedWave(NamedTuple):
     number: int
     """How many waves were saved before it on that die."""
     lanes: int
-    """Its width: 32 or 64."""
+    """The width of the wave: 32 or 64 lanes."""
     pc: int
     """The device address of the instruction that it was to execute next."""
     exec: int

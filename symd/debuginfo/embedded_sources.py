@@ -36,7 +36,7 @@ __all__ = ("EmbeddedSource", "embedded_sources", "line_table_texts", "outside_of
 _VERSION_5 = bytes([5, 0])
 _MD5_BYTES = 16
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)
-"""It moves lines: what follows in a text does not tell which lines there are."""
+"""A directive that moves lines: what follows it in a text does not tell which lines there are."""
 _LINE_END = re.compile("\r\n?|\n")
 _JOINED = re.compile(r"\\\r?\n|\r(?!\n)")
 """Compilers count columns differently in lines that go on in the next, and where a carriage return alone ends one."""

@@ -43,7 +43,8 @@ def find_folded(
     functions: FunctionLines,
     layout: LinearLayout,
 ) -> FoldedSequences:
-    """Those of the line tables of an object, whose text ``layout`` places; ``functions`` are the lines of its functions."""
+    """The line sequences of folded functions in the line tables of an object, whose text ``layout`` places;
+    ``functions`` are the lines of its functions."""
     if not text_layout.begin_together(lines.address.data, lines.ends.data):
         return NOTHING_FOLDED
     shared = _shared(lines, layout)
@@ -99,7 +100,7 @@ def _shared(lines: LineColumns, layout: LinearLayout) -> _Shared:
 
 
 def _preferred(shared: _Shared, left: NDArray[np.bool_], told: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Those of ``left`` that are ``told``, at places where one is; all of the others'."""
+    """The sequences of ``left`` that are ``told``, at places where one is; at other places all of ``left``."""
     some = shared.places_with(left & told) > 0
     return left & (told | ~some[shared.place])
 

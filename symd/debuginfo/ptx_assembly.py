@@ -52,7 +52,8 @@ class AssemblyRows(NamedTuple):
 
 
 def read(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
-    """Those of an image whose lines are not those of their source; none where it does not carry its PTX, or that cannot be read."""
+    """The machine code of an image whose lines are not those of its source; empty where the image does not carry its
+    PTX, or the PTX cannot be read."""
     with suppress(SymdError):
         lines = ptx_lines.read(code, layout)
         if lines is not None and len(lines.rows):

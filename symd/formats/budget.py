@@ -47,7 +47,8 @@ class WorkBudget:
         return self._most_steps - self._steps
 
     def spend(self, steps: int, where: str) -> None:
-        """So many more are taken, or about to be. Raises LimitExceeded."""
+        """Count steps of work that are taken, or about to be; ``where`` is what an error names. Raises
+        LimitExceeded."""
         self._check_steps(steps, where)
         self._steps += steps
 
@@ -134,7 +135,7 @@ class DebugBudget(WorkBudget):
 
     @classmethod
     def of(cls, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> Self:
-        """That of one code object's module, which nothing was read of."""
+        """The budget of the module of one code object, of which nothing was decoded yet."""
         return cls(limits, code.stored or len(code.data))
 
     def check(self, number: int, where: str) -> None:

@@ -14,7 +14,7 @@ from symd.index.format import Column, described_column, front, table_size
 from symd.index.schema import SCHEMA
 
 _PIECES_AT_ONCE = 256
-"""So many are read at a time for their checksums."""
+"""Pieces that are read at a time for their checksums."""
 
 
 class ColumnFile:

@@ -65,7 +65,7 @@ def portion(
     strings: Interner,
     keeper: Keeper,
 ) -> Portion:
-    """Those of ``objects``, whose tables are ``module``."""
+    """The part of an index that says all of ``objects``, whose tables are ``module``."""
     found = module_ranges(module)
     described = noted(ModuleSummary(Digest(""), 0, "", tuple(summaries)), objects, module.texts, found.stretches)
     columns = {**_columns(objects, module, strings), **named("written", found.written)}

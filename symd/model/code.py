@@ -57,7 +57,7 @@ class RelocationScheme(StrEnum):
     """How the addresses in the debug sections become final."""
 
     NONE = "none"
-    """They are: the object is linked."""
+    """The addresses are final already: the object is linked."""
     IGC = "igc"
     IGC_DUMP = "igc-dump"
     """IGC's dumped ELF of one kernel (EM_X86_64), which borrows R_X86_64_64, R_X86_64_32 and R_X86_64_32S."""
@@ -98,7 +98,7 @@ class Section:
         self._data: bytes | None = None
 
     def changed(self, **changes: Any) -> Section:
-        """The same section with other values of some fields."""
+        """A copy of the section with other values of some fields."""
         return Section(**{name: getattr(self, name) for name in self._fields} | changes)
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +119,7 @@ class Section:
         return found
 
     def head(self, size: int) -> bytes:
-        """Its first bytes, at most so many, without the rest."""
+        """The first ``size`` bytes of the section, or as many as it has, without reading the rest."""
         content = self.content
         if self._data is not None or isinstance(content, bytes):
             return self.data[:size]

@@ -45,7 +45,7 @@ class Reason(IntEnum):
 
 
 KNOWN = tuple(reason for reason in Reason if reason is not Reason.UNRECOGNIZED)
-"""Those that travel and stand in index files."""
+"""The reasons that travel between client and daemon and stand in index files: all but UNRECOGNIZED."""
 
 ANSWERED = frozenset(
     {

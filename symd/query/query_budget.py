@@ -18,7 +18,8 @@ class QueryBudget:
         self.check_cancelled = check_cancelled
 
     def spend(self, characters: int) -> None:
-        """So many characters of names were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled`` raises."""
+        """Count characters of names that were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled``
+        raises."""
         self.check_cancelled()
         self._left -= characters
         if self._left < 0:

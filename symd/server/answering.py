@@ -338,7 +338,7 @@ def _each(method: Method, requests: Requests, limits: Limits, call: Call) -> Ite
 
 
 def _retrieved(job: asyncio.Task[Any]) -> None:
-    """Its error is told by whoever waits for it, if anybody does."""
+    """Take note of the error of a job that nobody may wait for, so that asyncio does not log it."""
     if not job.cancelled():
         job.exception()
 

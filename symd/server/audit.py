@@ -45,7 +45,8 @@ class AuditLog:
             self.tell(call, outcome)
 
     def tell(self, call: Call, outcome: str) -> None:
-        """The same of a call that is known to change something."""
+        """Write the line of a call that is known to change something. ``outcome`` is ``OK``, ``CANCELLED`` or the
+        reason of an error."""
         if not call.caller and outcome == Unauthenticated.reason and not self._room():
             return
         facts: dict[str, Any] = {

@@ -41,7 +41,7 @@ class BytesInFlight:
         return size
 
     def hold_anyway(self, client: str, size: int) -> int:
-        """The same for what is there already, and cannot be refused."""
+        """Count a message that is there already and cannot be refused; how many bytes ``release`` is to be told."""
         if size < COUNTED_BYTES:
             return 0
         with self._lock:

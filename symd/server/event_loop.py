@@ -40,7 +40,7 @@ class Server:
         return self._server.add_insecure_port(address)
 
     def add_secure_port(self, address: str, credentials: grpc.ServerCredentials) -> int:
-        """The same with TLS."""
+        """Listen at ``address`` with TLS; the port. Raises RuntimeError where that cannot be."""
         return self._server.add_secure_port(address, credentials)
 
     def start(self) -> None:

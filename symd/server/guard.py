@@ -144,7 +144,8 @@ def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
 
 
 def check_waited_for(call: Call) -> None:
-    """The same for work with a time of its own: raises ``CallEnded`` and ``DeadlineExceeded``."""
+    """Raises ``CallEnded`` where nobody waits for the call any more, and ``DeadlineExceeded``; for work that has a
+    time limit of its own."""
     if not call.is_active():
         raise CallEnded
     check_deadline(call)

@@ -48,7 +48,8 @@ def parsed(kind: type[M], data: bytes, what: str) -> M:
 
 
 def parsed_inline(kind: type[M], data: bytes, what: str) -> M:
-    """The same on the event loop, for a message that is never large. Raises ``Malformed``."""
+    """The message, read on the event loop, for a kind that is never large. Raises ``Malformed``, which calls it
+    ``what``, also for more than ``INLINE_BYTES`` bytes."""
     if len(data) > INLINE_BYTES:
         raise Malformed(f"a {what} of {len(data)} bytes, at most {INLINE_BYTES} are read", where="the request")
     return parsed(kind, data, what)

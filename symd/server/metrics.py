@@ -170,7 +170,7 @@ class Metrics:
         self._registry.register(StoreMetrics(store, limits))
 
     def http(self) -> HttpMetrics:
-        """Those of the HTTP side, told from now on; to be called once."""
+        """The metrics of the HTTP side, told from now on. To be called once."""
         return HttpMetrics(self._registry, SECONDS)
 
     def page(self) -> bytes:

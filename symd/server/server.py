@@ -92,7 +92,8 @@ def build_server(engine: Host, config: Config) -> Server:
 
 
 def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, spans: Spans | None = None) -> Daemon:
-    """The same with its health and its end in hand. ``metrics`` counts its calls, ``spans`` tells of each."""
+    """A daemon with every service, with its health and its end in hand, that is not listening yet. ``metrics``
+    counts its calls, ``spans`` tells of each. Raises what ``build_authenticator`` raises."""
     names = (*(service.full_name for service in services()), HEALTH, *REFLECTION)
     waiting = WaitingCalls(config.limits)
     context = ServiceContext(

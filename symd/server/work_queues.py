@@ -181,7 +181,8 @@ class WorkQueue:
             await self._wait_until_made(client, made)
 
     def run_for(self, call: Call, work: Callable[[], Result]) -> Result:
-        """The same for the own thread of a stream, which waits meanwhile. Raises ``CallEnded`` where the call ends before."""
+        """What ``work`` returns or raises, in a thread of the work queue, for the own thread of a stream, which
+        waits meanwhile. Raises ``Busy`` when too many wait already, and ``CallEnded`` where the call ends before."""
 
         def spanned() -> Result:
             with call.in_span():

@@ -142,7 +142,7 @@ class CatalogueQueries(ABC):
             return self.indexes_within(connection)
 
     def indexes_within(self, connection: Connection) -> set[tuple[Digest, int]]:
-        """The same within a transaction."""
+        """Digest and format version of every index, read within a transaction that has begun."""
         found = connection.execute("SELECT sha256, version, size FROM indexes")
         return {index for index, _ in readable(found, _index_size)}
 

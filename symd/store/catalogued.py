@@ -106,7 +106,7 @@ class CataloguedModules(ABC):
 
     @abstractmethod
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that are not in the store, in the order given."""
+        """The digests among ``digests`` whose modules are not in the store, in the order given."""
 
     def is_stored(self, digest: str) -> bool:
         """Whether the module is in the store at this moment: what is added again need not be written then."""

@@ -51,7 +51,8 @@ from symd.system.private_files import temp_dir
 log = logging.getLogger("symd.store")
 
 _UNDOING: Final = 128 << 10
-"""So many bytes are free when a module is taken in: for SQLite's log of a transaction that takes it out again, and its file of shared memory."""
+"""Bytes that are kept free when a module is taken in: for SQLite's log of a transaction that takes it out again, and
+its file of shared memory."""
 _NOTING_SECONDS: Final = 1.0
 """How long a question that makes an index waits for the catalogue's lock, to count that and to keep the index."""
 _FIRST_TOGETHER: Final = 8

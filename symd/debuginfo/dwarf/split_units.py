@@ -78,7 +78,7 @@ def with_split(sections: DebugSections, files: Sequence[Mapping[str, bytes]]) ->
 
 
 def _contributions(file: Mapping[str, bytes], base: Mapping[str, int]) -> Iterator[Contributions]:
-    """Those of each unit of a package, or those of a ``.dwo`` file."""
+    """The contributions of each unit of a package, or of a ``.dwo`` file."""
     index, size = file.get(UNIT_INDEX), len(file[DWO_NAMES["info"]])
     rows = [{"info": (0, size)}] if index is None else _indexed(index)
     if sum(row.get("info", (0, 0))[1] for row in rows) > size:

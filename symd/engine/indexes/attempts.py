@@ -56,8 +56,9 @@ class SharedLock:
 
 
 MAX_ATTEMPTS = 3
-"""So often a module may end whoever indexes it. Where the process that asked was killed itself nobody knows why: the machine may have been
-taken away. It is then tried once more, alone and with less memory, so that what happens meanwhile is its doing and not another's."""
+"""How often a module may end the process that indexes it. Where the process that asked was killed too, nobody knows
+why: the machine may have been taken away. The module is then tried once more, alone and with less memory, so that
+what happens meanwhile is its doing and not another's."""
 _LEAST_MEMORY = 512 * MIB
 
 
@@ -99,7 +100,7 @@ class IndexAttempts:
                     yield BuildAttempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
 
     def forget(self) -> None:
-        """Those that are running, which end now, are not counted."""
+        """Take back the attempts that are running, which end now with this process: none of them counts."""
         for digest in tuple(self._running):
             self._store.forget_attempts(digest, VERSION)
 

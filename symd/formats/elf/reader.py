@@ -137,7 +137,7 @@ class Elf:
         self.header, self.data, self.sections, self.segments = header, data, sections, segments
 
     def with_sections(self, sections: tuple[Section, ...]) -> Elf:
-        """The same image with other sections."""
+        """A copy of the image with other sections."""
         return Elf(self.header, self.data, sections, self.segments)
 
     @cached_property

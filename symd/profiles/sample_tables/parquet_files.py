@@ -58,7 +58,7 @@ class SampleFile:
         self.rows: int = self._file.metadata.num_rows
 
     def tables(self, *, places_only: bool) -> Iterator[pa.Table]:
-        """Its rows in order; texts that name places are dictionaries."""
+        """The rows of the file in order, as tables; texts that name places are dictionaries."""
         columns = self._read if places_only else None
         done = 0
         for rows, groups in groupby(range(self._file.num_row_groups), self._rows_together):

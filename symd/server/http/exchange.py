@@ -63,7 +63,7 @@ class Exchange:
             self._held.pop()()
 
     def receiving(self, receive: Receive) -> Receive:
-        """The same, counted."""
+        """``receive`` with the bytes of the request's body counted."""
 
         async def counted() -> Any:
             message = await receive()
@@ -73,7 +73,7 @@ class Exchange:
         return counted
 
     def sending(self, send: Send) -> Send:
-        """The same, counted."""
+        """``send`` with the bytes of the answer's body counted, and its status noted."""
 
         async def counted(message: Any) -> None:
             await send(message)

@@ -70,7 +70,7 @@ def _chunks(tables: Iterable[RowsInParts]) -> Iterator[GetLineTableResponse]:
 
 
 def _ptx(service: ServiceContext, digest: str, path: str | None, call: Call) -> list[LineTable]:
-    """They are made of the module's bytes, and kept until the client has taken them."""
+    """Line tables of PTX, which are made of the module's bytes, and kept until the client has taken them."""
     tables = service.work_queues[Work.LARGE].run_for(call, lambda: [*service.engine.lines(digest, path, LineLevel.PTX)])
     service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
     return tables

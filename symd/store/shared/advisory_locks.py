@@ -51,7 +51,7 @@ class AdvisoryLocks:
 
     @contextmanager
     def _held_locally(self, key: int, until: float) -> Iterator[bool]:
-        """The same among the threads of this process."""
+        """Hold a key's lock among the threads of this process; whether it was waited for. Raises TimeoutError."""
         with self._using:
             local = self._local.setdefault(key, _LocalLock())
             local.users += 1

@@ -99,7 +99,8 @@ class CachedFiles:
         self._seen: dict[str, _Seen] = {}
 
     def _make_folders(self) -> None:
-        """Those that are not there: who empties a cache is not asked whether a daemon uses it. Raises OSError."""
+        """Make those of the cache's folders that are not there: who empties a cache is not asked whether a daemon
+        uses it. Raises OSError."""
         for each in (self._files, self._incoming):
             make_folder(each, durable=False)
 

@@ -108,7 +108,8 @@ class PostgresCatalogue(CatalogueQueries):
             return dict(readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
 
     def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """The same of those whose bytes are not known to be damaged."""
+        """Catalogued size of each of ``digests`` that has a row which is right and bytes that are not known to be
+        damaged."""
         with self.reading() as connection:
             found = connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),))
             return dict(readable(found, size_of_row))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 FAILURES: Final = 3
-"""So many calls in a row that were not answered are an outage; fewer may be theirs alone."""
+"""How many calls in a row must get no answer for an outage; fewer may be the fault of these calls alone."""
 T = TypeVar("T")
 
 

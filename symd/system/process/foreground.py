@@ -35,7 +35,8 @@ class Dialogue:
             raise ToolFailed(f"it cannot be started: {os_error_text(error)}", where=self._program) from error
 
     def ask(self, line: str, is_last: Callable[[bytes], bool]) -> str:
-        """Its answer to one line, up to the line that ``is_last`` (which sees it with its newline)."""
+        """The program's answer to one line, up to the line that ``is_last`` accepts (which sees it with its
+        newline). Raises ToolFailed when the program ends before."""
         given, taken = self._process.stdin, self._process.stdout
         assert given is not None  # noqa: S101 - both are pipes
         assert taken is not None  # noqa: S101
