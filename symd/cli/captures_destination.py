@@ -161,7 +161,8 @@ class RefusalsToldSink:
         self._sink = sink
 
     def take(self, event: CaptureEvent) -> None:
-        """As ``DaemonSink.take``."""
+        """Tell the daemon an event, as ``DaemonSink.take`` does. Raises InvalidInput where the daemon refuses the
+        event's module for good."""
         self._sink.take(event)
         if self._sink.refused:
             digest, error = self._sink.refused.popitem()

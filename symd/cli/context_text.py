@@ -80,7 +80,7 @@ def event_text(event: ModuleEvent) -> str:
 
 
 def process_text(record: ContextRecord) -> str:
-    """Whose context it is."""
+    """The process that a context is of, with its host and device, and the context's name."""
     context = record.context
     host = f" of {context.host}" if context.host else ""
     device = f" on {context.device}" if context.device else ""

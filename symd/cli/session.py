@@ -99,8 +99,9 @@ class Session:
         return any_came
 
     def meant_hexadecimal(self) -> str | None:
-        """Of the first queries whose decimal number lies outside the text, one that lies inside with these digits as hexadecimal ones, so
-        written. None where there is no such query."""
+        """A query as it should have been written, with hexadecimal digits: one of the first queries whose decimal
+        number lies outside the text, where the same digits read as hexadecimal lie inside. None where there is no
+        such query."""
         places = list(map(as_hexadecimal, self._outside))
         answers = self._ask(list(map(parse_query, places))) if places else ()
         inside = (

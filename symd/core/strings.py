@@ -24,7 +24,8 @@ _KEY_OFFSET = cython.declare(cython.ulonglong, 0x0FFFFFFFFFFFFFFF)
 SECTION_BITS = _SECTION_BITS
 """A key is the number of a section, shifted by these, and an offset in it; key 0 is no string."""
 KERNEL_BODY = "__clang_ocl_kern_imp_"
-"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
+"""What stands in front of a kernel's name where clang 20 or later compiles the body of an OpenCL kernel as a
+function, which is inlined into the kernel."""
 MAX_EXPANSION = 16
 """Bytes read per byte of the sections of strings, at most."""
 _MIN_ALLOWANCE = cython.declare(cython.longlong, 1 << 20)

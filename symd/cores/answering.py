@@ -81,8 +81,8 @@ class CoreAnswering:
         self._frame_addresses, self._contents = frame_addresses, contents
 
     def call_frame_sources(self, stopped: StoppedCore) -> Iterator[tuple[int, str, str]]:
-        """Of each image whose callers another module may tell, where the dump could not: its number, and the module and path of
-        the code object that has its debug data."""
+        """The images whose callers another module may tell, where the dump could not: the number of each, and the
+        module and path of the code object that has its debug data."""
         if not any(stack.notes for stack in stopped.dump.stacks):
             return
         for number, pair in enumerate(zip(stopped.dump.images, stopped.identities, strict=True)):

@@ -55,7 +55,8 @@ class EmbeddedSource:
 
 
 def embedded_sources(code: CodeObject) -> Mapping[str, EmbeddedSource]:
-    """By path, as frames name files. Nothing for a code object that cannot be read: its index says why."""
+    """The source files that a code object carries texts or MD5 sums of, by path, as frames name files. Empty for a
+    code object that cannot be read: its index says why."""
     try:
         return _embedded_sources(code)
     except SymdError:

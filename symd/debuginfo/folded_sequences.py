@@ -81,7 +81,8 @@ class _Shared(NamedTuple):
 
 
 def begins_again(start: NDArray[np.integer[Any]], has_code: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of sequences that begin at these places, as numbers, whether they have code and another one that has some begins where they do."""
+    """Whether each sequence has code and begins where another sequence with code begins; ``start`` has their places
+    as numbers."""
     which = np.flatnonzero(has_code)
     which = which[np.argsort(start[which], kind="stable")]
     same = start[which[1:]] == start[which[:-1]]

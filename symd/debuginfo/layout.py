@@ -52,7 +52,7 @@ class LinearLayout(NamedTuple):
         return [bases[section] + offset for section, offset in places]
 
     def one_section_of(self, address: int) -> tuple[int, int] | None:
-        """As ``section_of`` for one address: (section number, offset in it); None where no section holds it."""
+        """The section that holds one linear address: (section number, offset in it); None where no section does."""
         slot = bisect_right(self.base, address) - 1
         if slot < 0:
             return None

@@ -259,7 +259,7 @@ class Strings(Sequence[str]):
 
     @property
     def text_bytes(self) -> int:
-        """Of all strings together."""
+        """Bytes of all strings together."""
         return len(self._data)
 
 

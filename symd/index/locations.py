@@ -35,10 +35,10 @@ class LocationFrames(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody;
-    then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string
-    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called, ``start_file`` (a string number) and
-    ``start_line`` where the function is declared."""
+    """The owners of ranges, as columns: the innermost scope, or the function symbol where no scope reaches. Number 0
+    is nobody; then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file``
+    are string numbers, ``parent`` an owner; file, line and column say where an inlined scope was called,
+    ``start_file`` (a string number) and ``start_line`` where the function is declared."""
 
     name: Column
     linkage_name: Column

@@ -37,7 +37,7 @@ def narrow_signed(values: I64) -> Column:
 
 
 def widest(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
-    """Of several, all signed or all unsigned."""
+    """The widest of several types, all signed or all unsigned."""
     return max(types, key=_itemsize)
 
 

@@ -14,7 +14,8 @@ NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Vendor(StrEnum):
-    """Whose device the code is for: it decides the meaning of DWARF's register numbers and who can disassemble."""
+    """The vendor of the device that code is for: it decides the meaning of DWARF's register numbers and who can
+    disassemble."""
 
     INTEL = "intel"
     AMD = "amd"
@@ -145,7 +146,7 @@ class Function(NamedTuple):
 
 
 PYTHON_SUFFIX = ".py"
-"""Of the source files whose functions compilers of Python, such as Triton and Numba, name."""
+"""How source files end whose functions compilers of Python, such as Triton and Numba, name."""
 
 
 def is_symbol_of(symbol: str, name: str) -> bool:

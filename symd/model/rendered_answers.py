@@ -71,7 +71,7 @@ class RenderedAnswers:
 
 
 def encoded(texts: Iterable[str]) -> list[bytes]:
-    """As standard output writes them."""
+    """The bytes of texts as standard output writes them: UTF-8, and "\\xHH" for what is not text."""
     every = list(texts)
     try:
         return list(map(str.encode, every))

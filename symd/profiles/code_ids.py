@@ -25,9 +25,9 @@ CodeObject = tuple[str, str]
 
 
 def by_code_id(profile: SampledProfile, resolver: Resolver, options: Options) -> SampledProfile:
-    """The profile with each address in a module that is known here made an object address in its code object, a
-    module that fills all addresses; other addresses stay as they are. Modules without addresses are left out. Raises
-    what the symbolizer raises."""
+    """The profile with code objects in place of modules, as far as they are known here: each address becomes an object
+    address in its code object, which stands as a module that fills all addresses. Other addresses stay as they are.
+    Modules without addresses are left out. Raises what the symbolizer raises."""
     everywhere = all_places(profile, resolver, options)
     places = _that_addresses_name(
         {number: place for number, place in everywhere.items() if not isinstance(place, Reason)}, resolver

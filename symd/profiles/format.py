@@ -66,7 +66,8 @@ class Symbolized:
 
 
 def weight_of(profile: SampledProfile) -> Weight:
-    """Of values of several types in one unit, such as counters of events, the sum of all; else those that are shown first."""
+    """The weight of a profile: the sum of all values where they have one unit, such as counters of events, else of
+    those that are shown first."""
     types = profile.value_types
     is_summable = len({kind.unit for kind in types}) == 1
     columns = range(len(types)) if is_summable else (profile.default,)

@@ -12,7 +12,7 @@ MEMBERS_A_RECORD = 16
 
 
 class ProfileBudget:
-    """Of a profile of ``size`` bytes."""
+    """Counts what one profile of ``size`` bytes has cost, against ``limits``."""
 
     def __init__(self, limits: Limits, size: int) -> None:
         self.limits = limits

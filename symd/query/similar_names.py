@@ -20,7 +20,7 @@ MAX_SUGGESTIONS = 5
 MAX_CHARACTERS_COMPARED = 1_000_000
 """Letters of the names that are looked at, the first of the module."""
 MAX_COMPARED = 40
-"""Of so many names of these the spellings are compared."""
+"""The most names of a module whose spellings are compared with one name."""
 _LEAST_ALIKE = 0.4
 """Share of pairs of neighbouring characters that two names have in common, below which one is no suggestion for the other."""
 _END = "\n"

@@ -31,7 +31,8 @@ _AUDITED: Final = frozenset(method for method, right in RIGHTS.items() if right 
 
 
 class AuditLog:
-    """Safe to use from several threads."""
+    """Writes the lines of the audit log, with a bound on lines about strangers for each second. Safe to use from
+    several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

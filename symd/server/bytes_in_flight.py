@@ -21,7 +21,8 @@ COUNTED_BYTES = 64 << 10
 
 
 class BytesInFlight:
-    """Safe to use from several threads."""
+    """Counts the bytes of large messages that the daemon holds, of all clients and of each. Safe to use from several
+    threads."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -109,7 +109,7 @@ class Certificates:
         self._told_expired = False
 
     def credentials(self) -> grpc.ServerCredentials:
-        """For a port: gRPC asks at each connection whether there is something newer."""
+        """Credentials for a port of gRPC, which asks at each connection whether there is something newer."""
         return grpc.dynamic_ssl_server_credentials(
             _configuration(self._served),
             self._newer,  # type: ignore[arg-type] # the stubs know no None
@@ -127,7 +127,7 @@ class Certificates:
             return _configuration(now)
 
     def context(self) -> ssl.SSLContext:
-        """For a connection that is none of gRPC's: with what the files say now."""
+        """A TLS context with what the files say now, for a connection that is none of gRPC's."""
         return self.files.value().context
 
     @property

@@ -93,7 +93,7 @@ def _watchdog_seconds() -> float:
 log = logging.getLogger("symd.server")
 
 Ready = Callable[[str], None]
-"""Told each address that clients use, once calls are answered there."""
+"""Called with each address that clients use, once calls are answered there."""
 
 
 def serve(config: Config, engine: Host | None = None, ready: Ready | None = None) -> int:

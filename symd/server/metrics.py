@@ -174,7 +174,7 @@ class Metrics:
         return HttpMetrics(self._registry, SECONDS)
 
     def page(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         self._count_noted()
         return generate_latest(self._registry)
 

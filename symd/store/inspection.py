@@ -102,7 +102,7 @@ class Inspection:
 
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes have been read, of how many."""
+"""Called with how many bytes have been read, and of how many."""
 
 
 def inspect(root: Path, limits: Limits | None = None, progress: Progress | None = None) -> Inspection:

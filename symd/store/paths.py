@@ -17,7 +17,7 @@ _NO_STORE: Final = (
     "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
 )
 CATALOGUE_NAME: Final = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
-"""Of a catalogue's file, with the number of one that replaced another."""
+"""The names of a catalogue's file, with the number of one that replaced another."""
 _ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
 
 

@@ -292,11 +292,13 @@ class Store(CataloguedModules):
             log.warning("the index of %s is not kept: %s", digest, error.message)
 
     def remove(self, digest: str) -> None:
-        """As ``CataloguedModules.remove``. On a full disk, which whoever removes modules may want to empty, it is tried twice."""
+        """Remove a module with its indexes and aliases, as ``CataloguedModules.remove`` does. On a full disk, which
+        whoever removes modules may want to empty, it is tried twice."""
         self._twice_where_full(partial(super().remove, digest))
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
-        """As ``CataloguedModules.refuse``. On a full disk, for which a module may be refused, it is tried twice."""
+        """Remove a module that cannot be indexed, as ``CataloguedModules.refuse`` does. On a full disk, for which a
+        module may be refused, it is tried twice."""
         self._twice_where_full(partial(super().refuse, digest, version, error))
 
     def _twice_where_full(self, act: Callable[[], None]) -> None:

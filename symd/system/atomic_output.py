@@ -86,7 +86,8 @@ def _check_pipe(path: Path, status: os.stat_result) -> None:
 
 
 def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
-    """As ``write_file``, and to standard output where ``target`` is "-"."""
+    """Make ``data`` the content of the file at ``target``, as ``write_file`` does, or write it to standard output
+    where ``target`` is "-"."""
     if target == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -199,7 +199,7 @@ class GivenModule(NamedTuple):
 
 
 class Modules(Protocol):
-    """Who answers."""
+    """The modules that answer addresses of fault text, by digest."""
 
     def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
         """The answer of a module, or of the code object at ``path`` in it."""

@@ -63,7 +63,7 @@ class Table:
         return self._known[code]
 
     def every(self) -> Iterator[Abbreviation]:
-        """All of them."""
+        """All abbreviations of the table, in order."""
         return map(self._at, self.steps.all_places())
 
     def _at(self, place: int) -> Abbreviation:

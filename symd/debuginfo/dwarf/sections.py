@@ -75,7 +75,7 @@ ELF_NAMES = (
     ".debug_loc",
     ".debug_loclists",
 )
-"""In the order of the fields."""
+"""ELF's names of the sections, in the order of the fields of ``DebugSections``."""
 
 
 _KEPT = 100

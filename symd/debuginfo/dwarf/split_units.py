@@ -25,7 +25,7 @@ DWO_NAMES = {
     "locations": ".debug_loc.dwo",
     "location_lists": ".debug_loclists.dwo",
 }
-"""By field of ``DebugSections``."""
+"""Names of the sections in ``.dwo`` files and packages, by the fields of ``DebugSections`` (DWARF 5, 7.3.2)."""
 _INDEXED_2 = {1: "info", 3: "abbreviations", 5: "locations", 6: "string_offsets"}
 """DW_SECT_INFO and so on, in packages of version 2 (DWARF 4)."""
 _INDEXED_5 = {1: "info", 3: "abbreviations", 5: "location_lists", 6: "string_offsets", 8: "range_lists"}

@@ -133,7 +133,7 @@ _OPERATIONS: Mapping[int, Execute] = {
     LlvmOp.DW_OP_LLVM_select_bit_piece: partial(_not_followed, "DW_OP_LLVM_select_bit_piece"),
 }
 ROCM_5: Mapping[int, Execute] = {code: _OPERATIONS[operation] for code, operation in ROCM_5_OPERATIONS.items()}
-"""By the numbers of ROCm before 6."""
+"""The operations of ROCm's compilers before version 6, by the numbers that those gave them."""
 
 
 def literal(value: int, machine: Machine) -> None:

@@ -42,7 +42,8 @@ class LocalModule:
     def symbolize(
         self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
     ) -> Sequence[Answer]:
-        """As ``SmallFile.symbolize``."""
+        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them. Python functions without a name
+        get the one that their sources tell, unless ``as_written``."""
         with working(self._working):  # as much of it as these queries need
             answers = self._opened.symbolize(queries, path, as_written=as_written)
             if as_written or not _lack_names(answers):

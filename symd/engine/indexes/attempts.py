@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class SharedLock:
-    """Who waits to hold it exclusively goes before those who come later to share it. Safe to use from several threads."""
+    """A readers-writer lock: many hold it shared, or one exclusively. Who waits to hold it exclusively goes before
+    those who come later to share it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -67,8 +67,8 @@ class SummaryCache:
 
 
 class ModuleLocks:
-    """Safe to use from several threads. A holder that passes a limit of time passes its error on to all who wait, who do not begin anew:
-    each of them would take as long again."""
+    """A lock for each module, by digest. Safe to use from several threads. A holder that passes a limit of time
+    passes its error on to all who wait, who do not begin anew: each of them would take as long again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

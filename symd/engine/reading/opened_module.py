@@ -97,8 +97,8 @@ class OpenedModule:
 
     @cached_property
     def partial(self) -> PartialIndex | None:
-        """Of a module of many code objects: its summary, and an index of those that somebody asks for. A large one has none:
-        its code objects are not kept."""
+        """The summary of a module of many code objects, and an index of those that somebody asks for; None for a
+        module of few. A large one has none: its code objects are not kept."""
         if self._is_large or len(self.objects) < MIN_OBJECTS:
             return None
         undecoded = [DecodedObject(code, None) for code in self.objects]

@@ -1,4 +1,4 @@
-"""The other side of a reader that asks another process: the function that is called there."""
+"""The function that a reader calls in another process: one question about a module's bytes, answered there."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class CodeReloader:
-    """Of the module ``data``: what code objects hold in memory is given up, and read again. The module's own bytes stay, as does
-    SPIR-V, whose debug data is in the code."""
+    """Gives up what code objects of the module ``data`` hold in memory, and reads it again. The module's own bytes
+    stay, as does SPIR-V, whose debug data is in the code."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self._data, self._limits = data, limits

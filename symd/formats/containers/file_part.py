@@ -30,7 +30,7 @@ class FilePart:
         return self._data[self._start + start : self._start + max(start, stop)]
 
     def view(self) -> memoryview:
-        """All of it without a copy, for whoever looks at it once."""
+        """The bytes of the part without a copy, for whoever looks at them once."""
         return memoryview(self._data)[self._start : self._end]
 
     def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:

@@ -147,6 +147,6 @@ NT_INTELGT_ZEBIN_VERSION: Final = 4
 NT_INTELGT_VISA_ABI_VERSION: Final = 5
 NT_INTELGT_PRODUCT_CONFIG: Final = 6
 NT_NV_TKINFO: Final = 0x7D0
-"""In section .note.nv.tkinfo. NVIDIA has published no name for this type."""
+"""The type of the note in section .note.nv.tkinfo. NVIDIA has published no name for it."""
 NT_NV_CUINFO: Final = 0x3E8
-"""In section .note.nv.cuinfo. NVIDIA has published no name for this type."""
+"""The type of the note in section .note.nv.cuinfo. NVIDIA has published no name for it."""

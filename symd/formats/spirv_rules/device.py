@@ -12,7 +12,7 @@ from typing import Any
 from symd.errors import InvalidInput
 
 FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
-"""Of ze_device_fp_atomic_ext_flags_t, without their common prefix."""
+"""The flags of ze_device_fp_atomic_ext_flags_t, by bit, without their common prefix."""
 
 _SWITCHES = ("images", "fp16_module", "fp64_module", "int64_atomics")
 _WIDTHS = ("fp16", "fp32", "fp64")

@@ -25,7 +25,7 @@ from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19
 BYTES_AT_A_TIME = 1 << 26
-"""Of rows that are read together, where the file says how many they have."""
+"""Bytes of rows that are read together, where the file says how many they have."""
 _READ_AT_A_TIME = 1 << 20
 """Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
 _HEAD = 1 << 16

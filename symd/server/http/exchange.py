@@ -87,4 +87,4 @@ class Exchange:
 
 
 Ended = Callable[[Exchange], None]
-"""Told of each request that has ended."""
+"""Called with each request that has ended."""

@@ -1,4 +1,4 @@
-"""A request to a route, answered: its right, its body, the work_queue, and the answer as it leaves.
+"""A request to a route, answered: its right, its body, the work queue, and the answer as it leaves.
 
 Errors of symd over HTTP: the status and a JSON object with the same facts that gRPC's details have.
 
@@ -46,7 +46,7 @@ STATUSES: Final[Mapping[str, int]] = MappingProxyType(
         "INTERNAL": 500,
     }
 )
-"""By gRPC's name of the status (google/rpc/code.proto has the same table)."""
+"""HTTP status codes by gRPC's name of the status (google/rpc/code.proto has the same table)."""
 
 
 def error_reply(error: SymdError) -> Reply:
@@ -133,7 +133,7 @@ def served(site: Site, work_queue: HttpWorkQueue, route: WebRoute) -> Iterator[R
 
 
 async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, request: Request) -> Response:
-    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the work_queue's thread has
+    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the work queue's thread has
     the body until it notices, and those bytes are counted no more."""
     visitor: HttpPrincipal = request.scope["visitor"]
     exchange: Exchange = request.scope["exchange"]

@@ -56,7 +56,8 @@ class Threads:
 
 
 class Presence:
-    """Who looks: each page keeps one answer open, and when the last has gone for a while ``gone`` is set."""
+    """Whether somebody looks: each page keeps one answer open, and when the last has gone for a while ``gone`` is
+    set."""
 
     def __init__(self, away_seconds: float = AWAY_SECONDS) -> None:
         self.gone = threading.Event()

@@ -96,7 +96,8 @@ class PostgresCatalogue(CatalogueQueries):
             yield query, [list(column) for column in zip(*some, strict=True)]
 
     def expect_lookups(self, connection: AnyConnection) -> None:
-        """Of a table that has grown since the server looked at it last, it would rather read the whole for each few hundred rows."""
+        """Have the server find rows one by one, by an index, for the rest of the transaction: of a table that has
+        grown since it looked last, it would rather read the whole for each few hundred rows."""
         connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
 
     def section(self, named: str | int | None) -> str | int | None:
@@ -125,7 +126,7 @@ class PostgresCatalogue(CatalogueQueries):
             return int(connection.execute(_HOW_MANY_DAMAGED).fetchone()[0])
 
     def noted_damaged(self) -> list[Digest]:
-        """Which they are."""
+        """The digests of the modules whose bytes are known to be damaged."""
         with self.reading() as connection:
             return list(readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
 

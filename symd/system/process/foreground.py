@@ -117,7 +117,7 @@ class ForegroundProgram:
         self.process = _started(command, environment, mask)
 
     def wait(self) -> ForegroundEnding:
-        """Until it ends; signals that come for symd meanwhile are the program's."""
+        """Wait until the program ends; signals that come for symd meanwhile are the program's."""
         while True:
             came = signal.sigwaitinfo(_WAITED_FOR)
             if came.si_signo != signal.SIGCHLD:

@@ -53,7 +53,7 @@ class Confined(NamedTuple):
         environment: Mapping[str, str],
         descriptors: tuple[int, int, int],
     ) -> Started:
-        """As ``Starter.start``."""
+        """Start a program confined, with the files that it is left. Raises what ``Starter.start`` raises."""
         return self.starter.start(command, limits, self.allowed, folder, environment, descriptors)
 
 
