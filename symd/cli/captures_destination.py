@@ -37,8 +37,9 @@ _HEALTH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``folder`` takes every event first. ``address`` is the daemon that then gets them, "" for none; ``named`` says that the user named
-    the folder, ``why_there`` why it is a temporary one ("" where it is not)."""
+    """Where captured events go. ``folder`` takes every event first. ``address`` is the daemon that then gets them,
+    "" for none; ``named`` says that the user named the folder, ``why_there`` why it is a temporary one ("" where it
+    is not)."""
 
     folder: Path
     address: str
@@ -154,8 +155,9 @@ def _daemon_sink(address: str) -> Iterator[Sink]:
 
 
 class RefusalsToldSink:
-    """Raises InvalidInput for an event whose module the daemon does not take, after the daemon was told all else: otherwise the folder
-    would be taken for sent, and removed with the only copy of the module."""
+    """A sink in front of a daemon's that raises InvalidInput for an event whose module the daemon does not take,
+    after the daemon was told all else: otherwise the folder would be taken for sent, and removed with the only copy
+    of the module."""
 
     def __init__(self, sink: DaemonSink) -> None:
         self._sink = sink

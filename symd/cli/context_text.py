@@ -21,8 +21,9 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """``modules`` were loaded in ``loads``, of which ``living`` have not ended; ``began`` and ``ended`` are nanoseconds of the
-    context's clock: the first load, and the last end where nothing is loaded any more."""
+    """What the loads of a context say of its life. ``modules`` were loaded in ``loads``, of which ``living`` have
+    not ended; ``began`` and ``ended`` are nanoseconds of the context's clock: the first load, and the last end where
+    nothing is loaded any more."""
 
     modules: int
     loads: int

@@ -73,7 +73,8 @@ def is_unix(address: str) -> bool:
 
 
 class GroupedCommand(click.Command):
-    """``groups`` are the options by heading, each by its first name; what stands in none comes last, under "Other"."""
+    """A command whose help shows its options under headings. ``groups`` are the options by heading, each by its
+    first name; what stands in none comes last, under "Other"."""
 
     def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]], **values: Any) -> None:
         super().__init__(*arguments, **values)

@@ -65,7 +65,8 @@ class _Source(NamedTuple):
 
 
 class CoreAnswering:
-    """``digest`` is the module that is the dump, ``kept`` what other modules have."""
+    """Adds lines and variables to the stacks of one GPU core dump. ``digest`` is the module that is the dump,
+    ``kept`` what other modules have."""
 
     def __init__(
         self,

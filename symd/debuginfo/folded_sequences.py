@@ -25,7 +25,8 @@ _NOBODY = -1
 
 
 class FoldedSequences(NamedTuple):
-    """``of_others`` says of each sequence whether it is that of a function which is not there (None where none is); ``doubted`` is the code that several
+    """What is known of the line sequences of functions that a linker folded. ``of_others`` says of each sequence
+    whether it is that of a function which is not there (None where none is); ``doubted`` is the code that several
     sequences have, none of which is known to be that of the function there."""
 
     of_others: NDArray[np.bool_] | None

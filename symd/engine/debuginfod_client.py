@@ -100,7 +100,8 @@ class Upstream:
         return self._first(f"buildid/{checked_name(build_id)}/debuginfo", self._limits.module_size, b"".join)
 
     def source(self, build_id: str, file: str) -> bytes | None:
-        """A source file by its absolute path in the debug data, likewise."""
+        """The source file whose absolute path in the debug data is ``file``; None where no server has it. Raises
+        BadQuery, LimitExceeded, and ServerUnavailable where a server that may have it does not answer."""
         if not file.startswith("/") or "\0" in file:
             raise BadQuery("debuginfod has sources by their absolute paths", where=file[:200])
         path = urllib.parse.quote(file, safe="/")

@@ -18,7 +18,8 @@ _PIECES_AT_ONCE = 256
 
 
 class ColumnFile:
-    """``file`` is empty and may be read, too. Raises LimitExceeded where it would take more than ``largest`` bytes."""
+    """An index file that is written column after column. ``file`` is empty and may be read, too. Raises
+    LimitExceeded where it would take more than ``largest`` bytes."""
 
     def __init__(self, file: BinaryIO, largest: int, columns: int = len(SCHEMA)) -> None:
         """``columns`` is how many there will be."""

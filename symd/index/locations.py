@@ -77,9 +77,9 @@ _NOTHING, _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.uint32)
 
 
 class ModuleRanges(NamedTuple):
-    """``start`` holds the text positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are
-    equally long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``. ``suspected`` as
-    ``Contradictions`` has it."""
+    """The ranges of a module's text, each with one location, as columns. ``start`` holds the text positions where
+    ranges begin; ``line`` (0: none), ``column`` and ``reason`` are equally long. From each entry of ``run``, a
+    range, to the next the frame is that of ``run_frame``. ``suspected`` as ``Contradictions`` has it."""
 
     start: Column
     line: U32

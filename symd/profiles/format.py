@@ -59,7 +59,8 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Symbolized:
-    """``data`` is the same object as the input where nothing was added."""
+    """A profile with frames in it, and what was done about each address. ``data`` is the same object as the input
+    where nothing was added."""
 
     data: bytes = field(repr=False)
     report: Report

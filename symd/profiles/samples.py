@@ -67,8 +67,8 @@ class Task(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """``stack`` are numbers of addresses, leaf first; ``values`` one for each value type. ``time`` is in nanoseconds, of the
-    clock that the profile uses; None where it has none."""
+    """A sample of a profile. ``stack`` are numbers of addresses, leaf first; ``values`` one for each value type.
+    ``time`` is in nanoseconds, of the clock that the profile uses; None where it has none."""
 
     stack: tuple[int, ...]
     values: tuple[Value, ...]

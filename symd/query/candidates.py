@@ -20,7 +20,8 @@ Places = Iterable[tuple[int, int]]
 
 
 class NamedCandidates:
-    """``by_query`` maps the numbers of queries to their candidates; equal ones are one tuple."""
+    """The candidates of the ambiguous answers of a batch. ``by_query`` maps the numbers of queries to their
+    candidates; equal ones are one tuple."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

@@ -11,7 +11,8 @@ from symd.model.waiting import never_cancelled
 
 
 class QueryBudget:
-    """``check_cancelled`` is called now and then, and raises when nobody waits for the answer any more."""
+    """What one request may spend on the names of functions. ``check_cancelled`` is called now and then, and raises
+    when nobody waits for the answer any more."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, check_cancelled: Callable[[], None] = never_cancelled) -> None:
         self._most = self._left = limits.name_search_letters

@@ -54,7 +54,8 @@ OWNER: Final = Principal("owner", ALL_RIGHTS)
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """``access`` is the access file and ``certificates`` what TLS is done with, where there are such."""
+    """Says who makes a call and what they may do. ``access`` is the access file and ``certificates`` what TLS is
+    done with, where there are such."""
 
     listen: ListenConfig
     access: WatchedFiles[Access] | None

@@ -138,11 +138,11 @@ class ResponseSizeLimit:
         return answer
 
     def take_frames(self, frames: Sequence[Frame]) -> None:
-        """Raises ``LimitExceeded`` where there is no room for them."""
+        """Count frames. Raises ``LimitExceeded`` where the response has no room for them."""
         self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
 
     def take_candidates(self, candidates: Iterable[Candidate]) -> None:
-        """Raises ``LimitExceeded`` where there is no room for them."""
+        """Count candidates. Raises ``LimitExceeded`` where the response has no room for them."""
         for each in candidates:
             texts = each.path, each.section, each.kernel, each.function
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")

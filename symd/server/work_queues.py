@@ -32,8 +32,9 @@ from symd.system.process.thread_limits import thread_limits
 
 
 class WeightedSemaphore:
-    """``size`` units, which are given in the order in which they were asked for; who wants more than ``size`` gets them while nobody else
-    has any, and fewer than ``least`` are not counted and not waited for. Safe to use from several threads."""
+    """A semaphore of which each holder takes as many units as it needs: ``size`` units, which are given in the order
+    in which they were asked for; who wants more than ``size`` gets them while nobody else has any, and fewer than
+    ``least`` are not counted and not waited for. Safe to use from several threads."""
 
     def __init__(self, size: int, least: int = 0) -> None:
         self._size = size
@@ -142,8 +143,9 @@ class _FairQueue:
 
 
 class WorkQueue:
-    """``size`` threads, of which one client has ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most
-    ``wait_seconds`` (None: as long as its caller). To be used on one event loop."""
+    """A queue of calls of one kind of work, with threads of its own: ``size`` threads, of which one client has
+    ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most ``wait_seconds`` (None:
+    as long as its caller). To be used on one event loop."""
 
     def __init__(
         self, work: Work, size: int, queue: int, wait_seconds: float | None = None, share: int | None = None

@@ -116,7 +116,7 @@ class CatalogueQueries(ABC):
 
     @abstractmethod
     def expect_lookups(self, connection: Connection) -> None:
-        """For the rest of the transaction rows are found one by one, by an index."""
+        """Have rows found one by one, by an index, for the rest of the transaction."""
 
     def section(self, named: str | int | None) -> str | int | None:
         """A section's name or number as it is written into a column that takes either."""

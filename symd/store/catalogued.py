@@ -57,8 +57,9 @@ class Figures(NamedTuple):
 
 
 class EarlierAttempts(NamedTuple):
-    """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
-    its process). ``waited``: another one was under way until now, and may have left an answer."""
+    """What is known of earlier attempts to index a module: ``begun`` attempts to index a module that have no answer;
+    ``ending`` says of the last one how it ended ("": with its process). ``waited``: another one was under way until
+    now, and may have left an answer."""
 
     begun: int
     ending: str

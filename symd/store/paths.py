@@ -31,8 +31,9 @@ def digest_of(data: bytes | bytearray | memoryview) -> Digest:
 
 
 class StorePaths:
-    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, the catalogue beside them and a copy of it; ``incoming/`` holds
-    files being written and ``damaged/`` those whose bytes were not what they should be."""
+    """The files and folders of a store below ``root``: ``modules/ab/<sha256>``, ``index/<format
+    version>/ab/<sha256>.idx``, the catalogue beside them and a copy of it; ``incoming/`` holds files being written
+    and ``damaged/`` those whose bytes were not what they should be."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

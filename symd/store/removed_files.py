@@ -134,7 +134,8 @@ def waiting_modules(folder: Path) -> list[tuple[Digest, Path]]:
 
 @contextmanager
 def removing(folder: Path, on_left: Callable[[], None] = lambda: None) -> Iterator[RemovedFiles]:
-    """For a transaction that begins and ends inside. ``on_left`` is called where it is refused and not all files could be put back."""
+    """Remove files with a transaction that begins and ends inside. ``on_left`` is called where the transaction is
+    refused and not all files could be put back."""
     removed = RemovedFiles(folder)
     try:
         yield removed

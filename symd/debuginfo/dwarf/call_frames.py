@@ -111,7 +111,8 @@ class RuleKind(Enum):
 
 
 class RegisterRule(NamedTuple):
-    """``number`` is an offset in bytes or a register's number, by kind."""
+    """How the caller's content of a register is found (DWARF 5, 6.4.1). ``number`` is an offset in bytes or a
+    register's number, by kind."""
 
     kind: RuleKind
     number: int = 0

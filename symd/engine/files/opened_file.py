@@ -88,8 +88,9 @@ def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, 
 
 
 class SmallFile:
-    """``data`` are the bytes of the file joined with what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file``
-    (as for ``read_input``, or its bytes) cannot be read or opened."""
+    """Answers questions about one file that is held in memory whole. ``data`` are the bytes of the file joined with
+    what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file`` (as for
+    ``read_input``, or its bytes) cannot be read or opened."""
 
     def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         """``store``: where an index of it may be, as for ``stored_index``."""

@@ -30,8 +30,9 @@ A worker that has much in memory ends by itself."""
 
 
 class OpenedModule:
-    """``data`` are a module's bytes, known to have ``digest``. What is made of them is made when it is first needed. With ``only`` the module
-    is taken for one that holds no other code object than the one at that path: nothing else is opened, or decoded."""
+    """A module opened for questions about its bytes. ``data`` are a module's bytes, known to have ``digest``. What
+    is made of them is made when it is first needed. With ``only`` the module is taken for one that holds no other
+    code object than the one at that path: nothing else is opened, or decoded."""
 
     def __init__(self, digest: str, data: bytes, limits: Limits, only: str | None = None) -> None:
         self._only = only

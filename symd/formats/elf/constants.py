@@ -82,7 +82,7 @@ SHT_CUDA_INFO: Final = 0x70000000
 SHT_CUDA_GLOBAL: Final = 0x70000007
 """.nv.global of a relocatable cubin: like SHT_NOBITS it has a size and nothing in the file."""
 SHT_CUDA_SHARED: Final = 0x7000000A
-""".nv.shared.KERNEL and .nv_debug.shared, likewise."""
+""".nv.shared.KERNEL and .nv_debug.shared: like SHT_NOBITS they have a size and nothing in the file."""
 SHT_CUDA_COMPAT: Final = 0x70000086
 SHT_OPENCL_DEV_BINARY: Final = 0xFF000005
 SHT_OPENCL_OPTIONS: Final = 0xFF000006

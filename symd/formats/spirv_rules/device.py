@@ -21,9 +21,10 @@ _HINT = "write for example --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD,spirv
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``fp16``, ``fp32`` and ``fp64`` are sets of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor) that the
-    driver builds; ``driver`` its generation and ``reads_sets`` the instruction sets that it can read, where they are known:
-    its process ends on others."""
+    """What a device supports, as far as rules about a module depend on it. ``fp16``, ``fp32`` and ``fp64`` are sets
+    of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor) that the driver builds; ``driver`` its
+    generation and ``reads_sets`` the instruction sets that it can read, where they are known: its process ends on
+    others."""
 
     images: bool = True
     fp16_module: bool = True

@@ -21,8 +21,9 @@ CANCELLED = "CANCELLED"
 
 @dataclass(slots=True)
 class Exchange:
-    """``outcome`` is ``OK`` or the reason of an error, ``limit`` the limit that it names; ``status`` is 0 before there is an answer. ``received`` and ``sent`` are
-    bytes of bodies. ``visitor`` is None where nobody was let in, ``route`` where there is none."""
+    """One request over HTTP and its answer. ``outcome`` is ``OK`` or the reason of an error, ``limit`` the limit
+    that it names; ``status`` is 0 before there is an answer. ``received`` and ``sent`` are bytes of bodies.
+    ``visitor`` is None where nobody was let in, ``route`` where there is none."""
 
     connection: HTTPConnection
     begun: float = field(default_factory=time.monotonic)

@@ -51,10 +51,10 @@ class Entered(NamedTuple):
 
 
 class HttpAuthenticator(Protocol):
-    """Whom a server lets in."""
+    """Lets the visitors of a server in."""
 
     def enter(self, connection: HTTPConnection) -> Entered:
-        """Raises Unauthenticated and PermissionDenied."""
+        """Who makes a request, and the path that they ask for. Raises Unauthenticated and PermissionDenied."""
         ...
 
 
@@ -85,7 +85,8 @@ class SecretPathAuth:
         return f"/{made}/"
 
     def enter(self, connection: HTTPConnection) -> Entered:
-        """Raises Unauthenticated."""
+        """The visitor of a request whose path begins with the secret or an invitation, and the rest of the path.
+        Raises Unauthenticated."""
         first, _, rest = connection.scope["path"].removeprefix("/").partition("/")
         visitor = HttpPrincipal(self._name, self._rights, self._name, self._name)
         if hmac.compare_digest(first.encode(), self._secret.encode()):

@@ -85,11 +85,11 @@ class PageContents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``symbolizer`` answers, ``sources`` gives texts by the rules of whoever started the server. ``only`` are the modules that are shown (None:
-    all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given.
-    ``contents`` gives modules' bytes, where it may; ``names`` finds modules by build IDs and debug IDs.
-    ``colour`` says the colours of a text (``colouring.coloured``).
-    ``fetch`` brings the module of a build ID from elsewhere, and says whether it could."""
+    """What the routes of a server work with. ``symbolizer`` answers, ``sources`` gives texts by the rules of whoever
+    started the server. ``only`` are the modules that are shown (None: all that the symbolizer has), ``facts`` what a
+    route finds by its own key, such as the profile that ``symd view`` was given. ``contents`` gives modules' bytes,
+    where it may; ``names`` finds modules by build IDs and debug IDs. ``colour`` says the colours of a text
+    (``colouring.coloured``). ``fetch`` brings the module of a build ID from elsewhere, and says whether it could."""
 
     symbolizer: Symbolizer
     sources: ReadSources

@@ -131,7 +131,7 @@ class PostgresCatalogue(CatalogueQueries):
             return list(readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
 
     def is_noted_damaged(self, digest: Digest) -> bool:
-        """Whether a module is one of them."""
+        """Whether a module's bytes are known to be damaged."""
         with self.reading() as connection:
             return connection.execute(f"{_DAMAGED} AND sha256 = ?", (digest,)).fetchone() is not None
 
@@ -155,7 +155,7 @@ class PostgresCatalogue(CatalogueQueries):
             connection.execute(f"{_COMING} WHERE NOT EXISTS ({row}) ON CONFLICT DO NOTHING", coming)
 
     def is_unwanted(self, name: str) -> bool:
-        """Whether an object still is one of them."""
+        """Whether an object still stands among the unwanted, which no row has any more."""
         with self.reading() as connection:
             return connection.execute(_IS_UNWANTED, (name,)).fetchone() is not None
 

@@ -25,7 +25,8 @@ from symd.system.os_errors import os_error_text
 
 
 class Dialogue:
-    """Raises ToolFailed when the program cannot be started, and when it ends while it is asked."""
+    """A program that answers lines, one at a time. Raises ToolFailed when the program cannot be started, and when it
+    ends while it is asked."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._program = command[0]

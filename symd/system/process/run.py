@@ -84,8 +84,8 @@ class Limit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """``status`` is the exit status, or minus the number of the signal that ended the child. ``limit`` is the limit that
-    did; None when it ended by itself."""
+    """How a child process ended. ``status`` is the exit status, or minus the number of the signal that ended the
+    child. ``limit`` is the limit that did; None when it ended by itself."""
 
     status: int
     limit: Limit | None = None
