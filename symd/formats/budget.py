@@ -47,7 +47,8 @@ class WorkBudget:
         return self._most_steps - self._steps
 
     def spend(self, steps: int, where: str) -> None:
-        """So many more are taken, or about to be. Raises LimitExceeded."""
+        """Count steps of work that are taken, or about to be; ``where`` is what an error names. Raises
+        LimitExceeded."""
         self._check_steps(steps, where)
         self._steps += steps
 
@@ -77,31 +78,32 @@ class Budget(WorkBudget):
         self._core_call_frames = 0
 
     def check_depth(self, depth: int, where: str) -> None:
-        """``depth`` containers are open around ``where``."""
+        """Check that ``depth`` containers may be open around ``where``. Raises LimitExceeded."""
         if depth > self.limits.nesting_depth:
             raise _over("nesting_depth", self.limits.nesting_depth, where)
 
     def count_elements(self, where: str, number: int = 1) -> None:
-        """``number`` more elements or code objects were found."""
+        """Count elements or code objects that were found. Raises LimitExceeded."""
         self._objects += number
         if self._objects > self.limits.object_count:
             raise _over("object_count", self.limits.object_count, where)
         self.spend(number * _ELEMENT_STEPS, where)
 
     def count_shared_facts(self, number: int, where: str) -> None:
-        """A kernel has ``number`` arguments and attributes because another one of the same code has them."""
+        """Count the arguments and attributes that a kernel has because another one of the same code has them. Raises
+        LimitExceeded."""
         self._shared_facts += number
         if self._shared_facts > self.limits.shared_facts:
             raise _over("shared_facts", self.limits.shared_facts, where)
 
     def count_core_waves(self, where: str) -> None:
-        """A GPU core dump has one saved wave more, or an area without any."""
+        """Count a saved wave of a GPU core dump, or an area without any. Raises LimitExceeded."""
         self._core_waves += 1
         if self._core_waves > self.limits.core_waves:
             raise _over("core_waves", self.limits.core_waves, where)
 
     def count_core_call_frame(self, where: str) -> None:
-        """A code object of a GPU core dump has one entry of call frame information more."""
+        """Count an entry of call frame information of a code object in a GPU core dump. Raises LimitExceeded."""
         self._core_call_frames += 1
         if self._core_call_frames > self.limits.core_call_frames:
             raise _over("core_call_frames", self.limits.core_call_frames, where)
@@ -112,7 +114,7 @@ class Budget(WorkBudget):
         return min(self.limits.expansion, self._most_expanded) - self._expanded
 
     def charge_expansion(self, expanded: int, where: str) -> None:
-        """A compressed part is about to become ``expanded`` bytes."""
+        """Count a compressed part that is about to become ``expanded`` bytes. Raises LimitExceeded."""
         self._expanded += expanded
         if self._expanded > self.limits.expansion:
             raise _over("expansion", self.limits.expansion, where)
@@ -134,32 +136,32 @@ class DebugBudget(WorkBudget):
 
     @classmethod
     def of(cls, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> Self:
-        """That of one code object's module, which nothing was read of."""
+        """The budget of the module of one code object, of which nothing was decoded yet."""
         return cls(limits, code.stored or len(code.data))
 
     def check(self, number: int, where: str) -> None:
-        """``number`` more may be about to be decoded. Raises LimitExceeded."""
+        """Check that ``number`` more line rows and debugging entries may be decoded. Raises LimitExceeded."""
         if self._count + number > self._most:
             what = f"has more than {self._most} line rows and debugging entries (debug_entries = {self._most})"
             raise exceeded("debug_entries", self._most, what, where)
         self._check_steps(number, where)
 
     def count(self, number: int, where: str) -> None:
-        """``number`` more are decoded."""
+        """Count line rows and debugging entries that are decoded. Raises LimitExceeded."""
         self.check(number, where)
         self._count += number
         self.spend(number, where)
 
     def trial(self) -> DebugBudget:
-        """Another one that has counted as much, for work that may have to be done again otherwise."""
+        """A budget of its own that has counted as much, for work that may have to be done again otherwise."""
         return copy(self)
 
     def accept(self, trial: DebugBudget) -> None:
-        """What ``trial`` has counted."""
+        """Count what ``trial`` has counted, in place of what was counted here."""
         self._count, self._steps = trial._count, trial._steps
 
     def count_headers(self, number: int, where: str) -> None:
-        """``number`` units or line tables, each of which costs as much as many entries."""
+        """Count units or line tables, each of which costs as much as many entries. Raises LimitExceeded."""
         self.count(number * _HEADER_ENTRIES, where)
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class DataColumn(NamedTuple):
-    """``numbers``; or with ``texts`` those of texts. Where ``missing`` holds there is no value."""
+    """A column of a table: ``numbers``, or with ``texts`` the numbers of texts among these. Where ``missing`` holds
+    there is no value."""
 
     numbers: NDArray[np.generic]
     texts: Sequence[str] | None = None

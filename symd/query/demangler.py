@@ -22,7 +22,8 @@ _MANGLED = ("_Z", "_R", "_D")
 
 
 class Demangler:
-    """Raises ToolMissing when no demangler is installed. ``limits`` bound what one run may cost."""
+    """A demangler that is installed, run as a process of its own. Raises ToolMissing when none is. ``limits`` bound
+    what one run may cost."""
 
     def __init__(self, limits: Limits | None = None, programs: Sequence[str] = PROGRAMS) -> None:
         """The first of the ``programs`` that is installed."""

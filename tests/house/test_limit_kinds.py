@@ -28,6 +28,6 @@ def test_every_kind_is_met() -> None:
     assert {kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}
 
 
-def test_lanes_name_limits_that_there_are() -> None:
+def test_work_queues_name_limits_that_there_are() -> None:
     """Their errors say so; ``workers``, ``streams`` and ``watches`` are options of their own."""
     assert {str(work) for work in Work} <= {*NAMES, *(field.name for field in fields(Config))}

@@ -57,7 +57,7 @@ def _named_at(lookup: IndexLookup, address: int) -> PlainAnswer:
 
 
 def default_store(environment: Mapping[str, str]) -> str:
-    """``config.default_store``, which is told as a path."""
+    """The path of the store that is used where none is named, the same as ``config.default_store``."""
     cache = environment.get("XDG_CACHE_HOME", "").strip() or os.path.expanduser("~/.cache")  # noqa: PTH111 - pathlib is slow to import
     return environment.get("SYMD_STORE") or f"{cache}/symd/store"
 
