@@ -108,7 +108,7 @@ def command(
     whatever could be resolved, and gzipped where its name ends in .gz.
     """
     if target is None and output is None and Path(source).is_file():
-        _check_no_module(read_input(source, limits, expand=False), source)
+        check_no_module(read_input(source, limits, expand=False), source)
     target = _named_out(target, output)
     if value is not None and to is None:
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
@@ -119,10 +119,10 @@ def command(
         check_output_is_not_input((target,), (source,))
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     if name is None:
-        _check_no_module(data, source)
+        check_no_module(data, source)
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
-        files = Files(folders, limits)
+        files = ProfileFiles(folders, limits)
         sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
         resolver = Resolver(sources, named, read_uri=files.read)
         options = profiles.Options(limits, progress)
@@ -155,17 +155,18 @@ def _named_out(target: str | None, output: str | None) -> str:
     return str(target or output)
 
 
-def _check_no_module(data: bytes, source: str) -> None:
+def check_no_module(data: bytes, source: str) -> None:
+    """Raises InvalidInput where what should be a profile is a module."""
     if compressed_file.claims(data):  # whoever expands it says what is inside
         return
     if profiles.identify(data) is None and (found := identify(data)) is not None:
-        hint = f"symd profile -m {quote(source)} IN OUT; IN is what a profiler wrote"
+        hint = f"symd profile -m {quote(source)} IN OUT, or symd hot -m {quote(source)} IN; IN is what a profiler wrote"
         raise InvalidInput(
             f"no reader knows this profile format: it is {found.NAME}, a module", where=source, hint=hint
         )
 
 
-class Files:
+class ProfileFiles:
     """Code objects that a profile names by URI; read only below the folders that the user allowed."""
 
     def __init__(self, folders: Sequence[Path], limits: Limits) -> None:

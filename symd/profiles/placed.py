@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from symd.model.answers import Reason
+from symd.model.answers import Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.format import Options
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
@@ -22,7 +22,6 @@ _NAMED: Final = re.compile(r"(?:\[(.+)\]|(.+))", re.DOTALL)
 _PLACE: Final = re.compile(r'"?(.*?)"?\+0x([0-9a-fA-F]{1,16})', re.DOTALL)
 _SIMD: Final = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
 _CRC: Final = re.compile(r"[0-9a-fA-F]{1,16}")
-_OBJECT: Final = re.compile(r"code object ([0-9]+)\+0x[0-9a-f]+")
 
 
 class InstructionPlace(NamedTuple):
@@ -89,7 +88,7 @@ class PlacedSamples:
 def placed(profile: SampledProfile, resolver: Resolver, options: Options | None = None) -> PlacedSamples:
     """Every sample at its leaf: the innermost entry of its stack that is an address. Raises what the symbolizer raises."""
     options = options or Options()
-    columns, by_reason = _columns(profile)
+    columns, by_reason = sample_columns(profile)
     found = PlacedSamples(
         tuple(columns),
         by_reason or len({each.unit for each in profile.value_types}) == 1,
@@ -98,7 +97,7 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
     )
     places = all_places(profile, resolver, options)
     for sample in profile.samples:
-        values = _values(sample, profile, columns)
+        values = column_values(sample, profile, columns)
         place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
         width = len(columns)
         if isinstance(place, Reason):
@@ -113,10 +112,17 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
 def all_places(profile: SampledProfile, resolver: Resolver, options: Options) -> dict[int, InstructionPlace | Reason]:
     """Where each address of a profile lies, by its number; entries of stacks that are no addresses are missing. Raises what the
     symbolizer raises."""
+    return {number: place for number, (place, _) in located(profile, resolver, options).items()}
+
+
+def located(
+    profile: SampledProfile, resolver: Resolver, options: Options
+) -> dict[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]]:
+    """The places of ``all_places``, each with the frames there, innermost first."""
     return _Places(profile, resolver, options).all()
 
 
-def _columns(profile: SampledProfile) -> tuple[dict[ValueType, int], bool]:
+def sample_columns(profile: SampledProfile) -> tuple[dict[ValueType, int], bool]:
     """Column numbers by what they count: the stall reasons where samples have them, else the value types; and whether it is reasons."""
     reasons = sorted({reason for sample in profile.samples if (reason := _reason(sample)) is not None})
     if not reasons or len(profile.value_types) != 1:
@@ -133,7 +139,8 @@ def _reason(sample: Sample) -> str | None:
     return None
 
 
-def _values(sample: Sample, profile: SampledProfile, columns: Mapping[ValueType, int]) -> dict[int, Value]:
+def column_values(sample: Sample, profile: SampledProfile, columns: Mapping[ValueType, int]) -> dict[int, Value]:
+    """The values of a sample by the numbers of the ``sample_columns`` that they count in."""
     if profile.value_types and profile.value_types[0] in columns:
         return dict(enumerate(sample.values))
     name = _reason(sample) or "no reason"
@@ -149,13 +156,13 @@ class _Places:
         self._named: dict[str, LookupTarget | Reason] = {}
         self._mapped: dict[int, PlacedMapping | Reason] = {}
 
-    def all(self) -> dict[int, InstructionPlace | Reason]:
-        found: dict[int, InstructionPlace | Reason] = {}
+    def all(self) -> dict[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]]:
+        found: dict[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]] = {}
         wanted: dict[LookupTarget, list[tuple[int, int]]] = {}
         for number, address in enumerate(self._profile.addresses):
             target = self._target(address)
             if isinstance(target, Reason):
-                found[number] = target
+                found[number] = target, ()
             elif target is not None:
                 wanted.setdefault(target[0], []).append((number, target[1]))
         for each, entries in wanted.items():
@@ -164,18 +171,16 @@ class _Places:
 
     def _looked_up(
         self, target: LookupTarget, entries: list[tuple[int, int]]
-    ) -> Iterator[tuple[int, InstructionPlace | Reason]]:
+    ) -> Iterator[tuple[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]]]:
         answers = self._resolver.symbolize(target, np.array([offset for _, offset in entries], np.uint64))
         sections, offsets = answers.text_section.tolist(), answers.offset.tolist()
-        for (number, _), section, offset in zip(entries, sections, offsets, strict=True):
+        for at, ((number, _), section, offset) in enumerate(zip(entries, sections, offsets, strict=True)):
             if section:
                 text = answers.text_sections[section - 1]
-                yield (
-                    number,
-                    InstructionPlace(target.digest, text.path, text.section_index, offset, text.address + offset),
-                )
+                place = InstructionPlace(target.digest, text.path, text.section_index, offset, text.address + offset)
+                yield number, (place, answers[at].frames)
             else:
-                yield number, Reason.OUTSIDE_TEXT
+                yield number, (Reason.OUTSIDE_TEXT, ())
 
     def _target(self, address: SampledAddress) -> tuple[LookupTarget, int] | Reason | None:
         """What the address counts from, and the offset; None for what is no address."""
@@ -184,6 +189,13 @@ class _Places:
         module = None if address.module is None else self._profile.modules[address.module]
         if module is not None and (module.limit or module.start):
             return self._in_mapping(address, address.module or 0)
+        if module is not None and module.identity:
+            known = self._resolver.identified(module.identity)
+            return (
+                (LookupTarget(known.digest, path=known.path), address.address)
+                if isinstance(known, IdentifiedModule)
+                else known
+            )
         label = _NAMED.fullmatch(address.label)
         place = _PLACE.fullmatch((label[1] or label[2]) if label else "")
         if place is None:
@@ -195,9 +207,7 @@ class _Places:
     def _in_mapping(self, address: SampledAddress, number: int) -> tuple[LookupTarget, int] | Reason:
         module = self._profile.modules[number]
         if number not in self._mapped:
-            own = _OBJECT.fullmatch(address.label)
-            names = (*((own[1],) if own else ()), module.build_id, module.name)
-            identified = self._resolver.identified(*filter(None, names))
+            identified = self._resolver.identified(*filter(None, (module.identity, module.build_id, module.name)))
             mapped = MappedRange(module.start, module.limit, module.offset)
             self._mapped[number] = (
                 self._placer.place(mapped, identified) if isinstance(identified, IdentifiedModule) else identified

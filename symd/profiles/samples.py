@@ -38,7 +38,8 @@ class SampleExtent(NamedTuple):
 
 class SampledModule(NamedTuple):
     """A file, or a part of one, that addresses lie in: device or process addresses ``[start, limit)`` hold its bytes from
-    ``offset`` on. Empty and 0 where the profile does not say. ``functions`` are those that are known of it, in the order of their addresses."""
+    ``offset`` on. Empty and 0 where the profile does not say. ``functions`` are those that are known of it, in the order of their addresses.
+    ``identity`` is what else the profile calls it, such as the number of a code object."""
 
     name: str = ""
     build_id: str = ""
@@ -46,6 +47,7 @@ class SampledModule(NamedTuple):
     limit: int = 0
     offset: int = 0
     functions: tuple[SampleExtent, ...] = ()
+    identity: str = ""
 
 
 class SampledAddress(NamedTuple):

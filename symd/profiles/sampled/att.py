@@ -40,7 +40,7 @@ def read(data: bytes, spending: ProfileBudget) -> SampledProfile:
         owner, address = row.cells[OBJECT], row.cells[ADDRESS]
         if owner and owner not in modules:
             modules[owner] = len(found.modules)
-            found.modules.append(SampledModule(f"code object {owner}"))
+            found.modules.append(SampledModule(f"code object {owner}", identity=str(owner)))
         frames = frames_of_json(document.table[number]) if number is not None else _positions(row)
         label = f"code object {owner}+{address:#x}" if owner else f"{address:#x}"
         place = addresses.number(SampledAddress(label, frames, address, modules.get(owner)))

@@ -58,7 +58,9 @@ def _process(process: dict[str, Any], found: SampledProfile, addresses: AddressT
         base, end = within(base, ADDRESSES), within(base + size if type(base) is type(size) is int else None, ADDRESSES)
         if type(number) is int and base is not None and end is not None:
             modules[number] = len(found.modules)
-            found.modules.append(SampledModule(uri if isinstance(uri, str) else "", "", base, end))
+            found.modules.append(
+                SampledModule(uri if isinstance(uri, str) else "", "", base, end, identity=str(number))
+            )
     table = _member(process, "strings").get(TABLE)
     stacks = [frames_of_json(frames) for frames in table] if isinstance(table, list) else []
     records = _member(process, "buffer_records")

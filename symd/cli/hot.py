@@ -1,0 +1,200 @@
+"""``symd hot PROFILE``: the lines, instructions, functions, kernels or files that a profile's values fall on, the hottest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from symd import profiles
+from symd.cli.options import (
+    complete_files,
+    example,
+    json_option,
+    limit_option,
+    module_server_option,
+    rules_option,
+    source_root_option,
+)
+from symd.cli.output import NO, printable, write_json, write_line
+from symd.cli.profile import ProfileFiles, check_no_module
+from symd.cli.profile_names import naming_profile
+from symd.cli.progress_bar import progress_bar
+from symd.cli.report_lines import say, say_notes
+from symd.config import Limits
+from symd.engine.files.input import read_input
+from symd.engine.files.listing_sources import allowed_folders, with_python_names
+from symd.engine.files.module import open_symbolizer
+from symd.model.answers import Frame
+from symd.model.sources import PathRule
+from symd.profiles.hot import BY, HotProfile, HotRow, hot
+from symd.profiles.placed import located
+from symd.profiles.sample_tables.named_module import named_module
+from symd.profiles.samples import Value, shown_name
+
+SHOWN = 20
+"""Places that are printed where nobody says how many."""
+_SHOWN_REASONS = 3
+"""Columns of a place, such as stall reasons, that are printed with it."""
+
+
+@click.command(
+    "hot",
+    epilog=example(
+        "symd hot --module kernels.zebin stalls.csv\n"
+        "symd hot -m saxpy.cubin --by instruction cupti.jsonl\n"
+        "symd hot --json --by kernel already-symbolized.pb.gz"
+    ),
+)
+@click.argument("source", metavar="PROFILE", shell_complete=complete_files)
+@click.option(
+    "-m",
+    "--module",
+    "modules",
+    multiple=True,
+    metavar="[ID=]FILE",
+    shell_complete=complete_files,
+    help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
+)
+@click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What values are summed by.")
+@click.option(
+    "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="So many places; 0 is all of them."
+)
+@click.option("--value", metavar="NAME", help="Count the values of this name alone (Active, samples, ...).")
+@click.option("--format", "name", metavar="NAME", help="The profile's format, when its bytes do not tell.")
+@click.option(
+    "--allow",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the code object files that the profile names, when they lie below DIR.",
+)
+@source_root_option
+@rules_option
+@module_server_option
+@limit_option
+@json_option
+def command(
+    source: str,
+    modules: tuple[str, ...],
+    by: str,
+    top: int,
+    value: str | None,
+    name: str | None,
+    folders: tuple[Path, ...],
+    roots: tuple[Path, ...],
+    rules: tuple[PathRule, ...],
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+) -> int:
+    """Show where the values of PROFILE fall, the hottest place first.
+
+    PROFILE is what symd profile reads, symbolized or not; "-" is standard input. A sample counts at the innermost frame of where it was taken, and the frames that
+    this was inlined into stand behind it. What lies in no module is a line of its own, so that the shares of --top 0 make 100 %. Where a profile counts stall reasons,
+    the largest of a place are shown with their shares of it. Exit code 1: PROFILE has samples, and none of them lies in a module that is known.
+    """
+    data = read_input(source, limits, expand=False)
+    if name is None:
+        check_no_module(data, source)
+    with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
+        named = [named_module(text, symbolizer, server, limits) for text in modules]
+        sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
+        resolver = profiles.Resolver(sources, named, read_uri=ProfileFiles(folders, limits).read)
+        options = profiles.Options(limits, progress)
+        with naming_profile(source):
+            profile = profiles.samples(data, options, name)
+            found = hot(profile, located(profile, resolver, options), symbolizer.module, by, value)
+    rows = found.rows[: top or None]
+    if as_json:
+        for row in rows:
+            write_json(row_json(row, found))
+    else:
+        for line in text_lines(source, found, rows):
+            write_line(line)
+    say_notes(profile.notes)
+    nothing = all(row.place.reason is not None for row in found.rows)
+    if nothing and found.rows and not modules and server is None:
+        say("no module was given: -m FILE names the one that ran")
+    return NO if nothing and found.rows else 0
+
+
+def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
+    """A place as an object; ``share`` is its part of the profile, from 0 to 1, and ``values`` are by the names of their columns."""
+    place = row.place
+    return {
+        "share": row.weight / found.total if found.total else 0.0,
+        "value": row.weight,
+        "unit": found.unit,
+        "file": place.file,
+        "line": place.line or None,
+        "function": place.function,
+        "kernel": place.kernel,
+        "instruction": place.instruction,
+        "inlined_into": [
+            {"function": frame.function or frame.linkage_name, "file": frame.file, "line": frame.line}
+            for frame in row.callers
+        ],
+        "values": {kind.name: value for kind, value in zip(found.columns, row.values, strict=True)},
+        "reason": None if place.reason is None else place.reason.name,
+    }
+
+
+def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterator[str]:
+    """What the profile holds, then a line for each place: share, value, place, and what it waited for."""
+    places = sum(row.place.reason is None for row in found.rows)
+    of = f"{places:,} {found.by}{'' if places == 1 else 's'}"
+    yield printable(f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.unit} in {of}")
+    if not rows:
+        return
+    yield ""
+    width = max(len(found.unit), *(len(_number(row.weight)) for row in rows))
+    yield f"{'share':>7}  {found.unit:>{width}}  {found.by}"
+    shown = [_place_text(row, found.by) for row in rows]
+    longest = min(max(map(len, shown)), 100)
+    for row, text in zip(rows, shown, strict=True):
+        share = 100 * row.weight / found.total if found.total else 0.0
+        reasons = _reasons(row, found)
+        place = f"{text:<{longest}}  {reasons}" if reasons else text
+        yield printable(f"{share:>6.2f}%  {_number(row.weight):>{width}}  {place}")
+    left = found.rows[len(rows) :]
+    if left:
+        rest = sum(row.weight for row in left)
+        share = 100 * rest / found.total if found.total else 0.0
+        yield f"{share:>6.2f}%  {_number(rest):>{width}}  in {len(left):,} more (--top 0 shows all)"
+
+
+def _number(value: Value) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _place_text(row: HotRow, by: str) -> str:
+    place = row.place
+    if place.reason is not None:
+        return f"in no module that is known ({place.reason.name})"
+    if by == "file":
+        return place.file or "(no file)"
+    if by == "kernel":
+        return place.kernel or "(unnamed)"
+    line = f"{place.file}:{place.line}" if place.file and place.line else place.file or "(no line)"
+    words = [place.instruction] if place.instruction else []
+    words += (
+        [place.function or "(unnamed)", place.file or "(no file)"] if by == "function" else [line, place.function or ""]
+    )
+    return " ".join([*words, *(f"< {_caller(frame)}" for frame in row.callers)])
+
+
+def _caller(frame: Frame) -> str:
+    """A frame that the place was inlined into, at its call."""
+    return f"{shown_name(frame)}:{frame.line}" if frame.line else shown_name(frame)
+
+
+def _reasons(row: HotRow, found: HotProfile) -> str:
+    if not found.is_summable or len(found.columns) < 2 or not row.weight:
+        return ""
+    parts = sorted(zip(row.values, found.columns, strict=True), key=lambda part: -part[0])
+    shown = (f"{kind.name} {100 * value / row.weight:.0f}%" for value, kind in parts[:_SHOWN_REASONS] if value)
+    return ", ".join(shown)

@@ -1,0 +1,168 @@
+"""Where the values of a profile fall: its lines, instructions, functions, kernels and files, the hottest first.
+
+A sample counts where it was taken: at the first entry of its stack, in the innermost frame there. Nothing is dropped, so that the values of all places together are those of the profile."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from symd.errors import BadQuery
+from symd.model.answers import Frame, Reason
+from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.profiles.placed import InstructionPlace, column_values, sample_columns
+from symd.profiles.samples import SampledAddress, SampledProfile, Value, ValueType, shown_name
+
+BY: Final = ("line", "instruction", "function", "kernel", "file")
+"""What a profile can be summed by."""
+
+
+class HotPlace(NamedTuple):
+    """A line, an instruction, a function, a kernel or a file of a profile; what the sum is not by is None or 0. ``instruction`` is KERNEL+OFFSET, as every verb of the
+    command takes it. ``reason`` says why samples lie in no module that is known; of these there is nothing else."""
+
+    file: str | None = None
+    line: int = 0
+    function: str | None = None
+    kernel: str | None = None
+    instruction: str | None = None
+    reason: Reason | None = None
+
+
+class HotRow(NamedTuple):
+    """The sum of a place: ``values`` has one for each column of the profile, ``weight`` is what places are ordered by. ``callers`` are the frames that the place was
+    inlined into, innermost first, where most of its weight is."""
+
+    place: HotPlace
+    weight: Value
+    values: tuple[Value, ...]
+    callers: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HotProfile:
+    """A profile summed by ``by``, one of ``BY``. ``total`` is the weight of all rows and counts ``unit``; ``columns`` are what ``HotRow.values`` count.
+    ``is_summable``: the columns are parts of the weight, such as stall reasons."""
+
+    by: str
+    rows: tuple[HotRow, ...]
+    total: Value
+    unit: str
+    columns: tuple[ValueType, ...]
+    is_summable: bool
+
+
+def hot(
+    profile: SampledProfile,
+    places: Mapping[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]],
+    summary: Callable[[str], ModuleSummary],
+    by: str = "line",
+    value: str | None = None,
+) -> HotProfile:
+    """A profile as it is, or symbolized, summed by one of ``BY``. ``places`` are those of ``placed.located``; ``summary`` tells what is in the module of a digest. ``value``
+    names the column that counts; without it that is all of them where they are parts of a whole, else the one that the profile shows first.
+
+    Raises BadQuery where the profile has no such column."""
+    numbers, by_reason = sample_columns(profile)
+    columns = tuple(numbers)
+    is_summable = value is None and (by_reason or len({each.unit for each in profile.value_types}) == 1)
+    chosen = _chosen(columns, profile, value)
+    naming = _PlaceNames(profile, places, summary, by)
+    sums: dict[HotPlace, list[Value]] = {}
+    heaviest: dict[HotPlace, dict[tuple[Frame, ...], Value]] = {}
+    for sample in profile.samples:
+        place, callers = naming.of(sample.stack[0] if sample.stack else None)
+        row = sums.setdefault(place, [0] * len(columns))
+        counted = column_values(sample, profile, numbers)
+        for column, number in counted.items():
+            row[column] += number
+        weight = sum(counted.values()) if is_summable else counted.get(chosen, 0)
+        chains = heaviest.setdefault(place, {})
+        chains[callers] = chains.get(callers, 0) + weight
+    rows = [
+        HotRow(
+            place,
+            sum(row) if is_summable else row[chosen],
+            tuple(row),
+            max(heaviest[place].items(), key=lambda item: item[1])[0],
+        )
+        for place, row in sums.items()
+    ]
+    rows.sort(key=lambda row: (-row.weight, *(str(each) for each in row.place)))
+    unit = (columns[0].unit if is_summable and len(columns) > 1 else columns[chosen].name) if columns else ""
+    return HotProfile(by, tuple(rows), sum(row.weight for row in rows), unit or "samples", columns, is_summable)
+
+
+def _chosen(columns: Sequence[ValueType], profile: SampledProfile, value: str | None) -> int:
+    """The number of the column that counts where one does."""
+    if value is None:
+        return profile.default if len(columns) == len(profile.value_types) else 0
+    names = [each.name for each in columns]
+    if value not in names:
+        raise BadQuery(f"the profile has no values {value!r}", where="--value", hint=f"it has {', '.join(names)}")
+    return names.index(value)
+
+
+class _PlaceNames:
+    """The place of each address of a profile, and the frames that it was inlined into."""
+
+    def __init__(
+        self,
+        profile: SampledProfile,
+        places: Mapping[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]],
+        summary: Callable[[str], ModuleSummary],
+        by: str,
+    ) -> None:
+        self._profile, self._places, self._summary, self._by = profile, places, summary, by
+        self._known: dict[int, tuple[HotPlace, tuple[Frame, ...]]] = {}
+        self._kernels: dict[tuple[str, str, int], list[KernelSummary]] = {}
+        self._modules: set[str] = set()
+
+    def of(self, number: int | None) -> tuple[HotPlace, tuple[Frame, ...]]:
+        """The place of the address with that number."""
+        if number is None:
+            return HotPlace(reason=Reason.UNKNOWN_MODULE), ()
+        if number not in self._known:
+            self._known[number] = self._made(number, self._profile.addresses[number])
+        return self._known[number]
+
+    def _made(self, number: int, address: SampledAddress) -> tuple[HotPlace, tuple[Frame, ...]]:
+        place, frames = self._places.get(number, (Reason.UNKNOWN_MODULE, ()))
+        frames = address.frames or frames
+        if not frames and isinstance(place, InstructionPlace):
+            kernel = self._kernel_at(place)
+            frames = (Frame(kernel[0] or address.label, None, None, 0, 0, inlined=False),)
+        elif not frames:
+            if address.address is not None:
+                return HotPlace(reason=place if isinstance(place, Reason) else None), ()
+            frames = (Frame(address.label, None, None, 0, 0, inlined=False),)
+        innermost = frames[0]
+        name = shown_name(innermost)
+        if self._by == "file":
+            return HotPlace(file=innermost.file), ()
+        if self._by == "function":
+            return HotPlace(file=innermost.file, function=name), ()
+        at = self._kernel_at(place) if isinstance(place, InstructionPlace) else (None, None)
+        if self._by == "kernel":
+            return HotPlace(kernel=at[0] or shown_name(frames[-1])), ()
+        line = HotPlace(innermost.file, innermost.line, name)
+        if self._by == "instruction":
+            written = at[1] or address.label or f"{address.address or 0:#x}"
+            line = line._replace(kernel=at[0], instruction=written)
+        return line, tuple(frames[1:])
+
+    def _kernel_at(self, place: InstructionPlace) -> tuple[str | None, str]:
+        """The kernel whose code a place is in, None where it is a function's, and the place as a query."""
+        if place.digest not in self._modules:
+            self._modules.add(place.digest)
+            for each in self._summary(place.digest).objects:
+                for kernel in sorted(each.kernels, key=attrgetter("offset")):
+                    self._kernels.setdefault((place.digest, each.path, kernel.section_index), []).append(kernel)
+        kernels = self._kernels.get((place.digest, place.path, place.section_index), [])
+        at = bisect_right(kernels, place.offset, key=attrgetter("offset")) - 1
+        if at >= 0 and (place.offset - kernels[at].offset < kernels[at].size or not kernels[at].size):
+            return kernels[at].name, f"{kernels[at].name}+{place.offset - kernels[at].offset:#x}"
+        return None, f"{place.address:#x}"

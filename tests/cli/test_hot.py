@@ -1,0 +1,234 @@
+"""symd hot: the values of each profile's places, summed from the file by other means, with the lines that LLVM and nvdisasm say."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from symd.model.answers import Frame, Reason
+from symd.model.summaries import ModuleSummary
+from symd.profiles.hot import hot
+from symd.profiles.samples import Sample, SampledAddress, SampledProfile, ValueType
+from tests.cli.conftest import Run
+from tests.profiles.messages import Profile
+from tests.profiles.modules import AMD, CUBIN, CUBIN_CRC, PRUNED, SAMPLES, ZEBIN, of_cubin, of_kernel, of_object
+
+MODULES = ("-m", f"2={AMD}", "-m", f"3={PRUNED}", "-m", f"shade.co={AMD}", "-m", ZEBIN, "-m", f"{CUBIN_CRC}={CUBIN}")
+Line = tuple[str, int]
+NOWHERE: Line = ("", 0)
+Leaves = Iterator[tuple[Line, int]]
+"""The line of each sample, and its value."""
+
+
+def in_kernel(name: str, offset: int, folder: Path) -> Line:
+    """A line of the zebin, by LLVM; nowhere where there is no such kernel or nothing at that offset."""
+    if name not in ("smooth", "denoise"):
+        return NOWHERE
+    innermost = of_kernel(name, offset, folder)[0]
+    return (innermost[1], innermost[2]) if innermost[2] else NOWHERE
+
+
+def in_object(number: int, address: int, folder: Path) -> Line:
+    """A line of one of the two AMD code objects, by LLVM."""
+    path = {2: AMD, 3: PRUNED}.get(number)
+    if path is None:
+        return NOWHERE
+    innermost = of_object(path, address, folder)[0]
+    return (innermost[1], innermost[2]) if innermost[2] else NOWHERE
+
+
+def of_stalls(data: bytes, folder: Path) -> Leaves:
+    for row in csv.reader(data.decode().splitlines(), skipinitialspace=True):
+        if len(row) == 11 and re.fullmatch("[0-9a-f]+", row[1]):
+            yield in_kernel(re.sub(r"\[SIMD.*", "", row[0]), int(row[1], 16), folder), sum(map(int, row[2:]))
+
+
+def of_records(data: bytes, _folder: Path) -> Leaves:
+    for record in map(json.loads, data.decode().splitlines()):
+        known = record["cubinCrc"] == CUBIN_CRC and record["functionName"] in (
+            "_Z7raycastPfi6float3",
+            "_Z5probePfPK6float3",
+        )
+        place = of_cubin(f".text.{record['functionName']}", record["pcOffset"])[0] if known else NOWHERE
+        yield place, sum(each["samples"] for each in record["stallReason"])
+
+
+def of_stacks(data: bytes, folder: Path) -> Leaves:
+    for line in data.decode().splitlines():
+        stack, _, count = line.rpartition(" ")
+        leaf = re.fullmatch(r"\[?(.*?)\+0x([0-9a-f]+)\]?", stack.rpartition(";")[2])
+        if leaf is None:
+            yield NOWHERE, int(count)
+        elif leaf[1] == "shade.co":
+            yield in_object(2, int(leaf[2], 16), folder), int(count)
+        else:
+            yield in_kernel(leaf[1], int(leaf[2], 16), folder), int(count)
+
+
+def of_pc_sampling(data: bytes, folder: Path) -> Leaves:
+    for process in json.loads(data)["rocprofiler-sdk-tool"]:
+        for kind in ("pc_sample_host_trap", "pc_sample_stochastic"):
+            for record in process["buffer_records"][kind]:
+                pc = record["record"]["pc"]
+                yield in_object(pc["code_object_id"], pc["code_object_offset"], folder), 1
+
+
+def of_thread_trace(data: bytes, folder: Path) -> Leaves:
+    for _, _, _, source, number, address, _, latency, _, _ in json.loads(data)["code"]:
+        kept = re.match(r"(/.*?):(\d+)", source)
+        yield ((kept[1], int(kept[2])) if kept else in_object(number, address, folder)), latency
+
+
+def of_hatchet(data: bytes, _folder: Path) -> Leaves:
+    waiting = [*json.loads(data)[:1]]
+    while waiting:
+        node = waiting.pop()
+        waiting += node["children"]
+        place = re.match(r"(/.*?):(\d+)@", node["frame"]["name"])
+        yield ((place[1], int(place[2])) if place else NOWHERE), node["metrics"].get("count", 0)
+
+
+def of_pprof(data: bytes, folder: Path) -> Leaves:
+    profile = Profile.FromString(gzip.decompress(data))
+    locations = {each.id: each for each in profile.location}
+    for sample in profile.sample:
+        leaf = locations[sample.location_id[0]]
+        held = (each for each in profile.mapping if each.memory_start <= leaf.address < each.memory_limit)
+        mapping = next(held)  # one location does not say its own
+        place = NOWHERE
+        if profile.string_table[mapping.filename] == b"shade.co":
+            place = in_object(2, leaf.address - mapping.memory_start, folder)
+        elif mapping.file_offset:  # the text of one Intel kernel, as samples/profiles/pprof.go maps it
+            place = in_kernel("smooth", leaf.address - mapping.memory_start, folder)
+        yield place, sample.value[0]
+
+
+FORMATS: dict[str, Callable[[bytes, Path], Leaves]] = {
+    "stalls.csv": of_stalls,
+    "records.jsonl": of_records,
+    "stacks.folded": of_stacks,
+    "pc_sampling.json": of_pc_sampling,
+    "code.json": of_thread_trace,
+    "proton.hatchet": of_hatchet,
+    "kernels.pb.gz": of_pprof,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_line_has_the_sum_of_the_file(run: Run, tmp_path: Path, name: str) -> None:
+    expected: Counter[Line] = Counter()
+    for place, value in FORMATS[name]((SAMPLES / name).read_bytes(), tmp_path):
+        expected[place] += value
+    outcome = run("hot", *MODULES, "--json", "--top", "0", SAMPLES / name)
+    rows = [*map(json.loads, outcome.out.splitlines())]
+    found: Counter[Line] = Counter()
+    for row in rows:
+        found[(row["file"], row["line"]) if row["line"] else NOWHERE] += row["value"]
+    assert +found == +expected
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert [row["value"] for row in rows] == sorted((row["value"] for row in rows), reverse=True)
+
+
+@pytest.mark.parametrize("by", ["instruction", "function", "kernel", "file"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_is_lost_by_whatever_it_is_summed(run: Run, name: str, by: str) -> None:
+    totals = {
+        sum(
+            json.loads(line)["value"]
+            for line in run("hot", *MODULES, "--json", "-n", "0", "--by", each, SAMPLES / name).out.splitlines()
+        )
+        for each in ("line", by)
+    }
+    assert len(totals) == 1
+
+
+def test_a_place_is_shown_with_its_share_its_callers_and_its_stall_reasons(run: Run) -> None:
+    """458 of the 592 events of stalls.csv are at smooth+0x290, of which 310 wait for the scoreboard and 140 are active."""
+    outcome = run("hot", "-m", ZEBIN, "-n", "1", SAMPLES / "stalls.csv")
+    head, _, titles, first, rest = outcome.out.splitlines()
+    assert head.endswith("stalls.csv: 592 Events in 5 lines")
+    assert titles.split() == ["share", "Events", "line"]
+    assert first.split() == [
+        "77.36%",
+        "458",
+        "/tmp/symd-opencl/filters.clcpp:13",
+        "mean",
+        "<",
+        "smooth:46",
+        "SbidStall",
+        "68%,",
+        "Active",
+        "31%,",
+        "PipeStall",
+        "1%",
+    ]
+    assert rest.split() == ["22.64%", "134", "in", "5", "more", "(--top", "0", "shows", "all)"]
+
+
+def test_an_instruction_is_written_as_every_verb_takes_it(run: Run) -> None:
+    outcome = run("hot", *MODULES, "--by", "instruction", "--json", SAMPLES / "stacks.folded")
+    first = json.loads(outcome.out.splitlines()[0])
+    assert (first["instruction"], first["value"]) == ("smooth+0x290", 140)
+    answer = run("symbolize", "--json", ZEBIN, first["instruction"])
+    assert json.loads(answer.out)["frames"][0]["line"] == first["line"]
+
+
+def test_without_a_module_it_says_what_to_type(run: Run) -> None:
+    outcome = run("hot", SAMPLES / "stalls.csv")
+    assert outcome.code == 1
+    assert "100.00%" in outcome.out
+    assert "symd: no module was given: -m FILE names the one that ran" in outcome.err
+
+
+def test_a_value_that_is_not_there_names_those_that_are(run: Run) -> None:
+    outcome = run("hot", "--value", "Stalled", "-m", ZEBIN, SAMPLES / "stalls.csv")
+    assert outcome.code == 2
+    assert "the profile has no values 'Stalled'" in outcome.err
+    assert "SbidStall" in outcome.err
+
+
+def test_one_value_counts_alone(run: Run) -> None:
+    outcome = run("hot", "--value", "SbidStall", "-m", ZEBIN, "--json", "-n", "1", SAMPLES / "stalls.csv")
+    row = json.loads(outcome.out)
+    assert (row["value"], row["unit"]) == (310, "SbidStall")
+
+
+def test_a_module_in_place_of_a_profile_is_told(run: Run) -> None:
+    outcome = run("hot", ZEBIN)
+    assert outcome.code == 2
+    assert f"symd hot -m {ZEBIN}" in outcome.err
+
+
+def test_a_profile_without_samples_is_no_failure(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text('[{"frame": {"name": "ROOT", "type": "function"}, "metrics": {}, "children": []}, {"CUDA": {}}]')
+    outcome = run("hot", empty)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[0].endswith("in 0 lines")
+
+
+def test_callers_are_those_of_most_of_the_weight() -> None:
+    """Of a line that is inlined at two places."""
+    frames = [
+        (Frame("f", None, "a.c", 3, 0, inlined=True), Frame("k", None, "a.c", line, 0, inlined=False))
+        for line in (7, 9)
+    ]
+    addresses = [SampledAddress("", each, number) for number, each in enumerate(frames)]
+    profile = SampledProfile(
+        (ValueType("samples", "count"),), addresses, samples=[Sample((0,), (2,)), Sample((1,), (5,)), Sample((), (1,))]
+    )
+
+    def summary(_digest: str) -> ModuleSummary:
+        raise AssertionError
+
+    found = hot(profile, {}, summary)
+    first, last = found.rows
+    assert (first.weight, [each.line for each in first.callers]) == (7, [9])
+    assert (last.weight, last.place.reason) == (1, Reason.UNKNOWN_MODULE)
