@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Debug(IntEnum):
@@ -35,8 +35,7 @@ class Debug(IntEnum):
     BuildIdentifier = 105
 
 
-@dataclass(frozen=True, slots=True)
-class DebugSet:
+class DebugSet(NamedTuple):
     """One version of a set. ``numbers_are_ids``: whether numbers among the operands are ids of constants, or literals;
     ``inlined_at_column``: whether DebugInlinedAt has a column between its line and its scope."""
 

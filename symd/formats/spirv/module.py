@@ -5,9 +5,9 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 from __future__ import annotations
 
 import re
+from array import array
+from itertools import compress
 from typing import Any
-
-import numpy as np
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
@@ -18,7 +18,6 @@ from symd.formats.spirv.grammar import Op
 from symd.formats.spirv.kernels import KernelFacts
 from symd.formats.spirv.words import Words, parse
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
-from symd.model.columns import I64, U32
 from symd.model.identities import ObjectPath
 from symd.model.texts import counted, plural
 
@@ -104,36 +103,32 @@ def check_same_code(data: bytes, debug: bytes) -> None:
     words, other = parse(data), parse(debug)
     if not _has_lines(other):
         raise NoDebugData("the SPIR-V module has no debug data")
-    count = words.count[code_numbers(words)]
-    same = np.array_equal(count, other.count[code_numbers(other)]) and np.array_equal(_code(words), _code(other))
-    if not same or not _declarations(words) <= _declarations(other):
+    if _code(words) != _code(other) or not _declarations(words) <= _declarations(other):
         hint = "give the file that was written with this module"
         raise HashMismatch("the debug data belongs to another SPIR-V module: the code differs", hint=hint)
 
 
-def code_numbers(words: Words) -> I64:
-    """The instructions of all functions but those that describe."""
+def code_numbers(words: Words) -> array[int]:
+    """The instructions (u32) of all functions but those that describe."""
     begin = min(words.where(Op.Function), default=len(words))
-    numbers = np.arange(begin, len(words))
-    describing = [*words.where(Op.Line, Op.NoLine), *(item.number for item in words.debug_instructions())]
-    return numbers[~np.isin(numbers, describing)]
+    kept = bytearray(b"\1") * len(words)
+    for number in (*words.where(Op.Line, Op.NoLine), *words.debug_numbers()):
+        kept[number] = 0
+    return array("I", compress(range(begin, len(words)), memoryview(kept)[begin:]))
 
 
-def _code(words: Words) -> U32:
+def _code(words: Words) -> bytes:
     """Their words, end to end."""
-    numbers = code_numbers(words)
-    count = words.count[numbers].astype(np.int64)
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    found: U32 = words.words[np.repeat(words.start[numbers], count) + within]
-    return found
+    stream, start, count = memoryview(words.words), words.start, words.count
+    return b"".join(stream[start[number] : start[number] + count[number]] for number in code_numbers(words))
 
 
 def _declarations(words: Words) -> set[tuple[int, ...]]:
     """What stands in front of the functions and does not describe."""
-    debug = {item.number for item in words.debug_instructions()}
+    debug = {*words.debug_numbers()}
     numbers = range(min(words.where(Op.Function), default=len(words)))
     kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)
-    return {(int(words.opcode[number]), *words.operands(number)) for number in kept}
+    return {(words.opcode[number], *words.operands(number)) for number in kept}
 
 
 def _build_identifier(words: Words) -> str | None:
