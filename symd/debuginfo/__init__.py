@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from symd.debuginfo.reading import PartialDebugInfo as PartialDebugInfo
-    from symd.debuginfo.reading import leaves_out_calls as leaves_out_calls
     from symd.debuginfo.reading import read as read
     from symd.debuginfo.reading import read_each as read_each
     from symd.debuginfo.reading import read_in_turn as read_in_turn
     from symd.debuginfo.reading import read_or_refused as read_or_refused
     from symd.debuginfo.reading import read_part as read_part
 
-__all__ = ("PartialDebugInfo", "leaves_out_calls", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
+__all__ = ("PartialDebugInfo", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
 
 _HOMES = dict.fromkeys(__all__, "symd.debuginfo.reading")

@@ -129,10 +129,10 @@ def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
-    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
+    from symd.debuginfo.spirv import decoded, lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
     info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
-    return _without_told_calls(code, info) if leaves_out_calls(code) else info
+    return _without_told_calls(code, info) if decoded.leaves_out_calls(code) else info
 
 
 def _debug_file(code: CodeObject) -> tuple[str, ...]:
@@ -338,11 +338,6 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
 def _scoped(info: DebugInfo, found: InlinedScopes) -> DebugInfo:
     warnings = (*info.warnings, *found.warnings)
     return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
-
-
-def leaves_out_calls(code: CodeObject) -> bool:
-    """Whether a SPIR-V module is of a compiler that inlines functions and, where it writes lines alone, says nothing of that: Slang with ``-g1``."""
-    return str(code.facts.get("generator", "")).startswith("NVIDIA Slang")
 
 
 def _without_told_calls(code: CodeObject, info: DebugInfo) -> DebugInfo:

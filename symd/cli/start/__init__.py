@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-from symd.cli.start.plain_text import is_spirv, names_server, plain_questions
+from symd.cli.start.plain_text import names_server, plain_questions
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str |
 
         return stored_answers(arguments, environment)
     asked = plain_questions(arguments)
-    if asked is None or names_server(environment) or is_spirv(asked[0]):
+    if asked is None or names_server(environment):
         return None
     from symd.cli.start.file_answers import file_answers  # noqa: PLC0415 - likewise
 
