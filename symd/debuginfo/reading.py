@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
-from symd.debuginfo import dwarf
+from symd.debuginfo import dwarf, leaves_out_calls
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.debuginfo.dwarf.columns import Positions
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
@@ -129,10 +129,10 @@ def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
 
 
 def _read_spirv(code: CodeObject) -> DebugInfo:
-    from symd.debuginfo.spirv import decoded, lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
+    from symd.debuginfo.spirv import lines, sources  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
     info = _doubting_rows_outside(lines.read(code), lambda: sources.every_text(code))
-    return _without_told_calls(code, info) if decoded.leaves_out_calls(code) else info
+    return _without_told_calls(code, info) if leaves_out_calls(code) else info
 
 
 def _debug_file(code: CodeObject) -> tuple[str, ...]:

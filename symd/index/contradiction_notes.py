@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.spirv.decoded import leaves_out_calls
+from symd.debuginfo import leaves_out_calls
 from symd.index.distinct import runs
 from symd.index.locations import Stretches
 from symd.index.module_tables import DecodedObject, TextSections

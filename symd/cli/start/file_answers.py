@@ -48,7 +48,7 @@ def file_answers(asked: Asked) -> str | None:
         found = []
         for query, kernel, value in queries:
             place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
-            answer = None if place is None else _answer_at(*place)
+            answer = None if place is None else answer_at(*place)
             if answer is None:
                 return None
             found.append(answer_text(query, answer))
@@ -76,7 +76,8 @@ def _content(file: str) -> bytes | None:
         os.close(handle)
 
 
-def _answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None:
+def answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None:
+    """The answer at a byte of text, by the number of its section; None where the whole index has to say."""
     if code.kind is CodeKind.SPIRV:
         from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from symd.debuginfo.spirv.scopes import Scopes
     from symd.formats.spirv.functions import SpirvModule
-    from symd.model.code import CodeObject
 
 
 class Rows(NamedTuple):
@@ -61,8 +60,3 @@ def decode(module: SpirvModule) -> Decoded:
     core.leave_out_foreign(words.opcode, (places, statements), location[:2], builder.segments(), stated_places)
     rows = core.rows(words.start, words.end // 4, (places, statements, are_scopes), location)
     return Decoded(Rows(*rows), scopes, files.strings, names.strings, builder.warnings, [*builder.declared])
-
-
-def leaves_out_calls(code: CodeObject) -> bool:
-    """Whether a SPIR-V module is of a compiler that inlines functions and, where it writes lines alone, says nothing of that: Slang with ``-g1``."""
-    return str(code.facts.get("generator", "")).startswith("NVIDIA Slang")

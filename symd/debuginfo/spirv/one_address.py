@@ -6,14 +6,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
-from symd.debuginfo.spirv.decoded import decode, leaves_out_calls
+from symd.debuginfo.spirv.decoded import decode
 from symd.debuginfo.spirv.scopes import NO_PARENT, SCOPE_COLUMNS
 from symd.debuginfo.spirv.sources import every_text
 from symd.errors import SymdError
 from symd.formats.spirv.module import parsed_module
 from symd.model.code import DebugScheme
-from symd.model.plain_answers import APPROXIMATE, EXACT, INFERRED, NO_LINE, NotPlain
+from symd.model.plain_answers import APPROXIMATE, CONTRADICTORY, EXACT, INFERRED, NO_LINE, NotPlain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +57,10 @@ class _AddressReading:
         if row is None:
             return NO_LINE, self._frames(chain, symbol, None)
         if not len(self._scopes) and leaves_out_calls(self._code):
-            if symbol is None or self._is_strange(row, symbol):
+            if symbol is None or not rows.line[row]:
                 raise NotPlain
-            return INFERRED, self._frames(chain, symbol, row)
+            reason = CONTRADICTORY if self._is_strange(row, symbol) else INFERRED
+            return reason, self._frames(chain, symbol, row)
         if rows.line[row]:
             return EXACT, self._frames(chain, symbol, row)
         earlier = self._earlier(chain, symbol)
@@ -110,10 +112,10 @@ class _AddressReading:
         return widths is not None and (line >= len(widths) or column > widths[line])
 
     def _is_strange(self, row: int, symbol: Function) -> bool:
-        """Whether a row has no line that the function around can have, as far as one knows by its first row."""
+        """Whether a row has a line that the function around cannot have, as far as one knows by its first row (``row_scopes``)."""
         rows = self._rows
         first = bisect_left(rows.offset, symbol.offset)
-        return not rows.line[row] or rows.file[row] != rows.file[first] or rows.line[row] < rows.line[first]
+        return rows.file[row] != rows.file[first] or rows.line[row] < rows.line[first]
 
     def _earlier(self, chain: Sequence[int], symbol: Function | None) -> int | None:
         """The row that stands for one without a line: the nearest before it that has one in the same scope, or else in the function outside of all scopes."""

@@ -21,6 +21,7 @@ from symd.model.texts import counted
 __all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
 
 FORMATS: Sequence[Format] = FormatTable(
+    "khronos.spirv",
     "intel.igc_debug",
     "intel.patch_tokens",
     "intel.neo_elf",
@@ -35,7 +36,6 @@ FORMATS: Sequence[Format] = FormatTable(
     "llvm.compressed_bundle",
     "llvm.offload_binary",
     "amd.kpack",
-    "khronos.spirv",
     "archive",
     "compressed_file",
     "with_dwo",

@@ -21,7 +21,7 @@ class Element(NamedTuple):
     opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
     the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
     around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so. ``outline``: kernels and
-    functions may be read when somebody looks, and raise what reading them raises then."""
+    functions may be read when somebody looks, and raise what reading them raises then; what SPIR-V says of kernels is left out."""
 
     name: str
     content: bytes | Callable[[], bytes]

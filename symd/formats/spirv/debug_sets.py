@@ -52,10 +52,11 @@ DEBUG_SETS: Mapping[str, DebugSet] = {
     "NonSemantic.Shader.DebugInfo.200": DebugSet(numbers_are_ids=True, inlined_at_column=True),
 }
 """The sets that are read, by the name under which a module imports them."""
-_DEBUG_INFO = re.compile(r"(.*\.)?DebugInfo(\.\d+)?", re.DOTALL)
 
 
 def is_unknown(name: str) -> bool:
     """Whether this is a set for debug data that is not read: another one, or a version whose instructions are not known,
     which is never read as another."""
-    return name not in DEBUG_SETS and _DEBUG_INFO.fullmatch(name) is not None
+    if name in DEBUG_SETS or "DebugInfo" not in name:
+        return False
+    return re.fullmatch(r"(.*\.)?DebugInfo(\.\d+)?", name, re.DOTALL) is not None

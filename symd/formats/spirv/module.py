@@ -6,18 +6,17 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable, Mapping
 from itertools import compress
 from typing import Any
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from symd.formats.spirv.debug_sets import Debug
 from symd.formats.spirv.functions import Body, EntryPoint, SpirvModule
 from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.kernels import KernelFacts
 from symd.formats.spirv.words import Words, parse
-from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.identities import ObjectPath
 from symd.model.texts import counted, plural
 
@@ -37,19 +36,20 @@ _LANGUAGES = (
     "Rust",
 )  # fmt: skip
 
+_PROGBITS, _LOADED, _CODE = 1, 0x2, 0x4
+"""SHT_PROGBITS, SHF_ALLOC and SHF_EXECINSTR: nothing of ELF's reader is needed besides."""
 _WORD_BYTES = 4
 """Each word is a step: an instruction that says nothing has one."""
 _FUNCTION_STEPS = 8
 """What a function takes besides."""
 _SEPARATE = ".debug.spv"
 """The section in which a code object has that module."""
-_IDENTIFIER = re.compile(r"([0-9a-fA-F]{2}){1,64}")
 _SAY_NOTHING = (Debug.InfoNone, Debug.BuildIdentifier)
 _DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String, Op.Line, Op.NoLine, Op.ModuleProcessed)
 
 
-def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
-    """Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
+def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = False) -> CodeObject:
+    """An ``outline`` has no facts of kernels. Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
     budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
     try:
         parsed = SpirvModule(parse(data))
@@ -59,16 +59,14 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
     words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
-    whole = Section(
-        0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), lambda begin, end: data[begin:end], end=len(data)
-    )
+    whole = Section(0, "", _PROGBITS, _LOADED | _CODE, 0, len(data), lambda begin, end: data[begin:end], end=len(data))
     return CodeObject(
         path=ObjectPath(""),
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,
         sections=(whole,),
-        kernels=_kernels(words, points, budget),
+        kernels=_kernels(points, _kernel_facts(words, budget) if not outline else _no_facts),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,
         debug=DebugScheme.SPIRV if _has_lines(words) else DebugScheme.NONE,
@@ -94,7 +92,7 @@ def with_debug(code: CodeObject, data: bytes) -> CodeObject:
     """The code object joined with the module ``data``, which has the same code and its debug data. Raises HashMismatch where it has
     other code, NoDebugData, Malformed."""
     check_same_code(code.data, data)
-    section = Section(1, _SEPARATE, SHT_PROGBITS, 0, 0, len(data), data)
+    section = Section(1, _SEPARATE, _PROGBITS, 0, 0, len(data), data)
     return code._replace(sections=(*code.sections, section), debug=DebugScheme.SPIRV)
 
 
@@ -135,7 +133,7 @@ def _build_identifier(words: Words) -> str | None:
     """The identifier that a module shares with the one that has its debug data, where it is hexadecimal."""
     for item in words.debug_instructions(Debug.BuildIdentifier):
         text = words.strings.get(item.operands[0], "") if item.operands else ""
-        if item.layout.numbers_are_ids and _IDENTIFIER.fullmatch(text):
+        if item.layout.numbers_are_ids and re.fullmatch("([0-9a-fA-F]{2}){1,64}", text):
             return text.lower()
     return None
 
@@ -147,10 +145,19 @@ def _warnings(words: Words) -> tuple[str, ...]:
     )
 
 
-def _kernels(words: Words, points: list[EntryPoint], budget: Budget) -> tuple[Kernel, ...]:
-    facts = KernelFacts(words, budget)
+def _kernel_facts(words: Words, budget: Budget) -> Callable[[EntryPoint], Mapping[str, Any]]:
+    from symd.formats.spirv.kernels import KernelFacts  # noqa: PLC0415 - one question about one address needs none
+
+    return KernelFacts(words, budget).of
+
+
+def _no_facts(_: EntryPoint) -> Mapping[str, Any]:
+    return NO_FACTS
+
+
+def _kernels(points: list[EntryPoint], facts: Callable[[EntryPoint], Mapping[str, Any]]) -> tuple[Kernel, ...]:
     return tuple(
-        Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts.of(entry))
+        Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts(entry))
         for entry in points
         if entry.body is not None
     )
