@@ -3,8 +3,7 @@ it: one answer does without NumPy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.debuginfo.reading import PartialDebugInfo as PartialDebugInfo
     from symd.debuginfo.reading import read as read

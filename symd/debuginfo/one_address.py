@@ -6,7 +6,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
 
 from symd.core import scopes as core
 from symd.core import text_layout
@@ -23,8 +22,10 @@ from symd.debuginfo.relocation import relocated
 from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
 from symd.model.code import CodeKind, DebugScheme, Vendor
+from symd.model.named_tuples import NamedTuple
 from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

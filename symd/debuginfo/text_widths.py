@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from array import array
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

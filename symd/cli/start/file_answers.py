@@ -6,7 +6,6 @@ import gc
 import mmap
 import os
 import stat
-from typing import TYPE_CHECKING, cast
 
 from symd.cli.start.plain_text import answer_text
 from symd.config import DEFAULT_LIMITS
@@ -14,6 +13,7 @@ from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
 from symd.model.code import CodeKind
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -71,7 +71,7 @@ def _content(file: str) -> bytes | None:
             return None
         if status.st_size < _MAPPED:
             return os.read(handle, _MAPPED)
-        return cast("bytes", mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+        return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)  # type: ignore[return-value] # it has what is asked of bytes
     finally:
         os.close(handle)
 

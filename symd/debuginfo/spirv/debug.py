@@ -4,10 +4,10 @@ Source: OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100, sections "Lex
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from symd.formats.spirv.debug_sets import Debug
+from symd.model.named_tuples import NamedTuple
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -5,12 +5,12 @@ Source: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from symd.core import spirv_lines as core
 from symd.debuginfo.spirv.debug import DebugData, StringNumbers
 from symd.debuginfo.spirv.scopes import ScopeBuilder
+from symd.model.named_tuples import NamedTuple
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator

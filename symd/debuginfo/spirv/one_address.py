@@ -4,7 +4,6 @@ neither is doubted for the other's sake; what the whole index would doubt or loo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING
 
 from symd.debuginfo import leaves_out_calls
 from symd.debuginfo.plain_scopes import PlainScopes
@@ -16,6 +15,7 @@ from symd.formats.spirv.module import parsed_module
 from symd.model.code import DebugScheme
 from symd.model.plain_answers import APPROXIMATE, CONTRADICTORY, EXACT, INFERRED, NO_LINE, NotPlain
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
 
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

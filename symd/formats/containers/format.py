@@ -9,11 +9,17 @@ read(element, budget)    the contents: elements to open further, or one code obj
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
 
 from symd.formats.budget import Budget
 from symd.model.code import NO_FACTS, CodeObject
 from symd.model.identities import ObjectPath
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 
 class Element(NamedTuple):

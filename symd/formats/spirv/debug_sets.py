@@ -9,10 +9,10 @@ Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugI
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
+
+from symd.model.named_tuples import NamedTuple
 
 
 class Debug(IntEnum):
@@ -59,4 +59,6 @@ def is_unknown(name: str) -> bool:
     which is never read as another."""
     if name in DEBUG_SETS or "DebugInfo" not in name:
         return False
+    import re  # noqa: PLC0415 - hardly any module has one
+
     return re.fullmatch(r"(.*\.)?DebugInfo(\.\d+)?", name, re.DOTALL) is not None

@@ -8,10 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 from symd.formats.spirv.grammar import Decoration, FunctionParameterAttribute, Op
 from symd.formats.spirv.words import Words, text
+from symd.model.named_tuples import NamedTuple
 
 
 class Body(NamedTuple):

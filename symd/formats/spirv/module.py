@@ -4,11 +4,9 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Mapping
 from itertools import compress
-from typing import Any
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
@@ -19,6 +17,10 @@ from symd.formats.spirv.words import Words, parse
 from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.identities import ObjectPath
 from symd.model.texts import counted, plural
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 _GENERATORS = {
     6: "Khronos LLVM/SPIR-V Translator",
@@ -44,6 +46,7 @@ _FUNCTION_STEPS = 8
 """What a function takes besides."""
 _SEPARATE = ".debug.spv"
 """The section in which a code object has that module."""
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 _SAY_NOTHING = (Debug.InfoNone, Debug.BuildIdentifier)
 _DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String, Op.Line, Op.NoLine, Op.ModuleProcessed)
 
@@ -133,7 +136,7 @@ def _build_identifier(words: Words) -> str | None:
     """The identifier that a module shares with the one that has its debug data, where it is hexadecimal."""
     for item in words.debug_instructions(Debug.BuildIdentifier):
         text = words.strings.get(item.operands[0], "") if item.operands else ""
-        if item.layout.numbers_are_ids and re.fullmatch("([0-9a-fA-F]{2}){1,64}", text):
+        if item.layout.numbers_are_ids and 0 < len(text) <= 128 and not len(text) % 2 and _HEXADECIMAL.issuperset(text):
             return text.lower()
     return None
 

@@ -9,14 +9,15 @@ import sys
 from array import array
 from functools import cached_property
 from struct import pack
-from typing import TYPE_CHECKING, NamedTuple
 
 from symd.core import spirv_words as core
 from symd.errors import Malformed
 from symd.formats.spirv.debug_sets import DEBUG_SETS, is_unknown
 from symd.formats.spirv.grammar import MAGIC, Op
+from symd.model.named_tuples import NamedTuple
 from symd.model.texts import counted
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
