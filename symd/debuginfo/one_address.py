@@ -4,7 +4,6 @@ than an answer takes. What the whole index would reconcile, doubt or look for el
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from functools import cached_property
 
 from symd.core import scopes as core
@@ -89,21 +88,14 @@ class _AddressReading:
 
     def _row_at(self, section: int) -> _Row:
         """The last row that begins up to the address in the only sequence that holds it."""
-        rows, first, found = self._lines.rows, 0, []
+        rows = self._lines.rows
         if len(rows.context) or text_layout.begin_together(rows.address, rows.ends):
             raise NotPlain
-        for stop in rows.ends:
-            addresses = rows.address[first:stop].tolist()
-            if addresses != sorted(addresses):
-                raise NotPlain
-            if addresses[0] <= self._address < addresses[-1]:
-                at = bisect_right(addresses, self._address)
-                found.append((_Row(first + at - 1, *addresses[at - 1 : at + 1]), addresses[0]))
-            first = stop
-        if len(found) != 1:
+        number, first = text_layout.row_at(rows.address, rows.ends, self._address)
+        if number < 0:
             raise NotPlain
-        row, begin = found[0]
-        place = self._layout.one_section_of(begin)
+        row = _Row(number, *rows.address[number : number + 2])
+        place = self._layout.one_section_of(rows.address[first])
         if place is None or place[0] != section or row.stop > self._text[1]:
             raise NotPlain
         return row
@@ -142,7 +134,7 @@ class _AddressReading:
             row = _Row(number, *rows.address[number : number + 2])
             if row.start == row.stop or row.start < first or row.start > last:
                 continue
-            steps += len(self._scopes.ranges)
+            steps += len(self._scopes.ranges[0])
             if steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
                 raise NotPlain
             if rows.line[number] and self._scopes.at(row.start)[0] == chain:
@@ -191,7 +183,7 @@ class _Scopes(PlainScopes):
         found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
         *columns, self._unit, function = _columns(found.scopes, _WIDTH)
         self._functions = _columns(found.functions, len(core.FUNCTION_COLUMNS))
-        ranges = [*zip(found.range_scope, dies.ranges.start, dies.ranges.stop, strict=True)]
+        ranges = found.range_scope, dies.ranges.start, dies.ranges.stop
         super().__init__([*columns, function], memoryview(found.inlined), ranges, names.all(), lines.files)
 
     def check_strays(self, function: int, first: int, last: int) -> None:

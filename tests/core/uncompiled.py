@@ -13,7 +13,15 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
+from symd.debuginfo import (
+    block_ranges,
+    embedded_sources,
+    folded_sequences,
+    layout,
+    one_address,
+    plain_scopes,
+    reading,
+)
 from symd.debuginfo.dwarf import abbreviations, dies, lines, nvidia_calls, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.debuginfo.spirv import decoded
@@ -73,7 +81,10 @@ def without_compiled_core() -> Iterator[None]:
             (import_module(f"symd.debuginfo.{name}"), "core", core["function_lines"])
             for name in ("function_lines", "line_ends")
         ),
-        *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout)),
+        *(
+            (module, "text_layout", core["text_layout"])
+            for module in (reading, folded_sequences, layout, one_address, plain_scopes)
+        ),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")

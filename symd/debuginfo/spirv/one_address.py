@@ -46,7 +46,7 @@ class _AddressReading:
         parent, name, linkage_name, inlined, *call, function = (
             memoryview(scopes.table)[number::count] for number in range(count)
         )
-        ranges = [*zip(scopes.range_scope, scopes.range_start, scopes.range_end, strict=True)]
+        ranges = scopes.range_scope, scopes.range_start, scopes.range_end
         self._scopes = PlainScopes([parent, name, linkage_name, *call, function], inlined, ranges, names, self._files)
 
     def answer(self) -> PlainAnswer:
@@ -75,9 +75,8 @@ class _AddressReading:
 
     def _chain(self) -> list[int]:
         """The innermost scope and those around it; none where no function says that it has the address."""
-        if any(start <= self._address < end for _, start, end in self._scopes.ranges):
-            return self._scopes.at(self._address)[0]
-        return []
+        is_held = self._scopes.within(self._address, self._address + 1)
+        return self._scopes.at(self._address)[0] if is_held else []
 
     def _symbol(self) -> Function | None:
         """The function around, by its name."""
@@ -130,7 +129,7 @@ class _AddressReading:
 
     def _own_code(self, chain: Sequence[int], symbol: Function | None) -> list[tuple[int, int]]:
         """The pieces [start, stop) of the innermost scope, or of the function, up to the address that no scope inside it has; the last one first."""
-        ranges = self._scopes.ranges
+        ranges = [*zip(*self._scopes.ranges, strict=True)]
         around, number = [each[1:] for each in ranges if chain and each[0] == chain[0]], 0
         if symbol is not None and not chain:
             around = [(symbol.offset, symbol.offset + symbol.size)]
