@@ -27,7 +27,7 @@ from symd.model import plain_answers
 from symd.model.answers import Answer, Reason
 from symd.model.code import CodeKind, CodeObject, DebugScheme
 from symd.model.debug_info import BODY, NO_FUNCTION, NO_PARENT, RowFlag
-from symd.model.identities import Digest
+from symd.model.identities import Digest, ObjectPath
 from symd.model.plain_answers import PlainAnswer
 from symd.model.summaries import ModuleSummary
 from tests.fuzz import spirv_words
@@ -175,3 +175,10 @@ def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
     program = "import sys; import symd.debuginfo.one_address; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "click", "symd.index", "pathlib"}.intersection(done.stdout.split())
+
+
+def test_spirv_inside_a_container_is_left_to_the_whole_index() -> None:
+    (code,) = containers.unpack((SAMPLES / "kernels/bin/vadd/O0.spv").read_bytes(), Limits()).objects
+    offset = code.kernels[0].offset
+    assert spirv.answer_at(code, offset) is not None
+    assert spirv.answer_at(code._replace(path=ObjectPath(".rodata")), offset) is None

@@ -27,8 +27,8 @@ _END_SEQUENCE = 4
 
 
 def answer_at(code: CodeObject, offset: int) -> PlainAnswer | None:
-    """The answer at a byte of the module; None where the whole index has to say."""
-    if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1:
+    """The answer at a byte of the module; None where the whole index has to say, and of one inside a container, for which nobody asks by an address."""
+    if code.debug is not DebugScheme.SPIRV or len(code.sections) != 1 or code.is_compiler_input:
         return None
     try:
         return _AddressReading(code, offset).answer()
