@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
 
 from symd.errors import FailedPrecondition, InvalidInput
+from symd.model.named_tuples import NamedTuple
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -41,7 +41,10 @@ SymdError                   INTERNAL             a defect of symd itself
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Final
 
 __all__ = (
     "OF_ONE_MODULE",

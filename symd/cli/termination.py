@@ -1,35 +1,13 @@
-"""A signal that asks a command to end ends it as Ctrl-C does: what the command made for itself goes first.
-
-How the process of a command ends.
-"""
+"""A signal that asks a command to end ends it as Ctrl-C does: what the command made for itself goes first."""
 
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
-
-
-def end(code: int, *, at_once: bool) -> NoReturn:
-    """End the process with an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes
-    apart takes as long as to answer thousands."""
-    gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
-    gc.disable()
-    if at_once and not atexit._ncallbacks() and not _has_other_threads():  # noqa: SLF001 - nothing else tells
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
-
-
-def _has_other_threads() -> bool:
-    threading = sys.modules.get("threading")  # most who answer a file need no thread, and do not import it
-    return threading is not None and threading.active_count() > 1
-
+from typing import Final
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 AWAKE_SECONDS: Final = 1.0

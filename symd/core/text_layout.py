@@ -108,3 +108,68 @@ def place_rows(
             addresses[row] = (addresses[row] - base) & _U64
         first = the_ends[sequence]
     return section, is_kept
+
+
+def row_at(address: Any, ends: Any, wanted: int) -> tuple[int, int]:
+    """(the last row that begins up to an address in the only sequence that holds it, the first row of that sequence), of rows as ``begin_together`` has them. (-1, -1) where
+    it is not one that does, or the rows of any are not in order."""
+    addresses = cython.declare(cython.const[cython.ulonglong][::1])
+    the_ends = cython.declare(cython.const[cython.longlong][::1])
+    addresses, the_ends = address, ends
+    here: cython.ulonglong = wanted
+    sequence: cython.Py_ssize_t
+    row: cython.Py_ssize_t
+    first: cython.Py_ssize_t = 0
+    found: cython.Py_ssize_t = -1
+    begin: cython.Py_ssize_t = -1
+    for sequence in range(len(the_ends)):
+        for row in range(first + 1, the_ends[sequence]):
+            if addresses[row] < addresses[row - 1]:
+                return -1, -1
+        if addresses[first] <= here < addresses[the_ends[sequence] - 1]:
+            if found >= 0:
+                return -1, -1
+            begin = first
+            for row in range(first, the_ends[sequence]):
+                if addresses[row] <= here:
+                    found = row
+        first = the_ends[sequence]
+    return int(found), int(begin)
+
+
+def overlapping(start: Any, stop: Any, first: int, last: int) -> array[int]:
+    """The numbers (u32) of the ranges [start, stop), u64, that have an address of [first, last)."""
+    starts = cython.declare(cython.const[cython.ulonglong][::1])
+    stops = cython.declare(cython.const[cython.ulonglong][::1])
+    starts, stops = start, stop
+    begin: cython.ulonglong = first
+    end: cython.ulonglong = last
+    found = array("I")
+    at: cython.Py_ssize_t
+    for at in range(len(starts)):
+        if starts[at] < end and begin < stops[at]:
+            found.append(at)
+    return found
+
+
+def inside(function: int, parent: Sequence[int], range_scope: Any) -> array[int]:
+    """The scopes with code in a function or inlined call, itself among them, each as often as it has ranges: ``range_scope`` (u32) are those of all ranges. Parents, of which
+    ``parent`` has that of each scope, come before children."""
+    scopes = cython.declare(cython.const[cython.uint][::1])
+    scopes = range_scope
+    is_inside = bytearray(len(parent))
+    inside_it = cython.declare(cython.uchar[::1])
+    inside_it = is_inside
+    scope: cython.Py_ssize_t
+    around: cython.uint
+    at: cython.Py_ssize_t
+    if function < len(parent):
+        inside_it[function] = True
+    for scope in range(function + 1, len(parent)):
+        around = parent[scope]
+        inside_it[scope] = around < scope and inside_it[around]
+    found = array("I")
+    for at in range(len(scopes)):
+        if inside_it[scopes[at]]:
+            found.append(scopes[at])
+    return found

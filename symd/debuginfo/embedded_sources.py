@@ -6,7 +6,6 @@ Sources: DWARF 5, 6.2.4.1 (DW_LNCT_MD5); LLVM's DW_LNCT_LLVM_source; and the mod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,9 +24,9 @@ from symd.debuginfo.ptx_lines import PtxText
 from symd.debuginfo.ptx_text import TEXT
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.spirv.sources import MOST_REPEATED, source_texts
+from symd.debuginfo.text_widths import widths_by_file
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme
-from symd.model.columns import I64
 from symd.model.debug_info import LineRows, RowFlag, TextSpans
 from symd.model.texts import counted, plural
 
@@ -35,14 +34,6 @@ __all__ = ("EmbeddedSource", "embedded_sources", "line_table_texts", "outside_of
 
 _VERSION_5 = bytes([5, 0])
 _MD5_BYTES = 16
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)
-"""A directive that moves lines: what follows it in a text does not tell which lines there are."""
-_LINE_END = re.compile("\r\n?|\n")
-_JOINED = re.compile(r"\\\r?\n|\r(?!\n)")
-"""Compilers count columns differently in lines that go on in the next, and where a carriage return alone ends one."""
-_TAB = 8
-"""Columns that a tab takes for compilers that expand it, at most."""
-_ANY_COLUMN = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +107,7 @@ def outside_of_texts(
 ) -> tuple[TextSpans, tuple[str, ...]]:
     """The code of rows whose lines or columns lie outside of the texts that the code object carries of their files, and a note for
     each of these files. Where directives move lines no text tells which there are."""
-    widths: dict[str, I64] = {}
-    for file, text in texts:
-        if _DIRECTIVE.search(text):
-            return TextSpans.empty(), ()
-        own, other = _widths(text), widths.get(file, np.zeros(0, np.int64))
-        own, other = (np.pad(each, (0, max(len(own), len(other)) - len(each))) for each in (own, other))
-        widths[file] = np.maximum(own, other)
+    widths = widths_by_file(texts)
     outside, notes = np.zeros(len(rows), np.bool_), []
     stated = np.flatnonzero((rows.line > 0) & (rows.flags & RowFlag.END_SEQUENCE == 0))
     stated = stated[np.argsort(rows.file[stated], kind="stable")]
@@ -131,7 +116,7 @@ def outside_of_texts(
         if file not in widths:
             continue
         at, lines = stated[first:last], len(widths[file]) - 1
-        width = np.append(widths[file], 0)[np.minimum(rows.line[at], lines + 1)]
+        width = np.append(np.frombuffer(widths[file], np.int64), 0)[np.minimum(rows.line[at], lines + 1)]
         at = at[rows.column[at] > np.where(rows.line[at] > lines, -1, width)]
         outside[at] = True
         if len(at):
@@ -142,13 +127,3 @@ def outside_of_texts(
             )
     at = np.flatnonzero(outside[:-1])
     return TextSpans(rows.section[at], rows.offset[at], rows.offset[at + 1]), tuple(notes)
-
-
-def _widths(text: str) -> I64:
-    """By line, from 1 on, the last column that a compiler may name: behind the last byte, with tabs expanded."""
-    lines = _LINE_END.split(text)
-    if not lines[-1]:
-        lines.pop()
-    if _JOINED.search(text):
-        return np.array([0, *[_ANY_COLUMN] * len(lines)], np.int64)
-    return np.array([0, *(len(line.encode()) + (_TAB - 1) * line.count("\t") + 1 for line in lines)], np.int64)

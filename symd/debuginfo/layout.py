@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
 
 from symd.core import text_layout
 from symd.errors import Malformed
 from symd.model.code import CodeObject
+from symd.model.named_tuples import NamedTuple
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

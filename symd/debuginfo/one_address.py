@@ -4,9 +4,7 @@ than an answer takes. What the whole index would reconcile, doubt or look for el
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
 
 from symd.core import scopes as core
 from symd.core import text_layout
@@ -18,12 +16,15 @@ from symd.debuginfo.dwarf.unit_selection import units_for_addresses
 from symd.debuginfo.dwarf.units import Units, read_units
 from symd.debuginfo.layout import assign
 from symd.debuginfo.line_ends import line_ends
+from symd.debuginfo.plain_scopes import PlainScopes
 from symd.debuginfo.relocation import relocated
 from symd.errors import SymdError
 from symd.formats.budget import DebugBudget
-from symd.model.code import PYTHON_SUFFIX, CodeKind, DebugScheme, Vendor
+from symd.model.code import CodeKind, DebugScheme, Vendor
+from symd.model.named_tuples import NamedTuple
 from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from symd.model.plain_answers import PlainAnswer, PlainFrame
 
 _NO_PARENT = _NO_FUNCTION = 0xFFFFFFFF
-_INLINED, _BODY = 1, 2
 """What ``model.debug_info`` says of scopes."""
-_DEEPEST = 64
-"""Calls inside each other."""
 _LARGEST = 1 << 20
 """Bytes of units that are all read; of more some are chosen, or the whole index answers."""
 _MOST_STEPS = 1 << 19
@@ -90,28 +88,21 @@ class _AddressReading:
 
     def _row_at(self, section: int) -> _Row:
         """The last row that begins up to the address in the only sequence that holds it."""
-        rows, first, found = self._lines.rows, 0, []
+        rows = self._lines.rows
         if len(rows.context) or text_layout.begin_together(rows.address, rows.ends):
             raise NotPlain
-        for stop in rows.ends:
-            addresses = rows.address[first:stop].tolist()
-            if addresses != sorted(addresses):
-                raise NotPlain
-            if addresses[0] <= self._address < addresses[-1]:
-                at = bisect_right(addresses, self._address)
-                found.append((_Row(first + at - 1, *addresses[at - 1 : at + 1]), addresses[0]))
-            first = stop
-        if len(found) != 1:
+        number, first = text_layout.row_at(rows.address, rows.ends, self._address)
+        if number < 0:
             raise NotPlain
-        row, begin = found[0]
-        place = self._layout.one_section_of(begin)
+        row = _Row(number, *rows.address[number : number + 2])
+        place = self._layout.one_section_of(rows.address[first])
         if place is None or place[0] != section or row.stop > self._text[1]:
             raise NotPlain
         return row
 
     def answer(self) -> PlainAnswer:
         """Raises NotPlain."""
-        if not len(self._scopes.parent):
+        if not len(self._scopes):
             return EXACT, self._frames_of_symbol()
         chain, function = self._scopes.at(self._address)
         if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
@@ -124,11 +115,11 @@ class _AddressReading:
         if not rows.line[row.number]:
             earlier = self._earlier(chain, function)
             if earlier is None:
-                return NO_LINE, self._frames(chain, row)
+                return NO_LINE, self._scopes.frames(chain, self._position(row))
             row = earlier
         if not self._scopes.can_have(chain[0], rows.file[row.number], rows.line[row.number]):
             raise NotPlain
-        return EXACT if row is self._row else APPROXIMATE, self._frames(chain, row)
+        return EXACT if row is self._row else APPROXIMATE, self._scopes.frames(chain, self._position(row))
 
     def _earlier(self, chain: Sequence[int], function: tuple[int, int]) -> _Row | None:
         """The row that stands for one without a line: the nearest before it that has one in the same scope."""
@@ -143,7 +134,7 @@ class _AddressReading:
             row = _Row(number, *rows.address[number : number + 2])
             if row.start == row.stop or row.start < first or row.start > last:
                 continue
-            steps += self._scopes.count
+            steps += len(self._scopes.ranges[0])
             if steps > _MOST_STEPS or self._scopes.divide(row.start, row.stop):
                 raise NotPlain
             if rows.line[number] and self._scopes.at(row.start)[0] == chain:
@@ -175,22 +166,12 @@ class _AddressReading:
         rows, number = self._lines.rows, row.number
         return self._lines.files[rows.file[number]] or None, rows.line[number], rows.column[number]
 
-    def _frames(self, chain: Sequence[int], row: _Row) -> tuple[PlainFrame, ...]:
-        """The innermost of these scopes at the position of a row, and those around it at their calls. A kernel's own body is told as the kernel."""
-        scopes, found, position = self._scopes, [], self._position(row)
-        for scope in chain:
-            if scopes.inlined[scope] == _BODY:
-                continue
-            found.append((*scopes.names(scope), *position))
-            position = scopes.call_site(scope)
-        return tuple(found)
 
-
-class _Scopes:
+class _Scopes(PlainScopes):
     """The functions and inlined calls of some units, by number; columns are as ``debuginfo.dwarf.columns.ScopeColumns`` has them."""
 
     def __init__(self, sections: DebugSections, units: Units, lines: LineTables) -> None:
-        self._sections, self._units, self._files = sections, units, lines.files
+        self._sections, self._units = sections, units
         dies, left_out = read_rows(sections, units.units, SCOPES)
         if left_out:
             raise NotPlain
@@ -200,55 +181,10 @@ class _Scopes:
             Names(),
         )
         found = core.read_scopes(dies, numbers, maps, StringReader(sections), names)
-        self._strings, self.inlined = names.all(), found.inlined
-        columns, self._functions = _columns(found.scopes, _WIDTH), _columns(found.functions, len(core.FUNCTION_COLUMNS))
-        self.parent, self._name, self._linkage_name, *self._call, self._unit, self._function = columns
-        self._ranges = [*zip(found.range_scope, dies.ranges.start, dies.ranges.stop, strict=True)]
-        self.count = len(self._ranges)
-        """How many ranges there are."""
-        self._checked: tuple[int, int, int] | None = None
-
-    def at(self, address: int) -> tuple[list[int], tuple[int, int]]:
-        """(the innermost scope at an address and those around it, the linear addresses [start, end) of its function there). Raises NotPlain unless just these
-        hold the address, each by one range, and nobody else has code in that of the function."""
-        holding = [each for each in self._ranges if each[1] <= address < each[2]]
-        chain = max((self._chain(scope) for scope, _, _ in holding), key=len, default=[])
-        if not chain or sorted(chain) != sorted(scope for scope, _, _ in holding):
-            raise NotPlain
-        function = next(each for each in holding if each[0] == chain[-1])
-        if function != self._checked:
-            self._check_function(*function)
-            self._checked = function
-        return chain, function[1:]
-
-    def _chain(self, scope: int) -> list[int]:
-        found = [scope]
-        while (scope := self.parent[scope]) != _NO_PARENT:
-            found.append(scope)
-            if len(found) > _DEEPEST:
-                raise NotPlain
-        return found
-
-    @cached_property
-    def _roots(self) -> list[int]:
-        """The function around each scope."""
-        found: list[int] = []
-        for scope, parent in enumerate(self.parent):  # parents come before children
-            found.append(scope if parent == _NO_PARENT else found[parent])
-        return found
-
-    def _check_function(self, function: int, first: int, last: int) -> None:
-        """Nobody else has code among these addresses of a function, and no call in it may be said to be the function itself (``index.unnamed_calls``). Raises NotPlain."""
-        roots, said = self._roots, self._said(function)
-        if any(start < last and first < end and roots[scope] != function for scope, start, end in self._ranges):
-            raise NotPlain
-        for scope in {scope for scope, _, _ in self._ranges}:  # Intel's compiler leaves calls without code behind
-            is_call = roots[scope] == function and self.inlined[scope] == _INLINED
-            if is_call and (self._said(scope) == said or self._files[self._call[0][scope]].endswith(PYTHON_SUFFIX)):
-                raise NotPlain
-
-    def _said(self, scope: int) -> tuple[int, int, int]:
-        return self._name[scope], self._linkage_name[scope], self._function[scope]
+        *columns, self._unit, function = _columns(found.scopes, _WIDTH)
+        self._functions = _columns(found.functions, len(core.FUNCTION_COLUMNS))
+        ranges = found.range_scope, dies.ranges.start, dies.ranges.stop
+        super().__init__([*columns, function], memoryview(found.inlined), ranges, names.all(), lines.files)
 
     def check_strays(self, function: int, first: int, last: int) -> None:
         """No block or variable of a function says that it has code among these addresses although its function does not (``stray_ranges``). Raises NotPlain."""
@@ -262,20 +198,8 @@ class _Scopes:
             raise NotPlain
 
     @cached_property
-    def _edges(self) -> list[int]:
-        return sorted({edge for _, start, end in self._ranges for edge in (start, end)})
-
-    def divide(self, start: int, stop: int) -> bool:
-        """Whether a range of code begins or ends between two addresses."""
-        return bisect_right(self._edges, start) < bisect_left(self._edges, stop)
-
-    def is_in_pieces(self, scope: int) -> bool:
-        """Whether a scope has several ranges."""
-        return sum(each[0] == scope for each in self._ranges) > 1
-
-    @cached_property
     def _line_ends(self) -> array[int]:
-        calls = self.parent, memoryview(self.inlined), self._function, *self._call[:2], self._unit
+        calls = self.parent, self.inlined, self._function, *self._call[:2], self._unit
         return line_ends(self._functions, self._strings, calls)
 
     def can_have(self, scope: int, file: int, line: int) -> bool:
@@ -285,19 +209,6 @@ class _Scopes:
             return True
         _, _, of_file, first, _ = (column[function] for column in self._functions)
         return bool(file == of_file and first <= line < self._line_ends[function])
-
-    def names(self, scope: int) -> tuple[str, str | None]:
-        """The name of a scope, and its linkage name where that is another. Raises NotPlain where the scope has no
-        name, which a symbol may have."""
-        name, linkage_name = self._strings[self._name[scope]], self._strings[self._linkage_name[scope]]
-        if not name:
-            raise NotPlain
-        return name, linkage_name if linkage_name not in ("", name) else None
-
-    def call_site(self, scope: int) -> tuple[str | None, int, int]:
-        """File, line and column of a call."""
-        file, line, column = (each[scope] for each in self._call)
-        return self._files[file] or None, line, column
 
 
 def _columns(table: array[int], count: int) -> list[memoryview]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core import text_layout
-from symd.debuginfo import dwarf
+from symd.debuginfo import dwarf, leaves_out_calls
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.debuginfo.dwarf.columns import Positions
 from symd.debuginfo.dwarf.lines import TEXT_COLUMN
@@ -339,11 +339,6 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
 def _scoped(info: DebugInfo, found: InlinedScopes) -> DebugInfo:
     warnings = (*info.warnings, *found.warnings)
     return replace(info, scopes=found.scopes, names=found.names, warnings=warnings, written=found.written)
-
-
-def leaves_out_calls(code: CodeObject) -> bool:
-    """Whether a SPIR-V module is of a compiler that inlines functions and, where it writes lines alone, says nothing of that: Slang with ``-g1``."""
-    return str(code.facts.get("generator", "")).startswith("NVIDIA Slang")
 
 
 def _without_told_calls(code: CodeObject, info: DebugInfo) -> DebugInfo:

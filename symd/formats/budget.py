@@ -3,12 +3,10 @@ after decompression, how many line rows and debugging entries, and how much work
 
 from __future__ import annotations
 
-from copy import copy
-from typing import TYPE_CHECKING
-
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from typing import Self
 
@@ -154,6 +152,8 @@ class DebugBudget(WorkBudget):
 
     def trial(self) -> DebugBudget:
         """A budget of its own that has counted as much, for work that may have to be done again otherwise."""
+        from copy import copy  # noqa: PLC0415 - one code object alone needs none
+
         return copy(self)
 
     def accept(self, trial: DebugBudget) -> None:

@@ -6,9 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from symd.model.identities import ObjectPath
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 

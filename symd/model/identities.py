@@ -6,26 +6,26 @@ code object or nothing, which whoever looks for it finds out."""
 
 from __future__ import annotations
 
-import re
-from typing import NewType, TypeGuard
-
 from symd.errors import BadQuery
 
-Digest = NewType("Digest", str)
-"""A module's name: the SHA-256 of its bytes in 64 lower-case hexadecimal digits."""
-ObjectPath = NewType("ObjectPath", str)
-"""A code object's name in its module: what the containers around it call their elements, joined by "/"; "" where the module
-is the code object."""
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import NewType, TypeGuard
 
-_SHA256 = r"[0-9a-f]{64}"
-_FULL_SHA256 = re.compile(_SHA256).fullmatch
-"""A start of a daemon asks it several times of each of its modules."""
+    Digest = NewType("Digest", str)
+    ObjectPath = NewType("ObjectPath", str)
+else:
+    Digest = ObjectPath = str
+"""``Digest``, a module's name: the SHA-256 of its bytes in 64 lower-case hexadecimal digits; ``ObjectPath``, a code object's name in its module: what the containers around
+it call their elements, joined by "/"; "" where the module is the code object."""
+
+_DIGITS = frozenset("0123456789abcdef")
 _MODULES = "modules/"
 
 
 def is_digest(text: str) -> TypeGuard[Digest]:
     """Whether a text is a SHA-256 as symd writes it."""
-    return _FULL_SHA256(text) is not None
+    return len(text) == 64 and _DIGITS.issuperset(text)
 
 
 def checked_digest(text: str) -> Digest:

@@ -7,7 +7,7 @@ PlainFrame = tuple[str | None, str | None, str | None, int, int]
 """Function, linkage name, file, line and column, as in ``Frame``."""
 PlainAnswer = tuple[int, tuple[PlainFrame, ...]]
 """The number of a ``Reason``, and frames, innermost first."""
-EXACT, APPROXIMATE, NO_LINE = 1, 2, 3
+EXACT, APPROXIMATE, NO_LINE, INFERRED, CONTRADICTORY = 1, 2, 3, 12, 13
 """Numbers of ``Reason``."""
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from symd.model.code import NO_FACTS, CodeKind, CodeObject
 from symd.model.identities import Digest, ObjectPath
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class KernelSummary(NamedTuple):

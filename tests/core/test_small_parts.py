@@ -67,6 +67,45 @@ def test_sequences_without_code_share_no_beginning(core: ModuleType) -> None:
     assert not core.begin_together(array("Q", [8, 16, 16, 17]), ends)
 
 
+@both("text_layout")
+@pytest.mark.parametrize("seed", range(20))
+def test_a_row_is_found_in_the_only_sequence_that_holds_an_address(core: ModuleType, seed: int) -> None:
+    dice = random.Random(seed)
+    sequences = [sorted(dice.randrange(100) for _ in range(dice.randrange(1, 6))) for _ in range(3)]
+    address, ends = array("Q", [each for sequence in sequences for each in sequence]), array("q")
+    for sequence in sequences:
+        ends.append((ends[-1] if ends else 0) + len(sequence))
+    for wanted in range(100):
+        held = [number for number, each in enumerate(sequences) if each[0] <= wanted < each[-1]]
+        row, first = core.row_at(address, ends, wanted)
+        if len(held) == 1:
+            begin = ends[held[0]] - len(sequences[held[0]])
+            assert first == begin
+            assert row == begin + sum(each <= wanted for each in sequences[held[0]]) - 1
+        else:
+            assert (row, first) == (-1, -1)
+    assert core.row_at(array("Q", [3, 2, 9]), array("q", [3]), 4) == (-1, -1)
+
+
+@both("text_layout")
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_and_scopes_are_found_as_by_looking_at_each(core: ModuleType, seed: int) -> None:
+    dice = random.Random(seed)
+    start = array("Q", [dice.randrange(50) for _ in range(20)])
+    stop = array("Q", [each + dice.randrange(1, 20) for each in start])
+    parent = array("I", [dice.choice([0xFFFFFFFF, *range(scope)]) for scope in range(12)])
+    of = array("I", [dice.randrange(12) for _ in range(20)])
+    for first, last in ((dice.randrange(60), dice.randrange(70)) for _ in range(50)):
+        known = [at for at in range(20) if start[at] < last and first < stop[at]]
+        assert core.overlapping(start, stop, first, last).tolist() == known
+    for function in range(12):
+        around = {function}
+        for scope in range(12):
+            if parent[scope] in around:
+                around.add(scope)
+        assert core.inside(function, parent, of).tolist() == [each for each in of if each in around]
+
+
 def entries(bits: int, has_addends: bool, rows: list[tuple[int, int, int, int]]) -> bytes:
     """(offset, type, symbol, addend) as a table of the ABI."""
     shift, word = (32, "Qq") if bits == 64 else (8, "Ii")

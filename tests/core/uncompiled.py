@@ -13,10 +13,20 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
+from symd.debuginfo import (
+    block_ranges,
+    embedded_sources,
+    folded_sequences,
+    layout,
+    one_address,
+    plain_scopes,
+    reading,
+)
 from symd.debuginfo.dwarf import abbreviations, dies, lines, nvidia_calls, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
+from symd.debuginfo.spirv import decoded
 from symd.formats.containers.amd import symbols as amdgpu_symbols
+from symd.formats.spirv import words
 
 INHERITED = ("byte_reader", "abbreviations", "range_lists", "sorting", "strings", "dies")
 """Modules that others of the core inherit from or call, and see only where both are compiled or both are not."""
@@ -52,8 +62,8 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "line_header", "line_program", "relocations", "scopes", "text_layout",
-        "unit_headers",
+        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "line_header", "line_program", "relocations", "scopes", "spirv_lines",
+        "spirv_words", "text_layout", "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
     read = core["dies"]
@@ -71,12 +81,17 @@ def without_compiled_core() -> Iterator[None]:
             (import_module(f"symd.debuginfo.{name}"), "core", core["function_lines"])
             for name in ("function_lines", "line_ends")
         ),
-        *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout)),
+        *(
+            (module, "text_layout", core["text_layout"])
+            for module in (reading, folded_sequences, layout, one_address, plain_scopes)
+        ),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
         (lines, "LineRows", core["line_program"].LineRows),
+        (decoded, "core", core["spirv_lines"]),
+        (words, "core", core["spirv_words"]),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
         *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, dies)),

@@ -12,21 +12,25 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import one_address
+from symd.debuginfo import one_address, plain_scopes
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
+from symd.debuginfo.spirv import one_address as spirv
+from symd.debuginfo.spirv import scopes
 from symd.errors import SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
+from symd.formats.spirv.module import parsed_module
 from symd.index import Index, build
 from symd.index.module import decoded_objects
 from symd.model import plain_answers
 from symd.model.answers import Answer, Reason
 from symd.model.code import CodeKind, CodeObject, DebugScheme
-from symd.model.debug_info import BODY, NO_FUNCTION, NO_PARENT
-from symd.model.identities import Digest
+from symd.model.debug_info import BODY, NO_FUNCTION, NO_PARENT, RowFlag
+from symd.model.identities import Digest, ObjectPath
 from symd.model.plain_answers import PlainAnswer
 from symd.model.summaries import ModuleSummary
+from tests.fuzz import spirv_words
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = sorted(
@@ -121,12 +125,60 @@ def changed(dice: random.Random, data: bytes) -> bytes:
 
 
 def test_its_numbers_are_those_of_answers_and_scopes() -> None:
-    known = plain_answers.EXACT, plain_answers.APPROXIMATE, plain_answers.NO_LINE
-    assert known == (Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE)
-    assert (one_address._NO_PARENT, one_address._NO_FUNCTION, one_address._BODY) == (NO_PARENT, NO_FUNCTION, BODY)
+    for name in ("EXACT", "APPROXIMATE", "NO_LINE", "INFERRED", "CONTRADICTORY"):
+        assert getattr(plain_answers, name) == Reason[name]
+    assert (one_address._NO_PARENT, one_address._NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
+    assert (plain_scopes._NO_PARENT, plain_scopes._BODY) == (NO_PARENT, BODY)
+    assert (scopes.NO_PARENT, scopes.NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
+    assert spirv._END_SEQUENCE == RowFlag.END_SEQUENCE
+
+
+def of_spirv(data: bytes, step: int = 1) -> Iterator[tuple[PlainAnswer | None, Answer]]:
+    """The same of the instructions of a SPIR-V module."""
+    code = containers.unpack(data, Limits()).objects[0]
+    index = Index(build(decoded_objects([code]), ModuleSummary(Digest("0" * 64), 0, "")))
+    words = parsed_module(code).words
+    for number in range(0, len(words), step):
+        offset = words.offset(number)
+        yield spirv.answer_at(code, offset), index._lookup.answer_in(0, offset)
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.rglob("*.spv")), ids=lambda path: path.name)
+def test_every_instruction_of_spirv_is_answered_as_by_the_whole_index(path: Path) -> None:
+    """Plainly, but for what its source contradicts, and modules without debug data."""
+    for said, known in of_spirv(path.read_bytes()):
+        if said is None:
+            assert known.reason in {Reason.GAP, Reason.NO_DEBUG_INFO, Reason.CONTRADICTORY}
+        else:
+            assert said == as_plain(known), known.section_offset
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_other_instructions_change_both_answers_alike(seed: int) -> None:
+    dice, answered = random.Random(seed), Counter[int]()
+    seeds = [path.read_bytes() for path in sorted(SAMPLES.rglob("*.spv")) if path.stat().st_size < 9000]
+    for _ in range(60):
+        data = dice.choice(seeds)
+        for _ in range(dice.choice((1, 3))):
+            data = spirv_words.mutate(dice, data, lambda content: content)
+        try:
+            answers = [*of_spirv(data, 5)]
+        except SymdError:
+            continue
+        for said, known in answers:
+            assert said is None or said == as_plain(known), known.section_offset
+            answered.update([] if said is None else [said[0]])
+    assert answered.total() > 500
 
 
 def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
     program = "import sys; import symd.debuginfo.one_address; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "click", "symd.index", "pathlib"}.intersection(done.stdout.split())
+
+
+def test_spirv_inside_a_container_is_left_to_the_whole_index() -> None:
+    (code,) = containers.unpack((SAMPLES / "kernels/bin/vadd/O0.spv").read_bytes(), Limits()).objects
+    offset = code.kernels[0].offset
+    assert spirv.answer_at(code, offset) is not None
+    assert spirv.answer_at(code._replace(path=ObjectPath(".rodata")), offset) is None

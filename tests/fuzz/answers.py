@@ -11,10 +11,9 @@ from functools import cache
 from itertools import islice
 from types import ModuleType
 
-from symd.cli.start.file_answers import at_address, at_kernel
+from symd.cli.start.file_answers import answer_at, at_address, at_kernel
 from symd.config import Limits
 from symd.core import index_lookup
-from symd.debuginfo.one_address import answer_at
 from symd.engine.reading import values
 from symd.errors import DataLoss
 from symd.formats import containers
@@ -94,7 +93,7 @@ def _one_by_one(data: bytes, whole: Index) -> None:
     for query in islice(_own_places(whole), 64):
         is_named = isinstance(query, ByKernel)
         place = at_kernel(objects, query.kernel, query.offset) if is_named else at_address(objects, query.address)
-        found = place and answer_at(*place, LIMITS)
+        found = place and answer_at(*place)
         expected = _answer(whole, query)
         if found and found != (int(expected.reason), tuple(tuple(frame[:5]) for frame in expected.frames)):
             raise Disagreement(f"one address, {query}:\n{found}\nthe whole index says\n{expected}")

@@ -292,10 +292,14 @@ def read_nvidia(data: bytes) -> None:
 
 
 def read_spirv(data: bytes) -> None:
-    """Words, functions, debug information, source text."""
+    """Words, functions, debug information, source text. The core says the same of it, compiled and as its source stands."""
     if not spirv.claims(data):
         raise Refused
     with fitting():
+        if len(data) <= _UNCOMPILED_BYTES:
+            compiled = _decoded_spirv(data)
+            with without_compiled_core():
+                assert _decoded_spirv(data) == compiled
         code = spirv.read(Element("", data), Budget(LIMITS)).code_object
         assert code is not None
         for kernel in code.kernels:
@@ -303,6 +307,16 @@ def read_spirv(data: bytes) -> None:
         dict(code.facts)
         debug = debuginfo.read(code, LIMITS)
         from_module([code], list(debug.files)[:4])
+
+
+def _decoded_spirv(data: bytes) -> object:
+    """All that a module comes to, or why it was refused."""
+    try:
+        code = spirv.read(Element("", data), Budget(LIMITS)).code_object
+        assert code is not None
+        return code.kernels, code.functions, plain(debuginfo.read(code, LIMITS))
+    except SymdError as error:
+        return str(error)
 
 
 def check_spirv(data: bytes) -> None:

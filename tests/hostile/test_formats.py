@@ -88,7 +88,7 @@ def magic(module: containers.Format) -> bytes:
     return {"patch-tokens": b"CTNI\x39\4\0\0\7\x0c\0\0"}[module.NAME]
 
 
-@pytest.mark.parametrize("module", FORMATS, ids=lambda module: module.NAME)
+@pytest.mark.parametrize("module", [*FORMATS], ids=lambda module: module.NAME)
 def test_noise_after_a_true_magic_is_refused(module: containers.Format) -> None:
     dice = random.Random(module.NAME)
     head = magic(module)

@@ -42,7 +42,7 @@ def test_every_format_module_is_in_the_table_once() -> None:
     assert len({module.NAME for module in FORMATS}) == len(FORMATS)
 
 
-@pytest.mark.parametrize("module", FORMATS, ids=lambda module: module.NAME)
+@pytest.mark.parametrize("module", [*FORMATS], ids=lambda module: module.NAME)
 def test_every_reader_is_asked_as_the_opener_asks(module: containers.Format) -> None:
     """The table has the readers by name, so that the type checker does not compare them with ``Format``."""
     for name in ("claims", "read"):
@@ -56,7 +56,7 @@ def test_a_sample_is_claimed_by_exactly_one_reader(sample: Path) -> None:
     assert len([module.NAME for module in FORMATS if module.claims(data)]) == 1
 
 
-@pytest.mark.parametrize("module", FORMATS, ids=lambda module: module.NAME)
+@pytest.mark.parametrize("module", [*FORMATS], ids=lambda module: module.NAME)
 def test_claims_never_raises(module: containers.Format) -> None:
     for data in (b"", b"\0", b"\x7fELF", b"CTNI", b"\x7fELF" + bytes(60), bytes(range(256))):
         assert module.claims(data) in (True, False)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
-from symd.cli.start.plain_text import is_spirv, names_server, plain_questions
+from symd.cli.start.ending import end
+from symd.cli.start.plain_text import names_server, plain_questions
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ def _begin() -> NoReturn:
         text = plain_answers(sys.argv[2:], os.environ)
         if text is not None:
             _write(text)
-            sys.exit(0)
+            end(0, at_once=True)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from symd.cli.version import version_text  # noqa: PLC0415 - hardly anybody asks for it
 
         _write(f"symd {version_text()}\n")
-        sys.exit(0)
+        end(0, at_once=True)
     from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
 
     command_line()
@@ -49,7 +50,7 @@ def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str |
 
         return stored_answers(arguments, environment)
     asked = plain_questions(arguments)
-    if asked is None or names_server(environment) or is_spirv(asked[0]):
+    if asked is None or names_server(environment):
         return None
     from symd.cli.start.file_answers import file_answers  # noqa: PLC0415 - likewise
 
@@ -65,7 +66,6 @@ def _write(text: str) -> None:
             rest = rest[os.write(sys.stdout.fileno(), rest) :]
     except OSError:
         from symd.cli.command_line import ended  # noqa: PLC0415 - hardly ever
-        from symd.cli.termination import end  # noqa: PLC0415 - likewise
 
         def write_rest() -> int:
             sys.stdout.buffer.write(rest)

@@ -6,19 +6,20 @@ import gc
 import mmap
 import os
 import stat
-from typing import TYPE_CHECKING, cast
 
 from symd.cli.start.plain_text import answer_text
 from symd.config import DEFAULT_LIMITS
-from symd.debuginfo.one_address import answer_at
 from symd.errors import SymdError
 from symd.formats.containers import ContainerUnpacker
+from symd.model.code import CodeKind
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symd.cli.start.plain_text import Asked
     from symd.model.code import CodeObject
+    from symd.model.plain_answers import PlainAnswer
 
 _MOST_QUERIES = 3
 """Queries that are answered one by one, each from the units that it needs; of more the command line decodes everything once."""
@@ -47,7 +48,7 @@ def file_answers(asked: Asked) -> str | None:
         found = []
         for query, kernel, value in queries:
             place = at_kernel(objects, kernel, value) if kernel else at_address(objects, value)
-            answer = None if place is None else answer_at(*place, DEFAULT_LIMITS)
+            answer = None if place is None else answer_at(*place)
             if answer is None:
                 return None
             found.append(answer_text(query, answer))
@@ -70,9 +71,20 @@ def _content(file: str) -> bytes | None:
             return None
         if status.st_size < _MAPPED:
             return os.read(handle, _MAPPED)
-        return cast("bytes", mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+        return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)  # type: ignore[return-value] # it has what is asked of bytes
     finally:
         os.close(handle)
+
+
+def answer_at(code: CodeObject, section: int, offset: int) -> PlainAnswer | None:
+    """The answer at a byte of text, by the number of its section; None where the whole index has to say."""
+    if code.kind is CodeKind.SPIRV:
+        from symd.debuginfo.spirv import one_address as spirv  # noqa: PLC0415 - one of the two is needed
+
+        return spirv.answer_at(code, offset)
+    from symd.debuginfo import one_address  # noqa: PLC0415 - likewise
+
+    return one_address.answer_at(code, section, offset, DEFAULT_LIMITS)
 
 
 _TextByte = tuple["CodeObject", int, int]

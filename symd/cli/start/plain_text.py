@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
-
 from symd.model.frame_text import frame_text, printable
 from symd.model.plain_answers import EXACT, NotPlain
 
@@ -21,8 +18,6 @@ MODULE_BYTES = 2048 << 20
 """The largest module in bytes, the same number as ``Limits.module_size``."""
 ELSEWHERE = 14
 """``Reason.DEBUG_DATA_ELSEWHERE``: files beside FILE may have what is not in it."""
-_SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
-"""How SPIR-V begins, in either byte order."""
 _DECIMAL, _HEXADECIMAL = frozenset("0123456789"), frozenset("0123456789abcdefABCDEF")
 
 
@@ -34,18 +29,6 @@ def names_server(environment: Mapping[str, str]) -> bool:
 def is_plain_file(file: str) -> bool:
     """Whether a word names a file, as it is and whole."""
     return not file.startswith(("modules/", "file:", "memory:")) and not file.endswith(".gz")
-
-
-def is_spirv(file: str) -> bool:
-    """Whether a file is a SPIR-V module, which the command line reads: that takes NumPy."""
-    try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):  # the latter: a name that no file can have
-        return False
-    try:
-        return stat.S_ISREG(os.fstat(handle).st_mode) and os.pread(handle, 4, 0) in _SPIRV
-    finally:
-        os.close(handle)
 
 
 def plain_questions(words: Sequence[str]) -> Asked | None:

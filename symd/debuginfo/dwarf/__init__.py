@@ -7,8 +7,7 @@ each do their whole work in one call; ``read_units`` reads what both need and ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.debuginfo.dwarf.columns import LineColumns as LineColumns
     from symd.debuginfo.dwarf.columns import ScopeColumns as ScopeColumns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from symd.core.abbreviations import AbbreviationTable
 from symd.debuginfo.dwarf import forms
@@ -14,6 +13,7 @@ from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded, Malformed
 from symd.formats.budget import DebugBudget
+from symd.model.named_tuples import NamedTuple
 
 _ADDRX_OFFSET, _DATA4 = int(Form.DW_FORM_LLVM_addrx_offset), int(Form.DW_FORM_data4)
 _IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 from symd.core.abbreviations import layouts
 from symd.debuginfo.dwarf.constants import Form
 from symd.debuginfo.dwarf.cursor import Cursor
+from symd.model.named_tuples import NamedTuple
 
 STRX_FORMS = frozenset(
     {

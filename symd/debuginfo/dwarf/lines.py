@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_header import LineHeader, LineHeaderReader
@@ -19,6 +18,7 @@ from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import DebugBudget, exceeded
+from symd.model.named_tuples import NamedTuple
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])

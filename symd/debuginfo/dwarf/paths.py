@@ -6,23 +6,27 @@ directory, name; nothing is normalised. Imports what everybody has imported: one
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
-
 from symd.config import Limits
 from symd.core.line_header import LineHeader
 from symd.formats.budget import exceeded
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-_WINDOWS_ROOT = re.compile(rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")
+_WINDOWS_ROOT = rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]"
 
 
 def is_absolute(path: bytes) -> bool:
     """Absolute on POSIX or on Windows: "/x", "C:\\x", "C:/x", "\\\\host\\x"."""
-    return path.startswith(b"/") or _WINDOWS_ROOT.match(path) is not None
+    if path.startswith(b"/"):
+        return True
+    if path[1:2] != b":" and not path.startswith(b"\\\\"):
+        return False
+    import re  # noqa: PLC0415 - slow to import, and few paths begin so
+
+    return re.match(_WINDOWS_ROOT, path) is not None
 
 
 def append(path: bytes, part: bytes) -> bytes:

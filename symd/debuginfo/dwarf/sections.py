@@ -7,10 +7,11 @@ Collected warnings, of which damaged data can give very many.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
+from symd.model.named_tuples import NamedTuple
 from symd.model.texts import counted
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.debuginfo.dwarf.split_units import Contributions
     from symd.formats.budget import DebugBudget

@@ -8,11 +8,15 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections
 from symd.errors import Malformed
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 UNIT_INDEX = ".debug_cu_index"
 """Where a package says which part of each section a unit has."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 from symd.debuginfo.dwarf import forms
 from symd.debuginfo.dwarf.constants import At, Lne
 from symd.debuginfo.dwarf.dies import read_rows
 from symd.debuginfo.dwarf.sections import DebugSections
 from symd.debuginfo.dwarf.units import Unit, Units
+from symd.model.named_tuples import NamedTuple
 
 _EXTENDED_OPCODE = 0
 """The opcode that begins an extended instruction of a line program (6.2.5.3); its own number follows after its length."""

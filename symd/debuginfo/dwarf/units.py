@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
-from typing import Any, NamedTuple, Self
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.unit_headers import UnitReader
@@ -14,6 +12,11 @@ from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.split_units import Contributions
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import exceeded
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 
 class Unit:
@@ -57,6 +60,8 @@ class Unit:
 
     def changed(self, **changes: Any) -> Self:
         """A copy of the unit with other values of some fields."""
+        from copy import copy  # noqa: PLC0415 - slow to import, and one unit alone stays as it is
+
         found = copy(self)
         for name, value in changes.items():
             setattr(found, name, value)

@@ -4,23 +4,20 @@ Source: OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100, sections "Lex
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
-import numpy as np
-
 from symd.formats.spirv.debug_sets import Debug
-from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.words import DebugInstruction, Words
-from symd.model.columns import I64, U64
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from symd.formats.spirv.words import DebugInstruction, Words
 
 _PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
 """The operand that names what a scope stands in; a template names the function it makes."""
 _LINE = 3
 """Where a DebugFunction has the line of its declaration."""
 _SOURCE = {Debug.Function: 2, Debug.LexicalBlock: 0, Debug.LexicalBlockDiscriminator: 0}
-
-
 _DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.InlinedAt, Debug.Source)
 
 
@@ -45,7 +42,8 @@ class DebugData:
         self._function_of: dict[int, int | None] = {}
         self._depth: dict[int, int | None] = {}
         for item in words.debug_instructions(*_DESCRIBING):
-            self.by_id.setdefault(item.id, item)
+            if item.id:
+                self.by_id.setdefault(item.id, item)
             self._note_definition(item)
 
     def _note_definition(self, item: DebugInstruction) -> None:
@@ -154,27 +152,6 @@ class DebugData:
 def _operand(item: DebugInstruction | None, table: dict[Debug, int]) -> int | None:
     at = table.get(Debug(item.opcode)) if item is not None and item.opcode in table else None
     return item.operands[at] if item is not None and at is not None and at < len(item.operands) else None
-
-
-class InstructionOffsets:
-    """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, after the
-    last), ``governed`` the number of the first instruction from each on that is no location statement. ``lines`` are
-    the numbers of DebugLine and DebugNoLine, of which ``beginning`` marks the former (the literal sets have neither);
-    ``scopes`` are DebugScope and DebugNoScope."""
-
-    def __init__(self, words: Words) -> None:
-        self.words = words
-        self.scopes = list(words.debug_instructions(Debug.Scope, Debug.NoScope))
-        lines = [item for item in words.debug_instructions(Debug.Line, Debug.NoLine) if item.layout.numbers_are_ids]
-        self.lines: I64 = np.array([item.number for item in lines], np.int64)
-        self.beginning = np.array([item.opcode == Debug.Line and len(item.operands) > 3 for item in lines], np.bool_)
-        stating = np.isin(words.opcode, (Op.Line, Op.NoLine))
-        stating[self.lines] = True
-        stating[[item.number for item in self.scopes]] = True
-        count = len(stating)
-        numbers = np.where(stating, count, np.arange(count))
-        self.governed: I64 = np.append(np.minimum.accumulate(numbers[::-1])[::-1], count).astype(np.int64)
-        self.offset: U64 = words.offsets
 
 
 class StringNumbers:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import NamedTuple
 
-import numpy as np
+from symd.model.named_tuples import NamedTuple
 
-from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
-from symd.formats.spirv.debug_sets import Debug
-from symd.formats.spirv.functions import Body
-from symd.formats.spirv.grammar import BLOCK_ENDS
-from symd.model.columns import I64
-from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines, Scopes
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+    from symd.debuginfo.spirv.debug import DebugData, StringNumbers
+    from symd.formats.spirv.functions import Body
+
+NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
+"""As in ``model.debug_info``."""
 MOST_FRAMES = 256
 """Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
 MOST_RANGES = 4_000_000
@@ -28,68 +28,64 @@ _REMEMBERED = 1 << 20
 
 _MOST_WARNINGS = 20
 
-Segment = tuple[int, int, tuple[int, int] | None]
-"""Instruction numbers [first, end) and (scope id, inlined-at id) of the DebugScope in force."""
+SCOPE_COLUMNS = "parent", "name", "linkage_name", "inlined", "call_file", "call_line", "call_column", "function"
+"""What stands of each scope, as in ``model.debug_info.Scopes``."""
+
+if TYPE_CHECKING:
+    Scope = tuple[int, int]
+    """The ids of a scope (0: none) and of its DebugInlinedAt (0: none)."""
+    Segment = tuple[int, int, Scope]
+    """Instruction numbers [first, end) and the scope in force."""
+_NO_SCOPE = 0, 0
 
 
-class Segments(NamedTuple):
-    """All code, cut where the scope changes: the ``first`` instruction of each segment, ascending, the DebugFunction that the
-    scope there names (0: there is none), and that of the OpFunction around it (0: unknown)."""
+class Scopes(NamedTuple):
+    """The scopes of a module, those around before those inside: ``table`` has a row of SCOPE_COLUMNS for each. Their ranges: bytes [``range_start``, ``range_end``) of a scope."""
 
-    first: I64
-    named: I64
-    own: I64
+    table: array[int]
+    range_scope: array[int]
+    range_start: array[int]
+    range_end: array[int]
 
 
 class ScopeBuilder:
-    def __init__(self, data: DebugData, files: StringNumbers, names: StringNumbers, places: InstructionOffsets) -> None:
-        self.data, self.files, self.names, self.places = data, files, names, places
+    def __init__(self, data: DebugData, files: StringNumbers, names: StringNumbers) -> None:
+        self.data, self.files, self.names, self._words = data, files, names, data.words
         self.warnings: list[str] = []
-        self._scopes: list[tuple[int, ...]] = []
-        self._declared: dict[tuple[int, int], int] = {}
+        self.declared: dict[tuple[int, int], int] = {}
+        """Where functions are declared, file and line: their numbers; which other lines they have cannot be told."""
+        self._scopes = array("I")
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._range_scope, self._range_start, self._range_end = array("I"), array("Q"), array("Q")
         self._last_range: dict[int, int] = {}
         self._pieces = 0
-        self._first, self._named, self._own = array("q", [-1]), array("q", [0]), array("q", [0])
+        self._segments: list[tuple[int, int, int]] = []
         self._ends: dict[int, int] = {}
 
-    def build(self, functions: dict[int, Body]) -> Scopes:
-        changes = self._changes()
-        numbers = [number for number, _ in changes]
+    def build(self, functions: dict[int, Body], changes: tuple[array[int], array[int], array[int]]) -> Scopes:
+        """``changes`` are as ``core.spirv_lines`` finds them."""
+        numbers = changes[0]
         for body in functions.values():
             if not body.declared:
-                inside = changes[bisect_left(numbers, body.first) : bisect_left(numbers, body.last)]
-                self._function(body, list(_segments(body, inside)))
-        return self._columns()
+                first, last = bisect_left(numbers, body.first), bisect_left(numbers, body.last)
+                self._function(body, list(_segments(body, *(column[first:last] for column in changes))))
+        return Scopes(self._scopes, self._range_scope, self._range_start, self._range_end)
 
-    def segments(self) -> Segments:
-        """Those of all that was built."""
-        found = Segments(*(np.array(column, np.int64) for column in (self._first, self._named, self._own)))
-        order = np.argsort(found.first, kind="stable")
-        return Segments(*(column[order] for column in found))
-
-    def _changes(self) -> list[tuple[int, tuple[int, int] | None]]:
-        """(number of the first instruction it governs, scope) for scopes that begin, end, or end with their block."""
-        words, governed = self.places.words, self.places.governed
-        events: list[tuple[int, int, tuple[int, int] | None]] = [
-            (number, number + 1, None) for number in words.where(*BLOCK_ENDS)
-        ]
-        for item in self.places.scopes:
-            scope = None
-            if item.opcode == Debug.Scope and item.operands:
-                scope = (item.operands[0], item.operands[1] if len(item.operands) > 1 else 0)
-            events.append((item.number, int(governed[item.number]), scope))
-        return [(at, scope) for _, at, scope in sorted(events, key=lambda event: event[0])]
+    def segments(self) -> tuple[array[int], array[int], array[int]]:
+        """All code that was built, cut where the scope changes: the first instruction of each segment, ascending, the DebugFunction that the
+        scope there names (0: there is none), and that of the OpFunction around it (0: unknown)."""
+        self._segments.sort()  # functions of one id stand where the first one did
+        first, named, own = (array("I", [segment[part] for segment in self._segments]) for part in range(3))
+        return first, named, own
 
     def _function(self, body: Body, segments: list[Segment]) -> None:
         own = self._own_function(body, segments)
-        known: dict[tuple[int, int] | None, list[int]] = {}
+        known: dict[Scope, list[int]] = {}
         held = 0
         for first, end, scope in segments:
             if self._pieces >= MOST_RANGES:
                 self._warn(f"scopes after byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
-                self._note(first, 0, 0)
+                self._segments.append((first, 0, 0))
                 return
             if scope not in known:
                 if held > _REMEMBERED:
@@ -97,19 +93,14 @@ class ScopeBuilder:
                 known[scope] = self._numbers_of(body, own, scope)
                 held += len(known[scope])
             self._add(known[scope], first, end)
-            self._note(first, (self.data.function_of(scope[0]) or 0) if scope else 0, own or 0)
+            self._segments.append((first, self.data.function_of(scope[0]) or 0, own or 0))
 
-    def _note(self, first: int, named: int, own: int) -> None:
-        self._first.append(first)
-        self._named.append(named)
-        self._own.append(own)
-
-    def _numbers_of(self, body: Body, own: int | None, scope: tuple[int, int] | None) -> list[int]:
+    def _numbers_of(self, body: Body, own: int | None, scope: Scope) -> list[int]:
         """The numbers of the scopes around code of ``body`` in ``scope``, the outermost first; none where nobody knows."""
-        outermost = None if scope is None else self._outermost(*scope)
+        outermost = self._outermost(*scope)
         if outermost is None and own is None:
             return []
-        chain = self._chain(*scope) if scope is not None else []
+        chain = self._chain(*scope)
         if outermost is None:
             assert own is not None  # noqa: S101 - or there was nothing to say
             chain = [*chain[:-1], (own, 0)]
@@ -124,7 +115,7 @@ class ScopeBuilder:
         defined = self.data.function_of(self.data.definitions.get(body.id, 0))
         if defined is not None:
             return defined
-        outermost = (self._outermost(*scope) for _, _, scope in segments if scope)
+        outermost = (self._outermost(*scope) for _, _, scope in segments)
         return next((function for function in outermost if function is not None), None)
 
     def _chain(self, scope: int, inlined_at: int) -> list[tuple[int | None, int]]:
@@ -164,7 +155,7 @@ class ScopeBuilder:
 
     def _add(self, numbers: list[int], first: int, end: int) -> None:
         """Give [first, end) to the scopes with these numbers."""
-        start, stop = int(self.places.offset[first]), int(self.places.offset[end])
+        start, stop = self._words.offset(first), self._words.offset(end)
         self._pieces += len(numbers)
         for number in numbers:
             last = self._last_range.get(number)
@@ -180,7 +171,7 @@ class ScopeBuilder:
         key = (above, function or 0, inlined_at)
         if key in self._numbers:
             return self._numbers[key]
-        self._numbers[key] = number = len(self._scopes)
+        self._numbers[key] = number = len(self._numbers)
         name, linkage = self.data.function_names(function)
         site = self.data.inlined_at(inlined_at) if inlined_at else None
         parent = above if above >= 0 else NO_PARENT
@@ -194,7 +185,7 @@ class ScopeBuilder:
             site.column if site else 0,
             self._declaration(function),
         )
-        self._scopes.append(row)
+        self._scopes.extend(row)
         return number
 
     def _declaration(self, function: int | None) -> int:
@@ -203,42 +194,16 @@ class ScopeBuilder:
         if function is None or not line:
             return NO_FUNCTION
         place = self.files(self.data.scope_file(function)), line
-        return self._declared.setdefault(place, len(self._declared))
-
-    def functions(self) -> FunctionLines:
-        """Where those of all that was built are declared; which other lines they have cannot be told."""
-        file, line = np.array([*self._declared], np.uint32).reshape(-1, 2).T
-        nothing = np.zeros(len(file), np.uint32)
-        return FunctionLines(nothing, file, line, nothing)
-
-    def _columns(self) -> Scopes:
-        if not self._scopes:
-            return Scopes.empty()
-        table = np.array(self._scopes, np.uint64)
-        parent, name, linkage, inlined, call_file, call_line, call_column, function = table.T.astype(np.uint32)
-        return Scopes(
-            parent=parent,
-            name=name,
-            linkage_name=linkage,
-            inlined=inlined.astype(np.uint8),
-            call_file=call_file,
-            call_line=call_line,
-            call_column=call_column,
-            range_scope=np.array(self._range_scope, np.uint32),
-            range_section=np.zeros(len(self._range_scope), np.uint32),
-            range_offset=np.array(self._range_start, np.uint64),
-            range_end=np.array(self._range_end, np.uint64),
-            function=function,
-        )
+        return self.declared.setdefault(place, len(self.declared))
 
 
-def _segments(body: Body, changes: list[tuple[int, tuple[int, int] | None]]) -> Iterator[Segment]:
+def _segments(body: Body, numbers: array[int], scopes: array[int], inlined: array[int]) -> Iterator[Segment]:
     """The body cut where the scope changes; together the segments are the whole body."""
-    at, current = body.first, None
-    for number, scope in changes:
+    at, current = body.first, _NO_SCOPE
+    for number, scope, inlined_at in zip(numbers, scopes, inlined, strict=True):
         cut = min(number, body.last + 1)
         if cut > at:
             yield at, cut, current
             at = cut
-        current = scope
+        current = scope, inlined_at
     yield at, body.last + 1, current

@@ -4,8 +4,6 @@ the only function that opens nesting is here."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Final, NamedTuple
 
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
@@ -15,12 +13,19 @@ from symd.formats.containers.format_table import FormatTable
 from symd.formats.containers.khronos import spirv
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
+from symd.model.named_tuples import NamedTuple
 from symd.model.summaries import ContainerSummary
 from symd.model.texts import counted
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Final
+
+
 __all__ = ("FORMATS", "MAX_NOTES", "MOST_TEXT", "OpenedModule", "Opening", "format_name", "identify", "unpack")
 
-FORMATS: Sequence[Format] = FormatTable(
+FORMATS: Final = FormatTable(
+    "khronos.spirv",
     "intel.igc_debug",
     "intel.patch_tokens",
     "intel.neo_elf",
@@ -35,7 +40,6 @@ FORMATS: Sequence[Format] = FormatTable(
     "llvm.compressed_bundle",
     "llvm.offload_binary",
     "amd.kpack",
-    "khronos.spirv",
     "archive",
     "compressed_file",
     "with_dwo",
@@ -70,6 +74,8 @@ def identify(data: bytes) -> Format | None:
 def format_name(data: bytes, limits: Limits | None = None) -> str:
     """What ``unpack`` calls the outermost format, found with the first code object; "unknown" where no reader takes it."""
     opening = ContainerUnpacker(data, limits or Limits())
+    from contextlib import suppress  # noqa: PLC0415 - slow to import, and one answer needs no name
+
     with suppress(SymdError):
         next(iter(opening), None)
     return opening.format or "unknown"

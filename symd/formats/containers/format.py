@@ -9,11 +9,17 @@ read(element, budget)    the contents: elements to open further, or one code obj
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
 
 from symd.formats.budget import Budget
 from symd.model.code import NO_FACTS, CodeObject
 from symd.model.identities import ObjectPath
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 
 class Element(NamedTuple):
@@ -21,7 +27,7 @@ class Element(NamedTuple):
     opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
     the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
     around it knows and the bytes may not say. ``path`` is its nesting path, ``stored`` the size of the module: who opens it says so. ``outline``: kernels and
-    functions may be read when somebody looks, and raise what reading them raises then."""
+    functions may be read when somebody looks, and raise what reading them raises then; what SPIR-V says of kernels is left out."""
 
     name: str
     content: bytes | Callable[[], bytes]

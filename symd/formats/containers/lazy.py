@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, overload
 
-_Item = TypeVar("_Item")
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any, TypeVar, overload
+
+    _Item = TypeVar("_Item")
 
 
-class LazyMapping(Mapping[str, Any]):
+class LazyMapping(Mapping[str, "Any"]):
     """A mapping that ``read`` returns, called when the mapping is first used. Equal to any mapping that holds the same."""
 
     __slots__ = ("_known", "_read")
@@ -87,7 +90,7 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
-class LazySequence(Sequence[_Item]):
+class LazySequence(Sequence["_Item"]):
     """A sequence that ``read`` returns, called when the first of its items is asked for. Equal to any sequence that holds the
     same."""
 
@@ -103,10 +106,13 @@ class LazySequence(Sequence[_Item]):
             self._known = self._read()
         return self._known
 
-    @overload
-    def __getitem__(self, at: int) -> _Item: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[_Item]: ...
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, at: int) -> _Item: ...
+        @overload
+        def __getitem__(self, at: slice) -> Sequence[_Item]: ...
+
     def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
         return self.plain()[at]
 

@@ -6,7 +6,10 @@ ZEBinary layout document for Intel. Plain integers: they are compared in loops a
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Final
+
 
 MAGIC: Final = b"\x7fELF"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from symd.errors import Malformed
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
 
 
 class Note(NamedTuple):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import repeat
 from operator import add
-from typing import Any, NamedTuple, cast
 
 from symd.errors import Malformed, Unsupported
 from symd.formats.budget import Budget
@@ -46,6 +45,11 @@ from symd.formats.elf.constants import (
 from symd.formats.elf.notes import Note, notes_in
 from symd.formats.elf.symbols import Symbol, strings_at
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
 SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")
@@ -322,7 +326,8 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
 
 def _content(data: bytes, begin: int, end: int) -> bytes:
     """What stands there; the pages of a mapped file need not stay in memory beside the copy, if they are many."""
-    found, mapped = data[begin:end], cast("object", data)
+    mapped: object = data
+    found = data[begin:end]
     if len(found) >= _MANY_BYTES and isinstance(mapped, mmap.mmap):
         start = begin // mmap.PAGESIZE * mmap.PAGESIZE
         mapped.madvise(mmap.MADV_DONTNEED, start, end - start)

@@ -10,10 +10,10 @@ Source: System V ABI, chapter 4, "String Table".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from symd.errors import Malformed
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
 
 
 def string_at(table: bytes, offset: int) -> str:

@@ -9,10 +9,10 @@ Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugI
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from symd.model.named_tuples import NamedTuple
 
 
 class Debug(IntEnum):
@@ -35,8 +35,7 @@ class Debug(IntEnum):
     BuildIdentifier = 105
 
 
-@dataclass(frozen=True, slots=True)
-class DebugSet:
+class DebugSet(NamedTuple):
     """One version of a set. ``numbers_are_ids``: whether numbers among the operands are ids of constants, or literals;
     ``inlined_at_column``: whether DebugInlinedAt has a column between its line and its scope."""
 
@@ -53,10 +52,13 @@ DEBUG_SETS: Mapping[str, DebugSet] = {
     "NonSemantic.Shader.DebugInfo.200": DebugSet(numbers_are_ids=True, inlined_at_column=True),
 }
 """The sets that are read, by the name under which a module imports them."""
-_DEBUG_INFO = re.compile(r"(.*\.)?DebugInfo(\.\d+)?", re.DOTALL)
 
 
 def is_unknown(name: str) -> bool:
     """Whether this is a set for debug data that is not read: another one, or a version whose instructions are not known,
     which is never read as another."""
-    return name not in DEBUG_SETS and _DEBUG_INFO.fullmatch(name) is not None
+    if name in DEBUG_SETS or "DebugInfo" not in name:
+        return False
+    import re  # noqa: PLC0415 - hardly any module has one
+
+    return re.fullmatch(r"(.*\.)?DebugInfo(\.\d+)?", name, re.DOTALL) is not None

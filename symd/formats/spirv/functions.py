@@ -6,16 +6,15 @@ Source: SPIR-V 1.6, "Function Instructions" and "Mode-Setting Instructions" (OpE
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from symd.formats.spirv.grammar import Decoration, FunctionParameterAttribute, Op
 from symd.formats.spirv.words import Words, text
+from symd.model.named_tuples import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """An OpFunction .. OpFunctionEnd: instruction numbers ``[first, last]``, byte range ``[offset, end)``. ``name`` is the
     linkage name, else the OpName, else ""; a ``declared`` function has no block."""
 
@@ -31,8 +30,7 @@ class Body:
     declared: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """An OpEntryPoint. ``body`` holds the code: the function it names, or the one that this function merely calls;
     ``wrapper`` is the former where they differ."""
 

@@ -98,16 +98,6 @@ class Op(IntEnum):
     ControlBarrierWaitINTEL = 6143
 
 
-BLOCK_ENDS = (
-    *range(Op.Branch, Op.Unreachable + 1),
-    Op.TerminateInvocation,
-    Op.IgnoreIntersectionKHR,
-    Op.TerminateRayKHR,
-    Op.EmitMeshTasksEXT,
-)
-"""Block termination instructions (2.2.5)."""
-
-
 class ExecutionModel(IntEnum):
     """3.3."""
 

@@ -171,7 +171,7 @@ def _hint(word: int) -> str:
 def _types(words: Words) -> dict[int, tuple[int, list[int]]]:
     """(opcode, operands after the result) of each type by id."""
     kinds = range(Op.TypeVoid, Op.TypePipe + 1)
-    return {ops[0]: (int(words.opcode[number]), ops[1:]) for number, ops in words.each(*kinds) if ops}
+    return {ops[0]: (words.opcode[number], ops[1:]) for number, ops in words.each(*kinds) if ops}
 
 
 def _modes(words: Words) -> dict[int, list[tuple[int, list[int]]]]:

@@ -4,23 +4,23 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-import numpy as np
+from array import array
+from collections.abc import Callable, Mapping
+from itertools import compress
 
 from symd.errors import HashMismatch, Malformed, NoDebugData, SymdError
 from symd.formats.budget import Budget
-from symd.formats.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from symd.formats.spirv.debug_sets import Debug
 from symd.formats.spirv.functions import Body, EntryPoint, SpirvModule
 from symd.formats.spirv.grammar import Op
-from symd.formats.spirv.kernels import KernelFacts
 from symd.formats.spirv.words import Words, parse
-from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
-from symd.model.columns import I64, U32
+from symd.model.code import NO_FACTS, CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.identities import ObjectPath
 from symd.model.texts import counted, plural
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 _GENERATORS = {
     6: "Khronos LLVM/SPIR-V Translator",
@@ -38,19 +38,21 @@ _LANGUAGES = (
     "Rust",
 )  # fmt: skip
 
+_PROGBITS, _LOADED, _CODE = 1, 0x2, 0x4
+"""SHT_PROGBITS, SHF_ALLOC and SHF_EXECINSTR: nothing of ELF's reader is needed besides."""
 _WORD_BYTES = 4
 """Each word is a step: an instruction that says nothing has one."""
 _FUNCTION_STEPS = 8
 """What a function takes besides."""
 _SEPARATE = ".debug.spv"
 """The section in which a code object has that module."""
-_IDENTIFIER = re.compile(r"([0-9a-fA-F]{2}){1,64}")
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 _SAY_NOTHING = (Debug.InfoNone, Debug.BuildIdentifier)
 _DESCRIBING = (Op.Source, Op.SourceContinued, Op.Name, Op.MemberName, Op.String, Op.Line, Op.NoLine, Op.ModuleProcessed)
 
 
-def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
-    """Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
+def code_object(data: bytes, budget: Budget, name: str = "", *, outline: bool = False) -> CodeObject:
+    """An ``outline`` has no facts of kernels. Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
     budget.spend(len(data) // _WORD_BYTES, name or "SPIR-V")
     try:
         parsed = SpirvModule(parse(data))
@@ -60,16 +62,14 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
     words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
-    whole = Section(
-        0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), lambda begin, end: data[begin:end], end=len(data)
-    )
+    whole = Section(0, "", _PROGBITS, _LOADED | _CODE, 0, len(data), lambda begin, end: data[begin:end], end=len(data))
     return CodeObject(
         path=ObjectPath(""),
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,
         sections=(whole,),
-        kernels=_kernels(words, points, budget),
+        kernels=_kernels(points, _kernel_facts(words, budget) if not outline else _no_facts),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,
         debug=DebugScheme.SPIRV if _has_lines(words) else DebugScheme.NONE,
@@ -95,7 +95,7 @@ def with_debug(code: CodeObject, data: bytes) -> CodeObject:
     """The code object joined with the module ``data``, which has the same code and its debug data. Raises HashMismatch where it has
     other code, NoDebugData, Malformed."""
     check_same_code(code.data, data)
-    section = Section(1, _SEPARATE, SHT_PROGBITS, 0, 0, len(data), data)
+    section = Section(1, _SEPARATE, _PROGBITS, 0, 0, len(data), data)
     return code._replace(sections=(*code.sections, section), debug=DebugScheme.SPIRV)
 
 
@@ -104,43 +104,39 @@ def check_same_code(data: bytes, debug: bytes) -> None:
     words, other = parse(data), parse(debug)
     if not _has_lines(other):
         raise NoDebugData("the SPIR-V module has no debug data")
-    count = words.count[code_numbers(words)]
-    same = np.array_equal(count, other.count[code_numbers(other)]) and np.array_equal(_code(words), _code(other))
-    if not same or not _declarations(words) <= _declarations(other):
+    if _code(words) != _code(other) or not _declarations(words) <= _declarations(other):
         hint = "give the file that was written with this module"
         raise HashMismatch("the debug data belongs to another SPIR-V module: the code differs", hint=hint)
 
 
-def code_numbers(words: Words) -> I64:
-    """The instructions of all functions but those that describe."""
+def code_numbers(words: Words) -> array[int]:
+    """The instructions (u32) of all functions but those that describe."""
     begin = min(words.where(Op.Function), default=len(words))
-    numbers = np.arange(begin, len(words))
-    describing = [*words.where(Op.Line, Op.NoLine), *(item.number for item in words.debug_instructions())]
-    return numbers[~np.isin(numbers, describing)]
+    kept = bytearray(b"\1") * len(words)
+    for number in (*words.where(Op.Line, Op.NoLine), *words.debug_numbers()):
+        kept[number] = 0
+    return array("I", compress(range(begin, len(words)), memoryview(kept)[begin:]))
 
 
-def _code(words: Words) -> U32:
+def _code(words: Words) -> bytes:
     """Their words, end to end."""
-    numbers = code_numbers(words)
-    count = words.count[numbers].astype(np.int64)
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    found: U32 = words.words[np.repeat(words.start[numbers], count) + within]
-    return found
+    stream, start, count = memoryview(words.words), words.start, words.count
+    return b"".join(stream[start[number] : start[number] + count[number]] for number in code_numbers(words))
 
 
 def _declarations(words: Words) -> set[tuple[int, ...]]:
     """What stands in front of the functions and does not describe."""
-    debug = {item.number for item in words.debug_instructions()}
+    debug = {*words.debug_numbers()}
     numbers = range(min(words.where(Op.Function), default=len(words)))
     kept = (number for number in numbers if number not in debug and words.opcode[number] not in _DESCRIBING)
-    return {(int(words.opcode[number]), *words.operands(number)) for number in kept}
+    return {(words.opcode[number], *words.operands(number)) for number in kept}
 
 
 def _build_identifier(words: Words) -> str | None:
     """The identifier that a module shares with the one that has its debug data, where it is hexadecimal."""
     for item in words.debug_instructions(Debug.BuildIdentifier):
         text = words.strings.get(item.operands[0], "") if item.operands else ""
-        if item.layout.numbers_are_ids and _IDENTIFIER.fullmatch(text):
+        if item.layout.numbers_are_ids and 0 < len(text) <= 128 and not len(text) % 2 and _HEXADECIMAL.issuperset(text):
             return text.lower()
     return None
 
@@ -152,10 +148,19 @@ def _warnings(words: Words) -> tuple[str, ...]:
     )
 
 
-def _kernels(words: Words, points: list[EntryPoint], budget: Budget) -> tuple[Kernel, ...]:
-    facts = KernelFacts(words, budget)
+def _kernel_facts(words: Words, budget: Budget) -> Callable[[EntryPoint], Mapping[str, Any]]:
+    from symd.formats.spirv.kernels import KernelFacts  # noqa: PLC0415 - one question about one address needs none
+
+    return KernelFacts(words, budget).of
+
+
+def _no_facts(_: EntryPoint) -> Mapping[str, Any]:
+    return NO_FACTS
+
+
+def _kernels(points: list[EntryPoint], facts: Callable[[EntryPoint], Mapping[str, Any]]) -> tuple[Kernel, ...]:
     return tuple(
-        Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts.of(entry))
+        Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts(entry))
         for entry in points
         if entry.body is not None
     )

@@ -39,11 +39,11 @@ class CheckedModule(SpirvModule):
     def each(self, *opcodes: int) -> Iterator[tuple[int, list[int]]]:
         """(instruction number, operands); instructions too short for their opcode are the header rule's business."""
         for number, ops in self.words.each(*opcodes):
-            if len(ops) >= LEAST_OPERANDS.get(int(self.words.opcode[number]), 0):
+            if len(ops) >= LEAST_OPERANDS.get(self.opcode(number), 0):
                 yield number, ops
 
     def opcode(self, number: int) -> int:
-        return int(self.words.opcode[number])
+        return self.words.opcode[number]
 
     @cached_property
     def types(self) -> dict[int, Type]:
@@ -55,9 +55,9 @@ class CheckedModule(SpirvModule):
 
     @cached_property
     def _value_types(self) -> dict[int, int]:
-        words = self.words
-        typed = np.flatnonzero(~np.isin(words.opcode, list(NO_TYPE)) & (words.count >= 3))
-        kinds, results = words.words[words.start[typed] + 1], words.words[words.start[typed] + 2]
+        stream, start, opcode, count = map(np.asarray, self.words.columns)
+        typed = np.flatnonzero(~np.isin(opcode, list(NO_TYPE)) & (count >= 3))
+        kinds, results = stream[start[typed] + 1], stream[start[typed] + 2]
         known = np.isin(kinds, list(self.types))
         return dict(zip(reversed(results[known].tolist()), reversed(kinds[known].tolist()), strict=True))
 

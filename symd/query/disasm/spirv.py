@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -79,10 +80,12 @@ def _as_every_version_takes_it(data: bytes) -> bytes:
     """The module with every instruction where it was: little-endian, because spirv-dis reads strings of the other order wrongly, and with source
     languages called unknown that an older one refuses the whole module for (Slang, Zig)."""
     module = parse(data)
-    words = module.words.astype("<u4")
+    words = module.words[:]
     for number, operands in module.each(Op.Source):
         if operands and operands[0] > NEWEST_LANGUAGE:
             words[module.start[number] + 1] = 0
+    if sys.byteorder == "big":
+        words.byteswap()
     return words.tobytes()
 
 

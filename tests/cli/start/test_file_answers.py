@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.start import plain_answers, plain_text
+from symd.cli.start import plain_answers
 from symd.cli.version import version_text
 from symd.config import Limits
 from symd.formats import elf
 from symd.formats.budget import Budget
-from symd.formats.containers.khronos import spirv
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 FILE = SAMPLES / "amdgpu/bin/v4-gfx900.co"
@@ -51,7 +50,7 @@ def test_a_plain_answer_imports_no_numpy() -> None:
     said, modules = run(FILE, "0x1978", "6520", "shade+0x40")
     assert said == run("--limit", "batch=1000", FILE, "0x1978", "6520", "shade+0x40")[0]
     assert "symd.debuginfo.one_address" in modules
-    assert not {"numpy", "click", "symd.cli.command_line"}.intersection(modules)
+    assert not {"numpy", "click", "typing", "re", "symd.cli.command_line"}.intersection(modules)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,8 @@ def test_a_plain_answer_imports_no_numpy() -> None:
         (["FILE", "0x1978", "0x1978", "0x1978", "0x1978"], {}),
         (["FILE", "0x1978", "0x7fffffffffffffff"], {}),
         ([f"file://{FILE}", "0x1978"], {}),
-        ([str(SAMPLES / "kernels/bin/vadd/O0.spv"), "vadd+0x40"], {}),
+        ([str(SAMPLES / "kernels/bin/vadd/O0.spv"), "0x40"], {}),
+        ([str(SAMPLES / "spirv/bin/inline.O2.none.spv"), "0x500"], {}),
         (["nowhere", "0x1978"], {}),
         (["no\0where", "0x1978"], {}),
         ([str(SAMPLES), "0x1978"], {}),
@@ -84,15 +84,25 @@ def test_what_is_not_plain_is_left_to_the_command_line(arguments: list[str], env
     assert plain_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
 
 
-def test_spirv_begins_as_its_reader_says() -> None:
-    assert plain_text._SPIRV == spirv.MAGICS
-
-
-def test_spirv_is_read_once() -> None:
-    """By the command line, which takes NumPy for it: whoever tries before would read it twice."""
-    _, modules = run(SAMPLES / "kernels/bin/vadd/O0.spv", "vadd+0x40")
-    assert "symd.cli.command_line" in modules
-    assert "symd.debuginfo.one_address" not in modules
+def test_spirv_is_answered_without_numpy() -> None:
+    """Instructions are asked by all that is said of them: [APPROXIMATE], [INFERRED], inlined calls, names of kernels."""
+    for name, *queries in (
+        ("kernels/bin/vadd/O0.spv", "vadd+0x40"),
+        ("spirv/bin/inline.O2.ocl-100.spv", "0xf00", "0xf40"),
+        ("spirv/bin/waves.gVS.spv", "0x1400", "0x1480"),
+        ("slang/bin/eased.g1.spv", "0x580", "0x5c0"),
+    ):
+        said, modules = run(SAMPLES / name, *queries)
+        assert said == run("--limit", "batch=1000", SAMPLES / name, *queries)[0]
+        assert "symd.debuginfo.spirv.one_address" in modules
+        assert not {
+            "numpy",
+            "click",
+            "typing",
+            "dataclasses",
+            "symd.formats.elf",
+            "symd.debuginfo.one_address",
+        } & set(modules)
 
 
 def test_a_file_that_ends_too_early_is_left_to_the_command_line(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from symd.formats.containers.khronos import spirv
 from symd.model.code import CodeObject
 from symd.model.debug_info import NO_PARENT, DebugInfo, RowFlag
 from tests import tools
+from tests.core.uncompiled import without_compiled_core
 from tests.debuginfo.spirv.spirv_listing import (
     Described,
     FrameNames,
@@ -32,6 +34,14 @@ from tests.debuginfo.spirv.spirv_listing import (
     by_spirv_dis,
 )
 from tests.formats.spirv_rules.assembly import assemble
+
+
+@pytest.fixture(autouse=True, params=["compiled", "uncompiled"])
+def way(request):
+    """The core, compiled or not."""
+    with without_compiled_core() if request.param == "uncompiled" else nullcontext():
+        yield
+
 
 FOLDER = Path(__file__).parents[3] / "samples" / "spirv"
 BIN = FOLDER / "bin"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, partial
 from operator import itemgetter
-from typing import Any
 
 from symd.errors import Malformed
 from symd.formats import elf
@@ -33,6 +32,10 @@ from symd.formats.elf.constants import (
 )
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 from symd.model.summaries import NO_SECTIONS
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 NAME = "amdgpu"
 _NOTHING_SAID: dict[str, Any] = {}

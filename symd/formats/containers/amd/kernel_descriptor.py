@@ -6,7 +6,10 @@ Source: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "amd_kernel_code_t"."
 from __future__ import annotations
 
 import struct
-from typing import Any
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 DESCRIPTOR_SIZE = 64
 CODE_SIZE = 256

@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from symd.errors import Malformed
 from symd.formats.elf import Elf, Note
@@ -19,6 +18,10 @@ from symd.formats.elf.constants import (
     NT_AMD_HSA_METADATA,
     NT_AMDGPU_METADATA,
 )
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 _KERNEL_FACTS = {
     "vgprs": (".vgpr_count", "NumVGPRs"),

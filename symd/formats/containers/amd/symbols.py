@@ -15,7 +15,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
 
 from symd.core.amdgpu_symbols import EXECUTABLE, LOADED, OverlappingStrings, SymbolTable
 from symd.errors import Malformed
@@ -48,6 +47,11 @@ from symd.formats.elf.constants import (
 from symd.formats.elf.reader import SYMBOL_32, SYMBOL_64
 from symd.formats.elf.symbols import overlapping
 from symd.model.code import Function, Section
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 _SYMBOL_SIZE = 24
 

@@ -4,8 +4,6 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object" (e_flags) and "Target ID"."
 
 from __future__ import annotations
 
-import re
-
 from symd.formats.elf.constants import (
     EF_AMDGPU_FEATURE_SRAMECC_V3,
     EF_AMDGPU_FEATURE_SRAMECC_V4,
@@ -70,5 +68,7 @@ def target_of_isa(major: int, minor: int, stepping: int) -> str:
 
 def target_of_name(name: str) -> str | None:
     """The target ID at the end of ``amdgcn-amd-amdhsa--gfx90a:xnack+`` or of a bundle entry's ID; None without one."""
+    import re  # noqa: PLC0415 - slow to import, and few objects have one
+
     found = re.search(r"gfx[0-9a-z-]+(:[a-z]+[+-])*$", name)
     return found.group() if found else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import Any
 
 from symd.errors import SymdError
 from symd.formats import elf
@@ -39,6 +38,10 @@ from symd.formats.elf.constants import (
     STT_FUNC,
 )
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 NAME = "zebin"
 DEBUG_NAME = "debug-zebin"
