@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import symd.core
 from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
-from symd.debuginfo.dwarf import abbreviations, dies, lines, nvidia_calls, scopes, units
+from symd.debuginfo.dwarf import abbreviations, dies, lines, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.formats.containers.amd import symbols as amdgpu_symbols
 
@@ -52,7 +52,7 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "line_header", "line_program", "relocations", "scopes", "text_layout",
+        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "line_header", "line_program", "relocations", "scopes", "text_layout",
         "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
@@ -76,10 +76,11 @@ def without_compiled_core() -> Iterator[None]:
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
+        (symd.core, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
-        *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, dies)),
+        *((module, "Names", _strings().Names) for module in (scopes, dies)),
         *((module, "StringReader", _strings().StringReader) for module in (lines, scopes, dies)),
     ]
     abbreviations._known_table.cache_clear()

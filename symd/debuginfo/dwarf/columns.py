@@ -196,11 +196,14 @@ def read_lines(sections: DebugSections, units: Units | None = None, limits: Limi
     )
     if not len(rows.context):
         return lines
-    context, name = np.frombuffer(rows.context, np.uint64, count), np.frombuffer(rows.name, np.uint64, count)
-    from symd.debuginfo.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
+    from symd.core import inlined_calls  # noqa: PLC0415 - only for NVIDIA's images
 
-    calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
-    return replace(lines, calls=calls, names=names)
+    found = inlined_calls.resolved(rows, [header.names_base for header in headers], strings)
+    site, name, written_site, written_name = (
+        np.frombuffer(each, np.uint32) for each in (found.site, found.name, found.written_site, found.written_name)
+    )
+    calls = RowCalls(site, name, written_site, written_name, np.frombuffer(found.doubt, np.uint8))
+    return replace(lines, calls=calls, names=found.names)
 
 
 NO_ROW = -1
