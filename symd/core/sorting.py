@@ -24,7 +24,7 @@ def ranked(keys: Any) -> tuple[array[int], array[int]]:
     kept: cython.Py_ssize_t = 0
     is_ordered: cython.bint = True
     found = array("Q", bytes(8 * count))
-    distinct = found
+    distinct = memoryview(found)  # a part of an array is a copy where this is not compiled
     for at in range(count):
         if not kept or distinct[kept - 1] != wanted[at]:
             is_ordered = is_ordered and (not kept or distinct[kept - 1] < wanted[at])

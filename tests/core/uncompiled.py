@@ -13,7 +13,7 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, layout, reading
+from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, inlined_rows, layout, reading
 from symd.debuginfo.dwarf import abbreviations, dies, lines, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.formats.containers.amd import symbols as amdgpu_symbols
@@ -52,7 +52,7 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "line_header", "line_program", "relocations", "scopes", "text_layout",
+        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "line_header", "line_program", "relocations", "row_scopes", "scopes", "text_layout",
         "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
@@ -76,6 +76,7 @@ def without_compiled_core() -> Iterator[None]:
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
+        (inlined_rows, "core", core["row_scopes"]),
         (symd.core, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
