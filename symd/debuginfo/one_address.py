@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from functools import cached_property
+from collections import Counter
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from symd.core import scopes as core
@@ -67,7 +68,7 @@ class _AddressReading:
     """A byte of text, the debug data of the units around it, and the row that holds it."""
 
     def __init__(self, code: CodeObject, section: int, offset: int, limits: Limits) -> None:
-        self._code, self._layout = code, assign(code)
+        self._code, self._layout, self._section = code, assign(code), section
         base = self._layout.base_of(section)
         if base is None:
             raise NotPlain
@@ -85,13 +86,15 @@ class _AddressReading:
         if sum(unit.end - unit.offset for unit in units.units) > _LARGEST:
             raise NotPlain
         self._lines = read_tables(sections, units, limits)
-        self._row = self._row_at(section)
+        self._calls = self._lines.calls()
+        self._found = self._row_at(section)
         self._scopes = _Scopes(sections, units, self._lines)
+        self._spend = partial(sections.spend, where=sections.lines.name)
 
-    def _row_at(self, section: int) -> _Row:
-        """The last row that begins up to the address in the only sequence that holds it."""
+    def _row_at(self, section: int) -> tuple[_Row, range] | None:
+        """The last row that begins up to the address in the only sequence that holds it, and the rows of that; None where no sequence does."""
         rows, first, found = self._lines.rows, 0, []
-        if len(rows.context) or text_layout.begin_together(rows.address, rows.ends):
+        if text_layout.begin_together(rows.address, rows.ends) and self._have_folded():
             raise NotPlain
         for stop in rows.ends:
             addresses = rows.address[first:stop].tolist()
@@ -99,20 +102,33 @@ class _AddressReading:
                 raise NotPlain
             if addresses[0] <= self._address < addresses[-1]:
                 at = bisect_right(addresses, self._address)
-                found.append((_Row(first + at - 1, *addresses[at - 1 : at + 1]), addresses[0]))
+                found.append((_Row(first + at - 1, *addresses[at - 1 : at + 1]), range(first, stop)))
             first = stop
-        if len(found) != 1:
+        if not found:
+            return None
+        row, sequence = found[0]
+        place = self._layout.one_section_of(rows.address[sequence.start])
+        if len(found) > 1 or place is None or place[0] != section or row.stop > self._text[1]:
             raise NotPlain
-        row, begin = found[0]
-        place = self._layout.one_section_of(begin)
-        if place is None or place[0] != section or row.stop > self._text[1]:
-            raise NotPlain
-        return row
+        return row, sequence
+
+    def _have_folded(self) -> bool:
+        """Whether line sequences that begin together have code in text (``folded_sequences``)."""
+        found = Counter(start for start, end in self._extents() if start < end)
+        return any(many > 1 and self._layout.one_section_of(start) is not None for start, many in found.items())
+
+    def _extents(self) -> list[tuple[int, int]]:
+        """Where each line sequence begins and ends."""
+        address, ends = self._lines.rows.address, self._lines.rows.ends
+        return [(address[first], address[stop - 1]) for first, stop in zip((0, *ends), ends, strict=False)]
 
     def answer(self) -> PlainAnswer:
         """Raises NotPlain."""
+        if self._found is None:
+            return NO_LINE, self._frames_without_row()
+        self._row, sequence = self._found
         if not len(self._scopes.parent):
-            return EXACT, self._frames_of_symbol()
+            return self._of_rows_alone(sequence)
         chain, function = self._scopes.at(self._address)
         if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
             raise NotPlain
@@ -150,17 +166,49 @@ class _AddressReading:
                 return row
         return None
 
-    def _frames_of_symbol(self) -> tuple[PlainFrame, ...]:
-        """Where debug data has lines alone, the only function symbol that holds the address names it."""
+    def _frames_without_row(self) -> tuple[PlainFrame, ...]:
+        """Of code without a row nothing is known but the only function symbol that holds it."""
+        is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
+        if is_empty or self._chosen != [self._text] or self._scopes.hold(self._address):
+            raise NotPlain
+        return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
+
+    def _of_rows_alone(self, sequence: range) -> PlainAnswer:
+        """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and the row may say what was inlined there."""
         if ptx_text.is_of_llvm(self._code):
             raise NotPlain
-        symbols = self._symbols()
-        held = [name for name, start, end in symbols if start <= self._address < end]
-        if len(held) != 1 or any(self._row.start < start <= self._address for _, start, _ in symbols):
+        symbol, row = self._symbol_at(self._address), self._row
+        if any(row.start < start <= self._address for _, start, _ in self._symbols()):
+            if self._code.debug is not DebugScheme.LINE_ONLY:
+                raise NotPlain
+            return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.row_ends``
+        if symbol != self._symbol_at(row.start) or not self._lines.rows.line[row.number]:
             raise NotPlain
-        if not held[0] or not self._lines.rows.line[self._row.number]:
+        calls, found = self._calls, None
+        if calls is not None and any(calls.written_site[sequence.start : sequence.stop]):
+            from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
+
+            if not self._is_apart(sequence):
+                raise NotPlain
+            own = rows_alone.RowSequence(sequence, self._section, self._text[0])
+            found = rows_alone.answer_of_row(self._code, self._lines, calls, own, row.number, self._spend)
+        return found or (EXACT, ((symbol[0], None, *self._position(row)),))
+
+    def _is_apart(self, sequence: range) -> bool:
+        """Whether a sequence has code of its section that no other sequence has."""
+        address = self._lines.rows.address
+        first, last = address[sequence.start], address[sequence.stop - 1]
+        return (
+            last <= self._text[1] and [start < last and first < end for start, end in self._extents()].count(True) == 1
+        )
+
+    def _symbol_at(self, address: int) -> tuple[str, int, int]:
+        """The smallest function symbol that holds an address: the assembler puts functions of its own, such as divisions, into those of kernels."""
+        held = sorted((last - first, name, first) for name, first, last in self._symbols() if first <= address < last)
+        if not held or not held[0][1] or (len(held) > 1 and held[0][0] == held[1][0]):
             raise NotPlain
-        return ((held[0], None, *self._position(self._row)),)
+        size, name, first = held[0]
+        return name, first, first + size
 
     def _symbols(self) -> list[tuple[str, int, int]]:
         """The function symbols in text: name, and linear addresses [start, end)."""
@@ -220,6 +268,10 @@ class _Scopes:
             self._check_function(*function)
             self._checked = function
         return chain, function[1:]
+
+    def hold(self, address: int) -> bool:
+        """Whether an address is code of any."""
+        return any(start <= address < end for _, start, end in self._ranges)
 
     def _chain(self, scope: int) -> list[int]:
         found = [scope]

@@ -179,8 +179,8 @@ class ScopeColumns:
 
 def read_lines(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineColumns:
     """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that raises."""
-    rows, headers, file_maps, files, strings, warnings = read_tables(sections, units, limits)
-    count = rows.count
+    tables = read_tables(sections, units, limits)
+    rows, count = tables.rows, tables.rows.count
     lines = LineColumns(
         address=np.frombuffer(rows.address, np.uint64, count),
         file=np.frombuffer(rows.file, np.uint32, count),
@@ -189,16 +189,14 @@ def read_lines(sections: DebugSections, units: Units | None = None, limits: Limi
         flags=np.frombuffer(rows.flags, np.uint8, count),
         ends=np.array(rows.ends, np.int64),
         table=np.array(rows.program, np.uint32),
-        files=files,
-        tables=tuple(header.offset for header in headers),
-        file_maps=file_maps,
-        warnings=warnings,
+        files=tables.files,
+        tables=tuple(header.offset for header in tables.headers),
+        file_maps=tables.file_maps,
+        warnings=tables.warnings,
     )
-    if not len(rows.context):
+    found = tables.calls()
+    if found is None:
         return lines
-    from symd.core import inlined_calls  # noqa: PLC0415 - only for NVIDIA's images
-
-    found = inlined_calls.resolved(rows, [header.names_base for header in headers], strings)
     site, name, written_site, written_name = (
         np.frombuffer(each, np.uint32) for each in (found.site, found.name, found.written_site, found.written_name)
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_header import LineHeader, LineHeaderReader
@@ -19,6 +19,9 @@ from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import DebugBudget, exceeded
+
+if TYPE_CHECKING:
+    from symd.core.inlined_calls import InlinedCalls
 
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
@@ -89,6 +92,14 @@ class LineTables(NamedTuple):
     files: tuple[str, ...]
     strings: StringReader
     warnings: tuple[str, ...]
+
+    def calls(self) -> InlinedCalls | None:
+        """The inlined calls that NVIDIA's tables carry; None where none does."""
+        if not len(self.rows.context):
+            return None
+        from symd.core import inlined_calls  # noqa: PLC0415 - only for NVIDIA's images
+
+        return inlined_calls.resolved(self.rows, [header.names_base for header in self.headers], self.strings)
 
 
 def read_tables(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineTables:
