@@ -50,7 +50,7 @@ def scopes(
         files,
         leaves_out_files=leaves_out_files,
         leaves_out_calls=leaves_out_calls,
-        assembly=assembly and [np.ascontiguousarray(each).data for each in assembly],
+        assembly=assembly,
         spend=spend,
     )
     made = Scopes(
