@@ -175,8 +175,6 @@ class _AddressReading:
 
     def _of_rows_alone(self, sequence: range) -> PlainAnswer:
         """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and the row may say what was inlined there."""
-        if ptx_text.is_of_llvm(self._code):
-            raise NotPlain
         symbol, row = self._symbol_at(self._address), self._row
         if any(row.start < start <= self._address for _, start, _ in self._symbols()):
             if self._code.debug is not DebugScheme.LINE_ONLY:
@@ -184,15 +182,39 @@ class _AddressReading:
             return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.row_ends``
         if symbol != self._symbol_at(row.start) or not self._lines.rows.line[row.number]:
             raise NotPlain
-        calls, found = self._calls, None
-        if calls is not None and any(calls.written_site[sequence.start : sequence.stop]):
-            from symd.debuginfo import rows_alone  # noqa: PLC0415 - only for NVIDIA's images
+        return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
 
-            if not self._is_apart(sequence):
-                raise NotPlain
-            own = rows_alone.RowSequence(sequence, self._section, self._text[0])
-            found = rows_alone.answer_of_row(self._code, self._lines, calls, own, row.number, self._spend)
-        return found or (EXACT, ((symbol[0], None, *self._position(row)),))
+    def _inlined_in(self, sequence: range) -> PlainAnswer | None:
+        """What is said of the address where rows are call sites of others; None where that is nothing (``reading``)."""
+        code, calls, rows = self._code, self._calls, self._lines.rows
+        is_of_llvm = ptx_text.is_of_llvm(code)
+        has_calls = calls is not None and any(
+            any(calls.written_site[first:stop]) and self._layout.one_section_of(rows.address[first]) is not None
+            for first, stop in zip((0, *rows.ends), rows.ends, strict=False)
+        )
+        if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or has_calls):
+            return None
+        if not self._is_apart(sequence):
+            raise NotPlain
+        from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - likewise
+
+        assembly = None
+        if is_of_llvm:
+            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - likewise
+
+            assembly = ptx_assembly.read(code, self._layout)
+        return rows_alone.answer_of_row(
+            code,
+            self._lines,
+            calls or InlinedCalls(rows.count),
+            rows_alone.RowSequence(sequence, self._section, self._text[0]),
+            self._row.number,
+            self._address - self._text[0],
+            leaves_out_calls=is_of_llvm and not has_calls and not ptx_text.has_units(code),
+            assembly=assembly,
+            spend=self._spend,
+        )
 
     def _is_apart(self, sequence: range) -> bool:
         """Whether a sequence has code of its section that no other sequence has."""
