@@ -13,7 +13,7 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
-from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, inlined_rows, layout, reading
+from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, inlined_rows, layout, ptx_assembly, reading
 from symd.debuginfo.dwarf import abbreviations, dies, lines, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.formats.containers.amd import symbols as amdgpu_symbols
@@ -71,7 +71,7 @@ def without_compiled_core() -> Iterator[None]:
             (import_module(f"symd.debuginfo.{name}"), "core", core["function_lines"])
             for name in ("function_lines", "line_ends")
         ),
-        *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout)),
+        *((module, "text_layout", core["text_layout"]) for module in (reading, folded_sequences, layout, ptx_assembly)),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
