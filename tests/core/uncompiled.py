@@ -13,6 +13,7 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
+import symd.core.inlined_calls  # nobody does at first
 from symd.debuginfo import block_ranges, embedded_sources, folded_sequences, inlined_rows, layout, ptx_assembly, reading
 from symd.debuginfo.dwarf import abbreviations, dies, lines, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
