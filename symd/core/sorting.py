@@ -7,6 +7,49 @@ from array import array
 
 import cython
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def ranked(keys: Any) -> tuple[array[int], array[int]]:
+    """For each number (u64) how many distinct ones are below it (u32), and all distinct ones in ascending order."""
+    wanted = cython.declare(cython.const[cython.ulonglong][::1])
+    distinct = cython.declare(cython.ulonglong[::1])
+    other = cython.declare(cython.ulonglong[::1])
+    rank = cython.declare(cython.uint[::1])
+    wanted = keys
+    count: cython.Py_ssize_t = len(wanted)
+    at: cython.Py_ssize_t
+    kept: cython.Py_ssize_t = 0
+    is_ordered: cython.bint = True
+    found = array("Q", bytes(8 * count))
+    distinct = memoryview(found)  # a part of an array is a copy where this is not compiled
+    for at in range(count):
+        if not kept or distinct[kept - 1] != wanted[at]:
+            is_ordered = is_ordered and (not kept or distinct[kept - 1] < wanted[at])
+            distinct[kept] = wanted[at]
+            kept += 1
+    if not is_ordered:
+        spare = array("Q", bytes(8 * kept))
+        other = spare
+        if order(distinct[:kept], other):
+            distinct, found = other, spare
+        some: cython.Py_ssize_t = kept
+        kept = 0
+        for at in range(some):
+            if not kept or distinct[kept - 1] != distinct[at]:
+                distinct[kept] = distinct[at]
+                kept += 1
+    numbers = array("I", bytes(4 * count))
+    rank = numbers
+    place: cython.Py_ssize_t = 0
+    for at in range(count):
+        if distinct[place] != wanted[at]:
+            place = upper_bound(distinct[:kept], wanted[at]) - 1
+        rank[at] = cython.cast(cython.uint, place)
+    return numbers, found[:kept]
+
 
 def ordered(keys: array[int]) -> array[int]:
     """The numbers (u64) in ascending order. What is given may be changed."""

@@ -111,8 +111,8 @@ def place_rows(
 
 
 def row_at(address: Any, ends: Any, wanted: int) -> tuple[int, int]:
-    """(the last row that begins up to an address in the only sequence that holds it, the first row of that sequence), of rows as ``begin_together`` has them. (-1, -1) where
-    it is not one that does, or the rows of any are not in order."""
+    """(the last row that begins up to an address in the only sequence that holds it, the first row of that sequence), of rows as ``begin_together`` has them. (-1, 0) where
+    none does, (-1, -1) where several do or the rows of any are not in order."""
     addresses = cython.declare(cython.const[cython.ulonglong][::1])
     the_ends = cython.declare(cython.const[cython.longlong][::1])
     addresses, the_ends = address, ends
@@ -121,7 +121,7 @@ def row_at(address: Any, ends: Any, wanted: int) -> tuple[int, int]:
     row: cython.Py_ssize_t
     first: cython.Py_ssize_t = 0
     found: cython.Py_ssize_t = -1
-    begin: cython.Py_ssize_t = -1
+    begin: cython.Py_ssize_t = 0
     for sequence in range(len(the_ends)):
         for row in range(first + 1, the_ends[sequence]):
             if addresses[row] < addresses[row - 1]:

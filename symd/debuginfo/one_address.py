@@ -4,7 +4,9 @@ than an answer takes. What the whole index would reconcile, doubt or look for el
 from __future__ import annotations
 
 from array import array
-from functools import cached_property
+from bisect import bisect_right
+from collections import Counter
+from functools import cached_property, partial
 
 from symd.core import scopes as core
 from symd.core import text_layout
@@ -65,7 +67,7 @@ class _AddressReading:
     """A byte of text, the debug data of the units around it, and the row that holds it."""
 
     def __init__(self, code: CodeObject, section: int, offset: int, limits: Limits) -> None:
-        self._code, self._layout = code, assign(code)
+        self._code, self._layout, self._section = code, assign(code), section
         base = self._layout.base_of(section)
         if base is None:
             raise NotPlain
@@ -83,27 +85,44 @@ class _AddressReading:
         if sum(unit.end - unit.offset for unit in units.units) > _LARGEST:
             raise NotPlain
         self._lines = read_tables(sections, units, limits)
-        self._row = self._row_at(section)
+        self._calls = self._lines.calls()
+        self._found = self._row_at(section)
         self._scopes = _Scopes(sections, units, self._lines)
+        self._spend = partial(sections.spend, where=sections.lines.name)
 
-    def _row_at(self, section: int) -> _Row:
-        """The last row that begins up to the address in the only sequence that holds it."""
+    def _row_at(self, section: int) -> tuple[_Row, range] | None:
+        """The last row that begins up to the address in the only sequence that holds it, and the rows of that; None where no sequence does."""
         rows = self._lines.rows
-        if len(rows.context) or text_layout.begin_together(rows.address, rows.ends):
+        if text_layout.begin_together(rows.address, rows.ends) and self._have_folded():
             raise NotPlain
         number, first = text_layout.row_at(rows.address, rows.ends, self._address)
-        if number < 0:
+        if first < 0:
             raise NotPlain
+        if number < 0:
+            return None
         row = _Row(number, *rows.address[number : number + 2])
         place = self._layout.one_section_of(rows.address[first])
         if place is None or place[0] != section or row.stop > self._text[1]:
             raise NotPlain
-        return row
+        return row, range(first, rows.ends[bisect_right(rows.ends, number)])
+
+    def _have_folded(self) -> bool:
+        """Whether line sequences that begin together have code in text (``folded_sequences``)."""
+        found = Counter(start for start, end in self._extents() if start < end)
+        return any(many > 1 and self._layout.one_section_of(start) is not None for start, many in found.items())
+
+    def _extents(self) -> list[tuple[int, int]]:
+        """Where each line sequence begins and ends."""
+        address, ends = self._lines.rows.address, self._lines.rows.ends
+        return [(address[first], address[stop - 1]) for first, stop in zip((0, *ends), ends, strict=False)]
 
     def answer(self) -> PlainAnswer:
         """Raises NotPlain."""
+        if self._found is None:
+            return NO_LINE, self._frames_without_row()
+        self._row, sequence = self._found
         if not len(self._scopes):
-            return EXACT, self._frames_of_symbol()
+            return self._of_rows_alone(sequence)
         chain, function = self._scopes.at(self._address)
         if not any(start <= function[0] and function[1] <= end for start, end in self._chosen):
             raise NotPlain
@@ -141,17 +160,71 @@ class _AddressReading:
                 return row
         return None
 
-    def _frames_of_symbol(self) -> tuple[PlainFrame, ...]:
-        """Where debug data has lines alone, the only function symbol that holds the address names it."""
-        if ptx_text.is_of_llvm(self._code):
+    def _frames_without_row(self) -> tuple[PlainFrame, ...]:
+        """Of code without a row nothing is known but the only function symbol that holds it."""
+        is_empty = all(self._layout.one_section_of(start) is None for start, _ in self._extents())
+        if is_empty or self._chosen != [self._text] or self._scopes.within(self._address, self._address + 1):
             raise NotPlain
-        symbols = self._symbols()
-        held = [name for name, start, end in symbols if start <= self._address < end]
-        if len(held) != 1 or any(self._row.start < start <= self._address for _, start, _ in symbols):
+        return ((self._symbol_at(self._address)[0], None, None, 0, 0),)
+
+    def _of_rows_alone(self, sequence: range) -> PlainAnswer:
+        """Where debug data has lines alone, the only function symbol that holds the row and the address names it, and the row may say what was inlined there."""
+        symbol, row = self._symbol_at(self._address), self._row
+        if any(row.start < start <= self._address for _, start, _ in self._symbols()):
+            if self._code.debug is not DebugScheme.LINE_ONLY:
+                raise NotPlain
+            return NO_LINE, ((symbol[0], None, None, 0, 0),)  # ``index.row_ends``
+        if symbol != self._symbol_at(row.start) or not self._lines.rows.line[row.number]:
             raise NotPlain
-        if not held[0] or not self._lines.rows.line[self._row.number]:
+        return self._inlined_in(sequence) or (EXACT, ((symbol[0], None, *self._position(row)),))
+
+    def _inlined_in(self, sequence: range) -> PlainAnswer | None:
+        """What is said of the address where rows are call sites of others; None where that is nothing (``reading``)."""
+        code, calls, rows = self._code, self._calls, self._lines.rows
+        is_of_llvm = ptx_text.is_of_llvm(code)
+        has_calls = calls is not None and any(
+            any(calls.written_site[first:stop]) and self._layout.one_section_of(rows.address[first]) is not None
+            for first, stop in zip((0, *rows.ends), rows.ends, strict=False)
+        )
+        if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or has_calls):
+            return None
+        if not self._is_apart(sequence):
             raise NotPlain
-        return ((held[0], None, *self._position(self._row)),)
+        from symd.core.inlined_calls import InlinedCalls  # noqa: PLC0415 - only for NVIDIA's images
+        from symd.debuginfo import rows_alone  # noqa: PLC0415 - likewise
+
+        assembly = None
+        if is_of_llvm:
+            from symd.debuginfo import ptx_assembly  # noqa: PLC0415 - likewise
+
+            assembly = ptx_assembly.read(code, self._layout)
+        return rows_alone.answer_of_row(
+            code,
+            self._lines,
+            calls or InlinedCalls(rows.count),
+            rows_alone.RowSequence(sequence, self._section, self._text[0]),
+            self._row.number,
+            self._address - self._text[0],
+            leaves_out_calls=is_of_llvm and not has_calls and not ptx_text.has_units(code),
+            assembly=assembly,
+            spend=self._spend,
+        )
+
+    def _is_apart(self, sequence: range) -> bool:
+        """Whether a sequence has code of its section that no other sequence has."""
+        address = self._lines.rows.address
+        first, last = address[sequence.start], address[sequence.stop - 1]
+        return (
+            last <= self._text[1] and [start < last and first < end for start, end in self._extents()].count(True) == 1
+        )
+
+    def _symbol_at(self, address: int) -> tuple[str, int, int]:
+        """The smallest function symbol that holds an address: the assembler puts functions of its own, such as divisions, into those of kernels."""
+        held = sorted((last - first, name, first) for name, first, last in self._symbols() if first <= address < last)
+        if not held or not held[0][1] or (len(held) > 1 and held[0][0] == held[1][0]):
+            raise NotPlain
+        size, name, first = held[0]
+        return name, first, first + size
 
     def _symbols(self) -> list[tuple[str, int, int]]:
         """The function symbols in text: name, and linear addresses [start, end)."""

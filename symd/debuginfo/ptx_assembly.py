@@ -11,19 +11,24 @@ Of assemblies in braces, Triton's own and its users', nobody knows which line th
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
+from operator import itemgetter
+from posixpath import basename
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from symd.debuginfo import ptx_lines
-from symd.debuginfo.layout import LinearLayout
+from symd.core import text_layout
+from symd.core.line_program import LineRows
+from symd.debuginfo import ptx_text
+from symd.debuginfo.dwarf.lines import read_tables
+from symd.debuginfo.layout import GAP, LinearLayout
 from symd.errors import SymdError
 from symd.model.code import CodeObject
-from symd.model.columns import I64, U32, U64
-from symd.model.debug_info import LineRows
 
+_END_SEQUENCE: Final = 4
+"""``RowFlag.END_SEQUENCE``."""
 UNKNOWN: Final = -1
 _GUARDED: Final = re.compile(rb"@!?%p\d+ ")
 _ACCESS: Final = re.compile(rb"(?:@!?%p\d+ )?[a-z][\w.:]* ([^\[]*)\[ %")
@@ -37,38 +42,42 @@ _REGISTER: Final = re.compile(rb"%\w+")
 
 
 class AssemblyRows(NamedTuple):
-    """Machine code of inline assemblies, in order and apart: offsets from ``start`` to ``end`` in the section of that number, and by how many its line is too
-    high, or UNKNOWN."""
+    """Machine code of inline assemblies, in order and apart: offsets from ``start`` to ``end`` (u64) in the section of that number (u32), and by how many its line is too
+    high, or UNKNOWN (i64)."""
 
-    section: U32
-    start: U64
-    end: U64
-    shift: I64
+    section: array[int]
+    start: array[int]
+    end: array[int]
+    shift: array[int]
 
     @classmethod
     def empty(cls) -> AssemblyRows:
-        offset = np.zeros(0, np.uint64)
-        return cls(np.zeros(0, np.uint32), offset, offset, np.zeros(0, np.int64))
+        return cls(array("I"), array("Q"), array("Q"), array("q"))
 
 
 def read(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
     """The machine code of an image whose lines are not those of its source; empty where the image does not carry its
     PTX, or the PTX cannot be read."""
     with suppress(SymdError):
-        lines = ptx_lines.read(code, layout)
-        if lines is not None and len(lines.rows):
-            found = {name: shifts(text.data.split(b"\0")) for name, text in lines.texts.items()}
-            return _rows(lines.rows, [found.get(name, {}) for name in lines.files])
+        sections = ptx_text.line_sections(code, layout)
+        if sections is not None:
+            tables = read_tables(sections)
+            names = [*map(basename, tables.files)] if len(tables.files) > 1 else [ptx_text.TEXT]
+            found = {text.name: shifts(text.data.split(b"\0")) for text in ptx_text.sections(code)}
+            return _rows(tables.rows, [found.get(name, {}) for name in names], layout)
     return AssemblyRows.empty()
 
 
-def _rows(rows: LineRows, by_file: Sequence[dict[int, int]]) -> AssemblyRows:
-    stop = rows.ends()
-    places = zip(rows.file.tolist(), rows.line.tolist(), strict=True)
-    shift = np.array([by_file[file].get(line, 0) for file, line in places], np.int64)
-    row = np.flatnonzero((shift != 0) & (stop > rows.offset))
-    row = row[np.lexsort((rows.offset[row], rows.section[row]))]
-    return AssemblyRows(rows.section[row], rows.offset[row], stop[row], shift[row])
+def _rows(rows: LineRows, by_file: Sequence[dict[int, int]], layout: LinearLayout) -> AssemblyRows:
+    columns = *text_layout.section_of(layout, GAP, rows.address), rows.file, rows.line, rows.flags
+    known = [each for each in zip(*columns, strict=True) if each[2]]
+    found = []
+    for (section, start, _, file, line, flags), (_, stop, *_) in pairwise([*known, (0,) * len(columns)]):
+        shift = by_file[file].get(line, 0)
+        if shift and stop > start and not flags & _END_SEQUENCE:
+            found.append((section, start, stop, shift))
+    found.sort(key=itemgetter(0, 1))
+    return AssemblyRows(*(array(kind, [each[at] for each in found]) for at, kind in enumerate("IQQq")))
 
 
 def shifts(lines: Sequence[bytes]) -> dict[int, int]:

@@ -13,9 +13,8 @@ from posixpath import basename
 import numpy as np
 
 from symd.debuginfo import ptx_text
-from symd.debuginfo.dwarf import DebugSections, LineColumns, read_lines
+from symd.debuginfo.dwarf import LineColumns, read_lines
 from symd.debuginfo.layout import LinearLayout
-from symd.debuginfo.relocation import cuda
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.debug_info import LineRows
@@ -66,12 +65,10 @@ class PtxLines:
 def read(code: CodeObject, layout: LinearLayout) -> PtxLines | None:
     """The PTX lines of a cubin; None when it carries none. Rows of functions that the linker stripped are dropped.
     Raises Malformed, Unsupported."""
-    if code.section(cuda.PTX_LINES) is None:
+    sections = ptx_text.line_sections(code, layout)
+    if sections is None:
         return None
-    sections = cuda.relocate(code, layout)
-    lines = read_lines(
-        DebugSections.of({".debug_line": sections[cuda.PTX_LINES], ".debug_str": sections.get(".debug_str", b"")})
-    )
+    lines = read_lines(sections)
     texts = {section.name: PtxText.read(section.data) for section in ptx_text.sections(code)}
     return PtxLines(_rows(lines, layout), _files(lines), texts, lines.warnings)
 

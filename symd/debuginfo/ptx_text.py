@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from symd.model.code import CodeObject, Section
+
+if TYPE_CHECKING:
+    from symd.debuginfo.dwarf import DebugSections
+    from symd.debuginfo.layout import LinearLayout
 
 TEXT = ".nv_debug_ptx_txt"
 _BEGIN_OF_LLVM, _UNITS = b"func_begin0:\0", b"\0.section\t.debug_info"
@@ -23,3 +29,14 @@ def has_units(code: CodeObject) -> bool:
 def sections(code: CodeObject) -> list[Section]:
     """The sections of an image that hold its PTX."""
     return [each for each in code.sections if each.name == TEXT or each.name.startswith(f"{TEXT}.")]
+
+
+def line_sections(code: CodeObject, layout: LinearLayout) -> DebugSections | None:
+    """What the line tables are read from that lead from machine code to lines of PTX; None where an image has none. Raises Malformed, Unsupported."""
+    from symd.debuginfo.dwarf.sections import DebugSections  # noqa: PLC0415 - few images are asked for their PTX
+    from symd.debuginfo.relocation import cuda  # noqa: PLC0415 - likewise
+
+    if code.section(cuda.PTX_LINES) is None:
+        return None
+    found = cuda.relocate(code, layout)
+    return DebugSections.of({".debug_line": found[cuda.PTX_LINES], ".debug_str": found.get(".debug_str", b"")})

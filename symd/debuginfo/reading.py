@@ -84,7 +84,6 @@ def named(code: CodeObject, debug: DebugInfo) -> CodeObject:
     return code._replace(kernels=(Kernel(name, texts[0].index, 0, texts[0].size),))
 
 
-_HOPPER = 90
 _SMALL, _TOGETHER = 1 << 16, 32
 """Bytes of a code object that is read beside others, and how many are."""
 
@@ -319,6 +318,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
     if code.vendor is not Vendor.NVIDIA:
         return info
     from symd.debuginfo import ptx_assembly, ptx_text, row_scopes  # noqa: PLC0415 - only for NVIDIA's images with lines alone
+    from symd.debuginfo.inlined_rows import is_from_hopper_on  # noqa: PLC0415 - likewise
 
     is_of_llvm = ptx_text.is_of_llvm(code)
     if not is_of_llvm and (info.rows.calls is None or not np.any(info.rows.calls.written_site)):
@@ -328,7 +328,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo, layout: LinearLayout, 
         info.names,
         code.functions,
         files=info.files,
-        leaves_out_files=_is_from_hopper_on(code.target or ""),
+        leaves_out_files=is_from_hopper_on(code.target or ""),
         leaves_out_calls=is_of_llvm and not ptx_text.has_units(code),
         assembly=ptx_assembly.read(code, layout) if is_of_llvm else None,
         spend=lambda ranges: sections.spend(ranges, sections.lines.name),
@@ -350,12 +350,6 @@ def _without_told_calls(code: CodeObject, info: DebugInfo) -> DebugInfo:
     return _scoped(
         info, row_scopes.scopes(info.rows, info.names, code.functions, files=info.files, leaves_out_calls=True)
     )
-
-
-def _is_from_hopper_on(target: str) -> bool:
-    """Whether a target is sm_90 or newer, for which NVIDIA's assembler writes line tables in another way."""
-    number = target.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
-    return target.startswith("sm_") and number.isdecimal() and int(number) >= _HOPPER
 
 
 def _rows(lines: LineColumns, layout: LinearLayout, left: NDArray[np.bool_] | None) -> LineRows:

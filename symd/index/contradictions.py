@@ -12,7 +12,7 @@ row holds in the scope in which it begins and nowhere else, has a line that the 
 * where a linker folded functions of several declarations into the code of one, nobody knows whose it is; where only the
   line tables of several lead to the code of one, and none is known to be its own, its scopes hold and no line;
 * so it is with a row outside of the text that the code object itself carries of its source;
-* inlined calls that NVIDIA's line tables carry are those that are meant (``debuginfo.dwarf.nvidia_calls``): INFERRED where that is not what
+* inlined calls that NVIDIA's line tables carry are those that are meant (``core.inlined_calls``): INFERRED where that is not what
   is written, CONTRADICTORY where nobody knows;
 * code of a function symbol of which the debug data says nothing, neither a scope nor a row that begins there, has no line, although a row
   of the function in front is stretched over it: NO_LINE;

@@ -30,6 +30,16 @@ def test_numbers_of_all_64_bits_are_put_in_order(core: ModuleType, count: int) -
     assert core.ordered(array("Q", numbers)).tolist() == sorted(numbers)
 
 
+@both("sorting")
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64, 1000])
+def test_numbers_are_ranked_among_the_distinct_ones(core: ModuleType, count: int) -> None:
+    dice = random.Random(count)
+    for numbers in [dice.randrange(1 << dice.choice((3, 64))) for _ in range(count)], range(count):
+        ranks, distinct = core.ranked(array("Q", numbers))
+        assert distinct.tolist() == sorted(set(numbers))
+        assert [distinct[rank] for rank in ranks] == [*numbers]
+
+
 @both("text_layout")
 @pytest.mark.parametrize("seed", range(20))
 def test_an_address_is_of_the_last_section_that_begins_before_it(core: ModuleType, seed: int) -> None:

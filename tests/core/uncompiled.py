@@ -13,16 +13,19 @@ from types import ModuleType
 from unittest.mock import patch
 
 import symd.core
+import symd.core.inlined_calls  # nobody does at first
 from symd.debuginfo import (
     block_ranges,
     embedded_sources,
     folded_sequences,
+    inlined_rows,
     layout,
     one_address,
     plain_scopes,
+    ptx_assembly,
     reading,
 )
-from symd.debuginfo.dwarf import abbreviations, dies, lines, nvidia_calls, scopes, units
+from symd.debuginfo.dwarf import abbreviations, dies, lines, scopes, units
 from symd.debuginfo.relocation import amdgpu, cuda, entries, igc
 from symd.debuginfo.spirv import decoded
 from symd.formats.containers.amd import symbols as amdgpu_symbols
@@ -62,8 +65,8 @@ def _run(name: str) -> ModuleType:
 def without_compiled_core() -> Iterator[None]:
     """Have relocations, DIE trees, names, scopes and what else follows from them read uncompiled."""
     names = (
-        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "line_header", "line_program", "relocations", "scopes", "spirv_lines",
-        "spirv_words", "text_layout", "unit_headers",
+        "amdgpu_symbols", "block_ranges", "dies", "function_lines", "inlined_calls", "line_header", "line_program", "relocations", "row_scopes", "scopes",
+        "spirv_lines", "spirv_words", "text_layout", "unit_headers",
     )  # fmt: skip
     core = {name: _run_once(name) for name in names}
     read = core["dies"]
@@ -83,18 +86,20 @@ def without_compiled_core() -> Iterator[None]:
         ),
         *(
             (module, "text_layout", core["text_layout"])
-            for module in (reading, folded_sequences, layout, one_address, plain_scopes)
+            for module in (reading, folded_sequences, layout, one_address, plain_scopes, ptx_assembly)
         ),
         *(
             (amdgpu_symbols, name, getattr(core["amdgpu_symbols"], name))
             for name in ("SymbolTable", "OverlappingStrings")
         ),
+        (inlined_rows, "core", core["row_scopes"]),
+        (symd.core, "inlined_calls", core["inlined_calls"]),
         (lines, "LineRows", core["line_program"].LineRows),
         (decoded, "core", core["spirv_lines"]),
         (words, "core", core["spirv_words"]),
         (entries, "RelocationTable", core["relocations"].RelocationTable),
         *((module, "SymbolValues", core["relocations"].SymbolValues) for module in (amdgpu, cuda, igc)),
-        *((module, "Names", _strings().Names) for module in (scopes, nvidia_calls, dies)),
+        *((module, "Names", _strings().Names) for module in (scopes, dies)),
         *((module, "StringReader", _strings().StringReader) for module in (lines, scopes, dies)),
     ]
     abbreviations._known_table.cache_clear()

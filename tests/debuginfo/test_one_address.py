@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.debuginfo import one_address, plain_scopes
+from symd.debuginfo import one_address, plain_scopes, ptx_assembly, rows_alone
 from symd.debuginfo.dwarf.sections import ELF_NAMES
 from symd.debuginfo.one_address import answer_at
 from symd.debuginfo.spirv import one_address as spirv
@@ -47,6 +47,9 @@ CHANGED = (
     "kernels/bin/raycast/dg2-opt.zebin",
     "kernels/bin/raycast/tgllp-opt.zebin",
     "cuda/bin/saxpy.sm_75.lines.cubin",
+    "cuda/bin/reduce.sm_80.lines.cubin",
+    "cuda/bin/reduce.sm_100.lines.cubin",
+    "triton/bin/total-sm_90.cubin",
 )
 
 
@@ -74,8 +77,8 @@ def asked(code: CodeObject) -> Iterator[tuple[PlainAnswer | None, Answer]]:
 
 @pytest.mark.parametrize("folder", ["amdgpu", "cuda", "kernels", "triton"])
 def test_every_answer_is_the_whole_indexs(folder: str) -> None:
-    """As many are answered as do not become fewer unnoticed: in the files of NVIDIA's and Triton's compilers most lines carry inlined calls."""
-    least = {"amdgpu": 0.85, "cuda": 0.25, "kernels": 0.9, "triton": 0.0}[folder]
+    """As many are answered as do not become fewer unnoticed: what Triton makes for AMD's devices is left to the index."""
+    least = {"amdgpu": 0.85, "cuda": 0.98, "kernels": 0.9, "triton": 0.6}[folder]
     plain_enough, reasons = 0, Counter[int]()
     for path in FILES:
         if path.is_relative_to(SAMPLES / folder):
@@ -129,6 +132,7 @@ def test_its_numbers_are_those_of_answers_and_scopes() -> None:
         assert getattr(plain_answers, name) == Reason[name]
     assert (one_address._NO_PARENT, one_address._NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert (plain_scopes._NO_PARENT, plain_scopes._BODY) == (NO_PARENT, BODY)
+    assert (rows_alone._NO_PARENT, ptx_assembly._END_SEQUENCE) == (NO_PARENT, RowFlag.END_SEQUENCE)
     assert (scopes.NO_PARENT, scopes.NO_FUNCTION) == (NO_PARENT, NO_FUNCTION)
     assert spirv._END_SEQUENCE == RowFlag.END_SEQUENCE
 
@@ -172,7 +176,7 @@ def test_other_instructions_change_both_answers_alike(seed: int) -> None:
 
 
 def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
-    program = "import sys; import symd.debuginfo.one_address; print(*sys.modules)"
+    program = "import sys; import symd.debuginfo.one_address, symd.debuginfo.rows_alone, symd.debuginfo.ptx_assembly; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "click", "symd.index", "pathlib"}.intersection(done.stdout.split())
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import symd
@@ -179,8 +179,7 @@ def test_braces_may_stand_beside_instructions(one: str, other: str) -> None:
 
 def test_rows_without_code_and_without_functions_have_no_pieces() -> None:
     empty = LineRows.empty()
-    one = np.zeros(1, np.uint32)
-    assembly = AssemblyRows(one, np.zeros(1, np.uint64), np.full(1, 16, np.uint64), np.ones(1, np.int64))
+    assembly = AssemblyRows(array("I", [0]), array("Q", [0]), array("Q", [16]), array("q", [1]))
     found = row_scopes.scopes(empty, ("",), (), files=("",), assembly=assembly)
     assert not len(found.written.start)
 

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import symd
 from symd import debuginfo
-from symd.debuginfo import layout, row_scopes
+from symd.core import row_scopes as core
+from symd.debuginfo import inlined_rows, layout, row_scopes
 from symd.debuginfo.relocation import cuda
+from symd.errors import LimitExceeded
 from symd.model.answers import Reason
 from symd.model.code import Function
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowCalls, RowFlag, Scopes
+from symd.model.debug_info import NO_PARENT, DebugInfo, Doubt, LineRows, RowCalls, RowFlag, Scopes
 from symd.model.reasons import LINED
+from tests.core.uncompiled import uncompiled
 from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import positions, samples
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+UNCOMPILED = uncompiled("row_scopes")
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name and not positions.is_debug(name)]
+
+
+@pytest.fixture(params=[core, UNCOMPILED], ids=["compiled", "uncompiled"], autouse=True)
+def _core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inlined_rows, "core", request.param)
+
+
+def test_its_numbers_are_those_of_rows_and_answers() -> None:
+    assert (uncompiled("row_extents")._ENDS, UNCOMPILED._NO_CALLER) == (RowFlag.END_SEQUENCE, Doubt.CALLER)
+    assert (core.INFERRED, core.CONTRADICTORY) == (Reason.INFERRED, Reason.CONTRADICTORY)
 
 
 def _innermost(scopes: Scopes, section: int, offset: int) -> int | None:
@@ -158,7 +173,7 @@ def test_a_chain_without_end_costs_a_warning_and_not_the_square_of_its_length():
     count = 20_000
     rows = _rows([(16 * number, number, number, 1) for number in range(count)], 16 * count)
     found = row_scopes.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)], files=FILES)
-    depth = row_scopes.MAX_DEPTH
+    depth = core.MAX_DEPTH
     assert found.warnings == (f"left out: the callers of {count - 1 - depth:,} rows inlined more than {depth} deep",)
     assert len(found.scopes.range_scope) <= depth * (depth + 3)
 
@@ -188,25 +203,48 @@ def test_a_compiler_of_python_that_names_what_it_inlines_after_the_function_arou
     assert _is_mended(found, 1, 16) == (name != "kernel")
 
 
-def test_rows_inside_of_many_calls_are_not_written_down_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that follow one on the other in one call are one span before the calls around it are looked at."""
+def _nested(innermost: list[int], depth: int, spend: Callable[[int], object]) -> list[tuple[int, int, int]]:
+    """The ranges (scope, begin, end) of rows of 16 bytes with these innermost scopes, each of ``depth`` inside the one before it."""
+    count = len(innermost)
+    parent = array("I", [NO_PARENT, *range(depth - 1)])
+    begins, ends = (array("Q", range(first, first + 16 * count, 16)) for first in (0, 16))
+    rows = array("I", [1]) * count, begins, ends, array("I", range(count)), array("i", innermost)
+    scope, _, start, end = inlined_rows.core.scope_ranges(parent, rows, spend)
+    return [*zip(scope, start, end, strict=True)]
+
+
+def test_rows_inside_of_many_calls_are_one_range_of_each() -> None:
     depth, count = 60, 2000
-    seen = []
+    spent: list[int] = []
+    assert _nested([depth - 1] * count, depth, spent.append) == [(scope, 0, 16 * count) for scope in range(depth)]
+    assert sum(spent) == depth
 
-    def joined(spans: row_scopes._Spans) -> row_scopes._Spans:
-        seen.append(len(spans.scope))
-        return plain(spans)
 
-    plain = row_scopes._Spans.joined
-    monkeypatch.setattr(row_scopes._Spans, "joined", joined)
-    offset = np.arange(count, dtype=np.uint64) * 16
-    rows = SimpleNamespace(offset=offset, section=np.ones(count, np.uint32))
-    innermost = np.full(count, depth - 1)
-    spans = row_scopes._ranges(rows, innermost, np.arange(depth) - 1, offset + np.uint64(16), bool)
-    assert spans.scope.tolist() == list(range(depth))
-    assert {*spans.start.tolist()} == {0}
-    assert {*spans.end.tolist()} == {16 * count}
-    assert sum(seen) <= count + 3 * depth
+def test_ranges_are_asked_for_before_they_are_made() -> None:
+    """Rows that are by turns in the innermost of many calls and in none of them have a range for each."""
+    depth, count = 60, 2000
+    spent: list[int] = []
+
+    def spend(ranges: int) -> None:
+        spent.append(ranges)
+        if sum(spent) > 3000:
+            raise LimitExceeded("too many")
+
+    with pytest.raises(LimitExceeded, match="too many"):
+        _nested([depth - 1, -1] * count, depth, spend)
+    assert max(spent) < 1024 + depth
+    assert len(_nested([depth - 1, 0] * 20, depth, bool)) == 1 + 20 * (depth - 1)
+
+
+def test_functions_inside_each_other_take_no_longer_than_those_that_are_not() -> None:
+    count = 3000
+    rows = _rows([(number, 1, 0, 0) for number in range(count)], count)
+    functions = [Function(f"f{number}", 1, number // 2, count - number) for number in range(count)]
+    found = row_scopes.scopes(rows, ("",), functions, files=FILES, leaves_out_calls=True)
+    said = zip(found.written.start.tolist(), found.scopes.name[found.written.scope].tolist(), strict=True)
+    around = {at: [one for one in functions if one.offset <= at < one.offset + one.size] for at in range(0, count, 500)}
+    wanted = {at: min(each, key=lambda one: one.size).name for at, each in around.items() if each}
+    assert {at: found.names[name] for at, name in said if at in wanted} == wanted
 
 
 def test_lines_of_slang_that_may_be_a_callees_are_doubted() -> None:

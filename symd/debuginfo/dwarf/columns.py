@@ -179,8 +179,8 @@ class ScopeColumns:
 
 def read_lines(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineColumns:
     """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that raises."""
-    rows, headers, file_maps, files, strings, warnings = read_tables(sections, units, limits)
-    count = rows.count
+    tables = read_tables(sections, units, limits)
+    rows, count = tables.rows, tables.rows.count
     lines = LineColumns(
         address=np.frombuffer(rows.address, np.uint64, count),
         file=np.frombuffer(rows.file, np.uint32, count),
@@ -189,18 +189,19 @@ def read_lines(sections: DebugSections, units: Units | None = None, limits: Limi
         flags=np.frombuffer(rows.flags, np.uint8, count),
         ends=np.array(rows.ends, np.int64),
         table=np.array(rows.program, np.uint32),
-        files=files,
-        tables=tuple(header.offset for header in headers),
-        file_maps=file_maps,
-        warnings=warnings,
+        files=tables.files,
+        tables=tuple(header.offset for header in tables.headers),
+        file_maps=tables.file_maps,
+        warnings=tables.warnings,
     )
-    if not len(rows.context):
+    found = tables.calls()
+    if found is None:
         return lines
-    context, name = np.frombuffer(rows.context, np.uint64, count), np.frombuffer(rows.name, np.uint64, count)
-    from symd.debuginfo.dwarf import nvidia_calls  # noqa: PLC0415 - only for NVIDIA's images
-
-    calls, names = nvidia_calls.resolved(lines, context, name, strings, headers)
-    return replace(lines, calls=calls, names=names)
+    site, name, written_site, written_name = (
+        np.frombuffer(each, np.uint32) for each in (found.site, found.name, found.written_site, found.written_name)
+    )
+    calls = RowCalls(site, name, written_site, written_name, np.frombuffer(found.doubt, np.uint8))
+    return replace(lines, calls=calls, names=found.names)
 
 
 NO_ROW = -1

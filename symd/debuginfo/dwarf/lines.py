@@ -20,6 +20,10 @@ from symd.errors import Malformed, SymdError, Unsupported
 from symd.formats.budget import DebugBudget, exceeded
 from symd.model.named_tuples import NamedTuple
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from symd.core.inlined_calls import InlinedCalls
+
 _LLVM_SOURCE = int(Lnct.DW_LNCT_LLVM_source)
 TEXT_COLUMN = bytes([_LLVM_SOURCE & 0x7F | 0x80, _LLVM_SOURCE >> 7])
 """DW_LNCT_LLVM_source as tables spell it: where it stands nowhere in their section they have no texts of files."""
@@ -89,6 +93,14 @@ class LineTables(NamedTuple):
     files: tuple[str, ...]
     strings: StringReader
     warnings: tuple[str, ...]
+
+    def calls(self) -> InlinedCalls | None:
+        """The inlined calls that NVIDIA's tables carry; None where none does."""
+        if not len(self.rows.context):
+            return None
+        from symd.core import inlined_calls  # noqa: PLC0415 - only for NVIDIA's images
+
+        return inlined_calls.resolved(self.rows, [header.names_base for header in self.headers], self.strings)
 
 
 def read_tables(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineTables:

@@ -54,6 +54,24 @@ def test_a_plain_answer_imports_no_numpy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "place", "frames"),
+    [
+        ("tonemap.sm_80.lines.cubin", "tonemap+0x80", 4),
+        ("raycast.sm_90.lines.cubin", "_Z5probePfPK6float3+0x210", 2),
+        ("reduce.sm_100.lines.cubin", "_Z6reduceIi7LargestEvPKT_PS1_+0x210", 2),
+        ("saxpy.debug.fatbin", "saxpy+0x40", 1),
+        ("../../triton/bin/total-sm_90.cubin", "total+0x100", 1),
+    ],
+)
+def test_a_cubins_answer_imports_no_numpy(file: str, place: str, frames: int) -> None:
+    path = SAMPLES / "cuda/bin" / file
+    said, modules = run(path, place)
+    assert said == run("--limit", "batch=1000", path, place)[0]
+    assert said.count("\n") >= frames - 1
+    assert not {"numpy", "click"}.intersection(modules)
+
+
+@pytest.mark.parametrize(
     ("arguments", "environment"),
     [
         (["FILE"], {}),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from symd.core import line_program
+import symd.core
+from symd.core import inlined_calls, line_program, name_families
 from symd.debuginfo.dwarf import LineColumns
 from symd.debuginfo.dwarf import lines as lines_module
-from symd.debuginfo.dwarf.nvidia_calls import without_template_arguments
 from symd.model.debug_info import Doubt, RowFlag
 from tests.core.uncompiled import uncompiled
 from tests.debuginfo.dwarf.decode import read_lines
@@ -65,9 +65,16 @@ def table(*program: bytes, names_base: int = 0) -> bytes:
     return struct.pack("<I", len(body)) + body
 
 
-@pytest.fixture(params=[line_program, uncompiled("line_program")], ids=["compiled", "uncompiled"], autouse=True)
+COMPILED = line_program, inlined_calls, name_families
+UNCOMPILED = tuple(uncompiled(name) for name in ("line_program", "inlined_calls", "name_families"))
+
+
+@pytest.fixture(params=[COMPILED, UNCOMPILED], ids=["compiled", "uncompiled"], autouse=True)
 def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "LineRows", request.param.LineRows)
+    rows, calls, _ = request.param
+    monkeypatch.setattr(lines_module, "LineRows", rows.LineRows)
+    monkeypatch.setattr(lines_module, "StringReader", calls.StringReader)
+    monkeypatch.setattr(symd.core, "inlined_calls", calls)
 
 
 def read(*tables: bytes, strings: Sequence[str] = ("f", "g")) -> LineColumns:
@@ -269,4 +276,10 @@ def test_a_name_that_would_begin_inside_a_string_is_none() -> None:
     ],
 )
 def test_instances_of_one_template_are_a_family(name: str, family: str) -> None:
-    assert without_template_arguments(name) == family
+    for core in (COMPILED, UNCOMPILED):
+        assert core[-1].without_template_arguments(name) == family
+
+
+def test_its_numbers_are_those_of_rows_and_doubts() -> None:
+    known = inlined_calls._NAME, inlined_calls._CALLER, UNCOMPILED[1]._IMPLIED
+    assert known == (Doubt.NAME, Doubt.CALLER, RowFlag.IMPLIED)

@@ -1,0 +1,112 @@
+"""The frames of one row where debug data is line rows alone, which say themselves what was inlined: as ``reading`` and the index have them, without columns."""
+
+from __future__ import annotations
+
+from array import array
+
+from symd.core.row_scopes import CONTRADICTORY
+from symd.debuginfo.inlined_rows import inlined_rows, is_from_hopper_on
+from symd.model.code import PYTHON_SUFFIX, is_symbol_of
+from symd.model.named_tuples import NamedTuple
+from symd.model.plain_answers import EXACT, NotPlain
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from symd.core.inlined_calls import InlinedCalls
+    from symd.core.row_scopes import RowScopes
+    from symd.debuginfo.dwarf.lines import LineTables
+    from symd.model.code import CodeObject
+    from symd.model.plain_answers import PlainAnswer, PlainFrame
+
+_NO_PARENT = 0xFFFFFFFF
+
+
+class RowSequence(NamedTuple):
+    """The rows of one sequence, by their numbers, in the section of this number, which begins at the linear address ``base``."""
+
+    rows: range
+    section: int
+    base: int
+
+
+def answer_of_row(
+    code: CodeObject,
+    lines: LineTables,
+    calls: InlinedCalls,
+    sequence: RowSequence,
+    row: int,
+    offset: int,
+    **how: Any,
+) -> PlainAnswer | None:
+    """The answer at an offset in the code of a row, which no other sequence may have; None where nothing is said of it but its position. ``how`` rows can be read says
+    ``core.row_scopes``. Raises NotPlain."""
+    rows, first, section = lines.rows, sequence.rows.start, sequence.section
+    part = slice(first, sequence.rows.stop)
+    offsets = array("Q", [address - sequence.base for address in rows.address[part]])
+    columns = (
+        array("I", [section]) * len(offsets),
+        offsets,
+        rows.file[part],
+        rows.line[part],
+        rows.column[part],
+        rows.flags[part],
+    )
+    sites, written_sites = (
+        array("I", [site and site - first for site in each[part]]) for each in (calls.site, calls.written_site)
+    )
+    found, names, warnings = inlined_rows(
+        columns,
+        (sites, calls.name[part], written_sites, calls.written_name[part], calls.doubt[part]),
+        calls.names,
+        [each for each in code.functions if each.section_index == section],
+        lines.files,
+        leaves_out_files=is_from_hopper_on(code.target or ""),
+        **how,
+    )
+    scope = found.of_row[row - first]
+    said = [each for each in zip(*found.written, strict=True) if each[1] <= offset < each[2]]
+    if warnings or (scope < 0 and said):
+        raise NotPlain
+    if scope < 0:
+        return None
+    unnamed = _unnamed_calls(found, names, lines.files, scope)
+    reason, is_lined, line = (said[0][4], said[0][5], said[0][6]) if said else (EXACT, True, 0)
+    if unnamed:
+        reason, is_lined = CONTRADICTORY, is_lined or reason != CONTRADICTORY
+    position = lines.files[rows.file[row]] or None, line or rows.line[row], rows.column[row]
+    if reason == CONTRADICTORY and not is_lined:
+        position = None, line, 0
+    frames: list[PlainFrame] = []
+    for each in _chain(found, scope):
+        name = "" if each in unnamed else names[found.name[each]]
+        frames.append((name or None, None, *position))
+        position = lines.files[found.call_file[each]] or None, found.call_line[each], found.call_column[each]
+    if frames[0][0] is None is frames[0][2]:
+        raise NotPlain  # nothing is known there
+    return reason, tuple(frames)
+
+
+def _chain(scopes: RowScopes, scope: int) -> list[int]:
+    """A scope and those around it."""
+    found = [scope]
+    while (around := scopes.parent[found[-1]]) != _NO_PARENT:
+        found.append(around)
+    return found
+
+
+def _unnamed_calls(scopes: RowScopes, names: Sequence[str], files: Sequence[str], scope: int) -> set[int]:
+    """The calls around a scope that a compiler of Python says are the function around them (``index.unnamed_calls``). Raises NotPlain where another one says so."""
+    *calls, root = _chain(scopes, scope)
+    symbol = names[scopes.name[root]]
+    roots: list[int] = []
+    for each, around in enumerate(scopes.parent):
+        roots.append(each if around == _NO_PARENT else roots[around])
+    own = (each for each, around in enumerate(roots) if around == root)
+    is_of_python = any(files[scopes.call_file[each]].endswith(PYTHON_SUFFIX) for each in own)
+    known = {each: names[scopes.name[each]] for each in calls}
+    if not is_of_python and symbol in known.values():
+        raise NotPlain
+    return {each for each, name in known.items() if is_of_python and name and is_symbol_of(symbol, name)}
