@@ -75,7 +75,7 @@ def by_opcode(opcode: array[int]) -> tuple[array[int], array[int]]:
 def of_sets(
     words: array[int], start: array[int], count: array[int], numbers: array[int], sets: Container[int], wanted: bytes
 ) -> array[int]:
-    """Those of some OpExtInst, u32 like ``numbers``, that are instructions of one of these sets, by id, and not 0 in ``wanted``, a table by the number that an
+    """The numbers (u32, as ``numbers``) of the OpExtInst that are instructions of one of these sets, by id, and not 0 in ``wanted``, a table by the number that an
     instruction has in its set; empty, it is one of all."""
     stream = cython.declare(cython.const[cython.uint][::1])
     starts = cython.declare(cython.const[cython.uint][::1])

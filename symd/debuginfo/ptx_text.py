@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symd.model.code import CodeObject, Section
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.debuginfo.dwarf import DebugSections
     from symd.debuginfo.layout import LinearLayout

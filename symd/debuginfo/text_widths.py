@@ -21,7 +21,7 @@ _ANY_COLUMN = 1 << 32
 
 
 def widths_by_file(texts: Iterable[tuple[str, str]]) -> dict[str, array[int]]:
-    """By file, and line from 1 on, the last column (i64) that a compiler may name in one of its texts. Of no file where directives move lines: no text tells which there are."""
+    """The last column (i64) that a compiler may name, by file, and there by line from 1 on, in one of its texts. Of no file where directives move lines: no text tells which there are."""
     found: dict[str, array[int]] = {}
     for file, text in texts:
         if _DIRECTIVE.search(text):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from symd.formats.spirv.functions import SpirvModule
 
 
-class Rows(NamedTuple):
+class SpirvRows(NamedTuple):
     """Columns, as ``model.debug_info.LineRows`` has them; all rows are of section 0."""
 
     offset: array[int]
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 class Decoded(NamedTuple):
     """``files`` and ``names`` begin with ""; ``declared`` are file and line where functions are declared, in the order of their numbers."""
 
-    rows: Rows
+    rows: SpirvRows
     scopes: Scopes
     files: list[str]
     names: list[str]
@@ -59,4 +59,4 @@ def decode(module: SpirvModule) -> Decoded:
 
     core.leave_out_foreign(words.opcode, (places, statements), location[:2], builder.segments(), stated_places)
     rows = core.rows(words.start, words.end // 4, (places, statements, are_scopes), location)
-    return Decoded(Rows(*rows), scopes, files.strings, names.strings, builder.warnings, [*builder.declared])
+    return Decoded(SpirvRows(*rows), scopes, files.strings, names.strings, builder.warnings, [*builder.declared])
