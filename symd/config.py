@@ -23,39 +23,15 @@ class Limits(NamedTuple):
 
     module_size: int = 2048 * MIB
     """The largest module taken."""
-    nesting_depth: int = 8
-    """Containers inside containers."""
     object_count: int = 100_000
     """Code objects in one module."""
     expansion: int = 4096 * MIB
     """Bytes that compressed parts of one module may expand to, all together."""
-    expansion_ratio: int = 100
-    """The same for each byte of the module's file; 16 MiB are always taken."""
-    core_rows: int = 8_000_000
-    """Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
-    core_waves: int = 1_000_000
-    """Saved waves of one GPU core dump of a ROCm program, of all its queues together."""
-    core_call_frames: int = 200_000
-    """Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its code objects together."""
-    core_frames: int = 200_000
-    """Calls of all different stacks of one GPU core dump together."""
-    core_stacks: int = 20_000
-    """Different stacks that one GPU core dump is answered with, after equal ones are put together."""
-    shared_facts: int = 1_000_000
-    """Arguments and attributes that kernels of one module have because another kernel of the same code has them."""
-    debug_units: int = 100_000
-    """Units of DWARF in one code object."""
     debug_entries: int = 200_000_000
     """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
     work_ratio: int = 12
     """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
     each byte of the module's file; a million are always taken, which is about a second."""
-    inline_depth: int = 1000
-    """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
-    line_files: int = 2_000_000
-    """Directories and files that the line tables of one code object list, all together."""
-    path_bytes: int = 256 * MIB
-    """Bytes of the paths that these make: a few long directories and many files multiply."""
     upload_chunk: int = MIB
     """One chunk of an upload."""
     batch: int = 4_000_000

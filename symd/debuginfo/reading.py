@@ -30,7 +30,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import LimitExceeded, SymdError
-from symd.formats.budget import DebugBudget, exceeded
+from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from symd.debuginfo.row_scopes import InlinedScopes
 
 
-def check_depth(scopes: Scopes, limits: Limits) -> None:
-    """Raises LimitExceeded where more than ``limits.inline_depth`` scopes stand inside each other."""
-    most = limits.inline_depth
-    if deeper_than(scopes.parent, most):
-        what = f"passes the limit inline_depth = {most}: so many functions and inlined calls inside each other"
-        raise exceeded("inline_depth", most, what)
+INLINE_DEPTH = 1000
+"""Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
+
+
+def check_depth(scopes: Scopes) -> None:
+    """Raises LimitExceeded where more than ``INLINE_DEPTH`` scopes stand inside each other."""
+    if deeper_than(scopes.parent, INLINE_DEPTH):
+        what = f"more than {INLINE_DEPTH} functions and inlined calls stand inside each other"
+        raise beyond("inline_depth", INLINE_DEPTH, what)
 
 
 def deeper_than(parent: U32, depth: int) -> bool:
@@ -118,13 +121,13 @@ def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
         layout = assign(code)
         sections = relocated(code, layout, budget)
         yield
-        units = dwarf.read_units(sections, limits)
+        units = dwarf.read_units(sections)
         yield
-        debug = yield from _decoded(code, layout, sections, units, limits)
+        debug = yield from _decoded(code, layout, sections, units)
         for section in code.sections:
             if section.name.startswith(".debug_"):
                 section.forget()  # half of a file with debug data
-    check_depth(debug.scopes, limits)
+    check_depth(debug.scopes)
     return debug
 
 
@@ -227,16 +230,16 @@ def read_part(
         return None
     layout = assign(code)
     sections = relocated(code, layout, DebugBudget.of(code, limits))
-    units = dwarf.read_units(sections, limits)
+    units = dwarf.read_units(sections)
     if any(unit.dwo_id is not None for unit in units.units):
         return None
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(places))
     if chosen is None:
         return None
-    debug = _at_once(_decoded(code, layout, sections, chosen.units, limits))
+    debug = _at_once(_decoded(code, layout, sections, chosen.units))
     if debug.rows.calls is not None or not len(debug.rows):
         return None
-    check_depth(debug.scopes, limits)
+    check_depth(debug.scopes)
     spans = TextRanges(*layout.spans(*np.array(chosen.spans, np.uint64).T))
     held = _functions(code, debug.scopes).inside(spans)
     return PartialDebugInfo(debug, held) if all(held.holds(*place) for place in places) else None
@@ -257,9 +260,8 @@ def _decoded(
     layout: LinearLayout,
     sections: DebugSections,
     units: Units,
-    limits: Limits,
 ) -> _Steps:
-    lines = dwarf.read_lines(sections, units, limits)
+    lines = dwarf.read_lines(sections, units)
     yield
     scopes = dwarf.read_scopes(sections, lines, units)
     yield
