@@ -41,8 +41,6 @@ class Limits(NamedTuple):
     question_seconds: float = 30.0
     """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), for a search for names, and for a
     request to ``/symbolicate/v5``."""
-    name_search_letters: int = 50_000_000
-    """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
     build_memory: int = 4096 * MIB
     """Address space of a process that reads modules."""
     index_size: int = 2048 * MIB
@@ -86,10 +84,6 @@ class Limits(NamedTuple):
     """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a position."""
     profile_size: int = 1024 * MIB
     """Bytes of a profile once it is expanded, and of the one that is written."""
-    profile_ratio: int = 100
-    """Bytes that a byte of a compressed profile may expand to; a mebibyte is always taken."""
-    profile_records: int = 4_000_000
-    """Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored, and a twelfth always."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
     driver_memory: int = 2048 * MIB
@@ -102,14 +96,6 @@ class Limits(NamedTuple):
     """Threads of the driver's process."""
     disassembly_seconds: float = 60.0
     """Time that one disassembler gets for one request."""
-    disassembly_memory: int = 4096 * MIB
-    """Address space of a disassembler's process."""
-    disassembly_size: int = 32 * MIB
-    """Bytes of text that disassemblers may write for one request."""
-    demangle_seconds: float = 30.0
-    """Time that the demangler gets for the names of one question."""
-    demangle_memory: int = 1024 * MIB
-    """Address space of the demangler's process."""
     source_size: int = 16 * MIB
     """The largest source file shown."""
     folder_bytes: int = 512 * MIB

@@ -49,7 +49,6 @@ _MESSAGE: Final = 64 * MIB
 _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
     {
         "build_memory": (_WORKER, SIZE.highest),
-        "disassembly_memory": (_WORKER, SIZE.highest),
         "driver_memory": (_WORKER, SIZE.highest),
         "daemon_memory": (_WORKER, SIZE.highest),
         "upload_chunk": (1, _MESSAGE),

@@ -96,7 +96,7 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
     one for itself."""
-    return _at_once(_steps(code, limits, budget or DebugBudget.of(code, limits)))
+    return _at_once(_steps(code, budget or DebugBudget.of(code, limits)))
 
 
 _Steps = Generator[None, None, DebugInfo]
@@ -112,7 +112,7 @@ def _at_once(steps: _Steps) -> DebugInfo:
             return found
 
 
-def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
+def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
     if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
         return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
     if code.kind is CodeKind.SPIRV:
@@ -166,38 +166,34 @@ def read_in_turn(
         if is_small:
             waiting.append(code)
         if len(waiting) == _TOGETHER or not is_small:
-            yield from _some_in_turn(waiting, limits, budget)
+            yield from _some_in_turn(waiting, budget)
             waiting = []
         if not is_small:
-            found = [read_or_refused(code, limits, budget)]
+            found = [read_or_refused(code, budget)]
             del code  # a large one, which this generator would keep while it waits
             yield found.pop()
-    yield from _some_in_turn(waiting, limits, budget)
+    yield from _some_in_turn(waiting, budget)
 
 
-def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
+def read_or_refused(code: CodeObject, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
     """One of ``read_in_turn``; ``budget`` is that of its module."""
-    return _side_by_side([code], limits, budget)[0]
+    return _side_by_side([code], budget)[0]
 
 
-def _some_in_turn(
-    objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
-) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Those that come first are read before a limit is passed."""
     trial = budget.trial()
-    found = _side_by_side(objects, limits, trial)
+    found = _side_by_side(objects, trial)
     if any(isinstance(debug, LimitExceeded) for _, debug in found):
-        return [read_or_refused(code, limits, budget) for code in objects]
+        return [read_or_refused(code, budget) for code in objects]
     budget.accept(trial)
     return found
 
 
-def _side_by_side(
-    objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
-) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Some of ``read_in_turn``, step by step."""
     found: dict[int, DebugInfo | SymdError] = {}
-    reading = dict(enumerate(_steps(code, limits, budget) for code in objects))
+    reading = dict(enumerate(_steps(code, budget) for code in objects))
     while reading:
         for number, steps in [*reading.items()]:
             try:

@@ -426,9 +426,10 @@ def test_bounds_on_rows_and_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "CORE_STACKS", 8)
     assert len(stopped(dump).stacks) == 8
     for name, value in (("core_rows", 10), ("core_frames", 7), ("core_stacks", 7)):
-        with monkeypatch.context() as patch, pytest.raises(LimitExceeded) as caught:
+        with monkeypatch.context() as patch:
             patch.setattr(budget, name.upper(), value)
-            stopped(dump)
+            with pytest.raises(LimitExceeded) as caught:
+                stopped(dump)
         assert caught.value.metadata == {"limit": name, "value": str(value)}
 
 

@@ -143,5 +143,5 @@ def test_a_line_of_a_log_where_gdb_begins_often_is_looked_at_once() -> None:
 
 def test_records_of_nothing_in_a_gzipped_profile_are_counted_by_its_size() -> None:
     data = gzip.compress(b"\x2a\0" * 400_000)
-    with pytest.raises(LimitExceeded, match="profile_records"):
+    with pytest.raises(LimitExceeded, match="fields or samples"):
         profiles.samples(data)

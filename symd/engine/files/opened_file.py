@@ -42,24 +42,20 @@ Queries = Sequence[Query] | U64
 """Queries, or a column of object addresses."""
 
 
-def file_answers(
-    index: FileIndex, questions: Queries, path: str | None, limits: Limits, *, as_written: bool
-) -> Sequence[Answer]:
+def file_answers(index: FileIndex, questions: Queries, path: str | None, *, as_written: bool) -> Sequence[Answer]:
     """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are several."""
     if not isinstance(questions, Sequence):
         return symbolize_column(
-            index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget(limits)
+            index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget()
         )
-    effort = QueryBudget(limits)
+    effort = QueryBudget()
     meant = _by_symbols(index, questions, path, effort)
     return _answers(index.for_queries(meant, path).read(as_written=as_written), meant, path, effort)
 
 
-def first_answer(
-    index: FileIndex, query: Query, path: str | None, limits: Limits, *, as_written: bool
-) -> Answer | None:
+def first_answer(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
     """The answer to one question, where less than the whole index has it; None for every other."""
-    effort = QueryBudget(limits)
+    effort = QueryBudget()
     meant = _by_symbols(index, [query], path, effort)
     found = index.before_whole(meant, path)
     return None if found is None else _answers(found.read(as_written=as_written), meant, path, effort)[0]
@@ -114,11 +110,11 @@ class SmallFile:
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
-        return file_answers(self._index, questions, path, self._limits, as_written=as_written)
+        return file_answers(self._index, questions, path, as_written=as_written)
 
     def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs that."""
-        return first_answer(self._index, query, path, self._limits, as_written=as_written)
+        return first_answer(self._index, query, path, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
         """As of ``ModuleSummary``."""
