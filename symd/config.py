@@ -57,29 +57,12 @@ class Limits(NamedTuple):
     """The longest a call to an object storage may take; a file gets a second more for each mebibyte."""
     free_disk: int = 64 * MIB
     """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
-    lock_seconds: float = 60.0
-    """The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or changes it."""
-    catalogue_seconds: float = 20.0
-    """The longest that a catalogue in PostgreSQL may take to connect, to answer one statement, and to let a transaction begin."""
     catalogue_connections: int = 8
     """Connections to it that a daemon uses at a time, beside two of its own."""
-    label_length: int = 1024
-    """Characters of a module's label."""
-    alias_kind_length: int = 64
-    """Characters of an alias's kind."""
-    alias_key_length: int = 1024
-    """Characters of an alias's key."""
-    module_aliases: int = 10_000
-    """Aliases of one module, those of contexts included."""
     aliases: int = 100_000
     """Aliases in one store."""
     contexts: int = 10_000
     """Contexts in one store."""
-    loads: int = 1_000_000
-    """Loads and unloads that one context may be told, over all time."""
-    mappings: int = 4_000_000
-    """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about, and up to 500 where
-    all of them lie in one another."""
     module_events: int = 100_000
     """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a position."""
     profile_size: int = 1024 * MIB

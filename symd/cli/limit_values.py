@@ -63,7 +63,7 @@ _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
         "fetches": (1, 1024),
         "grabs": (1, 1024),
     }
-    | dict.fromkeys(("aliases", "module_aliases", "contexts", "loads", "mappings"), (0, COUNT.highest))
+    | dict.fromkeys(("aliases", "contexts"), (0, COUNT.highest))
 )
 """Lowest and highest value of the limits that have others than their kind: 0 where "none" is sensible; threads; what gRPC counts in
 32 bits."""
@@ -73,7 +73,6 @@ _SMALLER_FIRST: Final = (
     ("response_bytes", "client_bytes_in_flight", "a response that is allowed is refused as BUSY, always"),
     ("bytes_in_flight", "daemon_memory", "calls are ended for want of memory before the limit is reached"),
     ("module_size", "store_size", "a module that is allowed does not fit into the store"),
-    ("module_aliases", "aliases", "no module can have as many"),
 )
 
 
