@@ -71,40 +71,16 @@ class Limits(NamedTuple):
     """The longest a driver call may be asked to take."""
     driver_memory: int = 2048 * MIB
     """Address space of the driver's process. Builds of the drivers that were tried take up to 700 MiB."""
-    driver_disk: int = 512 * MIB
-    """Bytes that the driver's process writes into its folder; builds that were tried wrote 20 KB."""
-    driver_files: int = 4096
-    """Files and folders that it makes there; builds that were tried made two."""
-    driver_threads: int = 256
-    """Threads of the driver's process."""
     disassembly_seconds: float = 60.0
     """Time that one disassembler gets for one request."""
     source_size: int = 16 * MIB
     """The largest source file shown."""
     folder_bytes: int = 512 * MIB
     """The largest file that is taken from a watched folder, of those that a running process has mapped, and module of its memory."""
-    folder_files: int = 1_000_000
-    """Files of watched folders that are looked at; each takes about 450 bytes of memory."""
-    folder_depth: int = 32
-    """Folders inside each other below a watched one."""
-    folders: int = 50_000
-    """Folders watched at a time, those below others too; the kernel takes about a kilobyte for each."""
     attach_bytes: int = 16384 * MIB
     """Bytes of a running process's memory that are searched for modules."""
-    attach_seconds: float = 60.0
-    """Time that this may take."""
-    capture_size: int = 1024 * MIB
-    """What a captured program hands over of one module: its debug data, binary, build log."""
     capture_bytes: int = 16384 * MIB
     """What one run of a captured program may add to the folder of its captures: modules, and the lines about them."""
-    capture_kernels: int = 100_000
-    """Kernels of one captured module."""
-    capture_fields: int = 1_000
-    """Fields of one record of a captured module, beside those of its kernels."""
-    compile_seconds: float = 60.0
-    """Time that a compiler gets for one of the libraries that are loaded into captured programs."""
-    compile_memory: int = 2048 * MIB
-    """Address space of that compiler's process."""
     message_seconds: float = 30.0
     """The longest a call may take to send its message after its headers, or the first message of a stream."""
     idle_seconds: float = 300.0

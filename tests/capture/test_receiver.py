@@ -57,8 +57,9 @@ def kept() -> CompressedColumn:
 
 
 @pytest.fixture
-def receiver(folder: RunFolder, kept: CompressedColumn) -> Receiver:
-    made = Receiver(folder, kept, Limits(capture_size=10_000))
+def receiver(folder: RunFolder, kept: CompressedColumn, monkeypatch: pytest.MonkeyPatch) -> Receiver:
+    monkeypatch.setattr("symd.capture.receiver.CAPTURE_SIZE", 10_000)
+    made = Receiver(folder, kept, Limits())
     made.start()
     return made
 
