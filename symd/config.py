@@ -32,8 +32,6 @@ class Limits(NamedTuple):
     work_ratio: int = 12
     """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
     each byte of the module's file; a million are always taken, which is about a second."""
-    upload_chunk: int = MIB
-    """One chunk of an upload."""
     batch: int = 4_000_000
     """Addresses in one request."""
     build_seconds: float = 120.0
@@ -45,8 +43,6 @@ class Limits(NamedTuple):
     """Address space of a process that reads modules."""
     index_size: int = 2048 * MIB
     """The largest file that reading a module makes: its index, or a code object that somebody wants."""
-    answer_size: int = 32 * MIB
-    """The largest answer to a question that is answered from a module's bytes: texts of sources, code for a listing."""
     open_indexes: int = 256 * MIB
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
@@ -58,7 +54,7 @@ class Limits(NamedTuple):
     free_disk: int = 64 * MIB
     """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
     catalogue_connections: int = 8
-    """Connections to it that a daemon uses at a time, beside two of its own."""
+    """Connections to a catalogue in PostgreSQL that a daemon uses at a time, beside two of its own."""
     aliases: int = 100_000
     """Aliases in one store."""
     contexts: int = 10_000
@@ -81,44 +77,16 @@ class Limits(NamedTuple):
     """Bytes of a running process's memory that are searched for modules."""
     capture_bytes: int = 16384 * MIB
     """What one run of a captured program may add to the folder of its captures: modules, and the lines about them."""
-    message_seconds: float = 30.0
-    """The longest a call may take to send its message after its headers, or the first message of a stream."""
     idle_seconds: float = 300.0
     """The longest a stream may be silent while the daemon waits for its next message."""
-    write_seconds: float = 60.0
-    """The longest a client may take to take a message of a stream."""
-    pending_calls: int = 4096
-    """Calls that have come and that the daemon has not looked at yet, about 16 KB each. gRPC ends further ones, with the status CANCELLED."""
-    waiting_calls: int = 1024
-    """Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
-    queued_calls: int = 1024
-    """Calls of one kind that may wait for a thread."""
-    batches: int = 2
-    """Large batches answered at a time."""
-    addresses_at_work: int = 4_000_000
-    """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
-    large_answers: int = 2
-    """Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large pages over HTTP; further ones wait."""
     cold_questions: int = 32
     """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
-    writes: int = 4
-    """Changes of the catalogue made at a time, such as aliases, events and removals: they wait for its lock. Further ones wait."""
-    uploads: int = 16
-    """Uploads open at a time."""
-    fetches: int = 4
-    """Modules brought from debuginfod's servers at a time; further ones wait."""
-    grabs: int = 4
-    """Grabs from drivers at a time."""
     bytes_in_flight: int = 160 * MIB
     """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
     client_bytes_in_flight: int = 96 * MIB
     """The same of one client."""
     request_bytes: int = 8 * MIB
     """The largest request that is no batch, no upload and no grab; that of a watch too."""
-    request_fields: int = 400_000
-    """Fields of one request of more than a megabyte; an address that is no column's is a field."""
-    row_answers: int = 400_000
-    """Answers of one response that are spelled out; columns have ``batch``."""
     response_bytes: int = 96 * MIB
     """The largest response, or message of a stream."""
     daemon_memory: int = 320 * MIB
@@ -127,12 +95,6 @@ class Limits(NamedTuple):
     """Calls open at a time on one connection; a client keeps further ones until another has ended."""
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
-    client_watches: int = 32
-    """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
-    connection_idle_seconds: float = 1800.0
-    """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
-    handshake_seconds: float = 10.0
-    """The longest a new connection may take to say that it speaks HTTP/2, encryption included."""
     keepalive_seconds: float = 60.0
     """How long a connection may be silent before the daemon asks whether the client is there, and then for the answer."""
 

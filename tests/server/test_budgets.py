@@ -35,6 +35,7 @@ from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.builders.index_file import encode_strings
 from tests.server.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
+from tests.server.fixed_bounds import bounded
 from tests.server.http2 import Connection, message
 from tests.server.test_calls import refusal, upload
 
@@ -51,16 +52,16 @@ ENOUGH = {"daemon_memory": 1 << 40}
 @contextmanager
 def served(tmp_path, streams=3, **limits):
     """(address, daemon) over the fake engine."""
-    address, limits = f"unix:{tmp_path}/s", Limits(**ENOUGH | limits)
-    config = Config(limits=limits, store=tmp_path, address=address, workers=4, streams=streams, grace=1.0)
-    engine = FakeEngine()
+    address, engine = f"unix:{tmp_path}/s", FakeEngine()
     engine.add(GOOD)
-    daemon = build_daemon(engine, config)
-    with listening(daemon.server, config.address) as address:
-        daemon.server.start()
-        yield address, daemon
-        engine.hold.set()
-        daemon.stop(0.2)
+    with bounded(**ENOUGH | limits) as limits:
+        config = Config(limits=limits, store=tmp_path, address=address, workers=4, streams=streams, grace=1.0)
+        daemon = build_daemon(engine, config)
+        with listening(daemon.server, config.address) as address:
+            daemon.server.start()
+            yield address, daemon
+            engine.hold.set()
+            daemon.stop(0.2)
 
 
 ANSWERED_WITHIN = 60
