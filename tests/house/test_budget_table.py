@@ -29,6 +29,6 @@ def test_the_page_lists_fixed_bounds_with_their_values() -> None:
     assert rows
     for file, bounds in rows:
         module = import_module(f"symd.{file.replace('/', '.')}")
-        listed = dict(re.findall(r"`(\w+)` ([\d,]*\d(?: MiB| s)?)", bounds))
+        listed = dict(re.findall(r"`(\w+)` ([\d,]*\d(?: MiB| s\b)?)", bounds))
         assert listed, file
         assert listed == {name: shown(getattr(module, name.upper())) for name in listed}

@@ -49,9 +49,10 @@ SYMBOLIZED = (
 def test_more_records_than_are_taken_are_refused_before_they_are_kept(resolver, name, monkeypatch):
     data = MANY_RECORDS[name]
     assert profiles.symbolize(data, resolver).data is data
+    form = name.rpartition(" of ")[2].replace("rocprofv3", "rocprofv3-json")
     monkeypatch.setattr(profile_budget, "PROFILE_RECORDS", 1000)
     with pytest.raises(LimitExceeded, match="more than 1000 fields") as caught:
-        profiles.symbolize(data, resolver)
+        profiles.symbolize(data, resolver, name=form)
     assert caught.value.metadata == {"limit": "profile_records", "value": "1000"}
 
 
