@@ -89,7 +89,6 @@ class SmallFile:
 
     def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         """``store``: where an index of it may be, as for ``stored_index``."""
-        self._limits = limits
         self.data = data = _read(file, limits) if isinstance(file, str) else file
         if store is not None:
             from symd.engine.files.stored_index import stored_index  # noqa: PLC0415 - few ask for a store
