@@ -53,7 +53,7 @@ samples: tools venv  ## build the binaries of samples/ again
 	$(BIN)/python samples/kernels/build.py
 
 lock: venv  ## choose the versions of requirements.lock again
-	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --extra s3 --extra postgresql --extra ray --generate-hashes --allow-unsafe --strip-extras --no-header \
+	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --extra shared --generate-hashes --allow-unsafe --strip-extras --no-header \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 
 docs: venv  ## the pages of the API from the protos, and the documentation as a site, in build/site

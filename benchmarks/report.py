@@ -86,13 +86,13 @@ CLOSING = {
     "0.19 s in place of 0.01 s). Blocks used again, as `tune_malloc_for_daemon` in symd/system/process/heap.py has it, save a fifth of the pages.",
     "reopen a stored index": "1.3 ms are the call: an empty echo of grpc.aio that is asked as seldom takes that (0.5 ms where it is asked again and again), so that with nothing else "
     "left the ratio would be about 32. The rest is code and memory that the processor's caches do not hold: 0.4 ms the search and the checksums of what it reads (0.15 ms where it comes again and again), "
-    "0.2 ms the file found and mapped, 0.1 ms the catalogue's row, 0.2 ms the way to the lane's thread and back.",
+    "0.2 ms the file found and mapped, 0.1 ms the catalogue's row, 0.2 ms the way to the work queue's thread and back.",
     "one address among": "A question touches eight things of a module's own (digest, entry of the cache, index, section, its size, page of answers, the page's slots, frames), each in "
     "another line of the processor's caches or two, and with 2,000 modules most are in none that is near. Pages of memory are not the reason: with three quarters of the process in huge "
     "pages (MADV_COLLAPSE) 2,000 modules took 7 % less and 128 modules a fifth more. One block a module with all that a question reads, found by the digest and read by compiled code, "
     "was tried and does not close it either: 2,000 modules took 1.0 us in place of 2.6, but one took 0.1 us in place of 1.2. 0.8 us of waiting stay: the digest and its entry are 0.2 of "
     "them, the rest the block and the frames. The same as a tuple in place of the cache's index: 2.0 us and 1.0 us. What makes answers faster makes the one module faster, too.",
-    "one address over gRPC": "Doors, budgets and workers are not what it costs: the tree of 2026-11-21, which read modules in the daemon's own process and asked nobody who he is, gave the same "
+    "one address over gRPC": "Authentication, budgets and workers are not what it costs: the tree of 2026-11-21, which read modules in the daemon's own process and asked nobody who he is, gave the same "
     "in turns. What symd's own Python takes is listed below where it runs again and again; within a call it takes five to ten times as long, because between two calls the processors sleep and other code runs (clocks in the "
     "daemon, 3,200 calls, and the client, 1,200): the daemon 90 of some 700 us to read, look up and write (search 50, of which 19 are the frames, 11 the page that keeps them, 8 the range), the client 70. The same request "
     "with gRPC's own call in place of symd's client gave 1.21 to 1.26, and a health check of the daemon, which is admitted and counted as every call, 0.97. Where a program of the lowest priority (SCHED_IDLE) kept both "

@@ -75,7 +75,8 @@ class ContextVerbs(Protocol):
 
 
 class ServedContextVerbs(ContextVerbs, Protocol):
-    """The same where a service asks, whose callers may leave: ``check_cancelled`` is called now and then, and raises when nobody waits any more."""
+    """The verbs about contexts as a service offers them, whose callers may leave: ``check_cancelled`` is called now
+    and then, and raises when nobody waits for the answer any more."""
 
     def symbolize(
         self,
@@ -126,7 +127,7 @@ class Symbolizer(Protocol):
         ...
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that are not in the store, in the order given."""
+        """The digests among ``digests`` whose modules are not in the store, in the order given."""
         ...
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
@@ -176,7 +177,7 @@ class Symbolizer(Protocol):
         ...
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
-        """The same for one query, by the shortest way."""
+        """The frames for one query about a module, or about the code object at ``path`` in it, by the shortest way."""
         ...
 
     def symbolize_column(
@@ -189,8 +190,9 @@ class Symbolizer(Protocol):
         path: str | None = None,
         as_written: bool = False,
     ) -> Answers:
-        """The same for a column of numbers: kernel offsets when ``kernel`` is given, section offsets when ``section``
-        is, object addresses otherwise."""
+        """Frames for each of ``values``, in order: kernel offsets when ``kernel`` is given, section offsets when
+        ``section`` is, object addresses otherwise. ``path`` restricts them to one code object. ``as_written``: what
+        rows and scopes say, also where they contradict each other."""
         ...
 
     def locate(
@@ -292,7 +294,8 @@ class Host(Symbolizer, Protocol):
 
     @property
     def contexts(self) -> ServedContextVerbs:
-        """As ``Symbolizer.contexts``."""
+        """Device addresses as of a time: contexts, what was loaded in them, and questions about that, for a service whose
+        callers may leave."""
         ...
 
     def records(self, after: tuple[float, str], at_once: int) -> Iterator[ModuleRecord]:
@@ -332,7 +335,8 @@ class Host(Symbolizer, Protocol):
         path: str | None = None,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Sequence[NamedItem]:
-        """As ``Symbolizer.names``; ``check_cancelled`` is called before each name, and raises when nobody waits any more."""
+        """Kernels, functions and files by name, as ``Symbolizer.names`` gives them. ``check_cancelled`` is called
+        before each name, and raises when nobody waits any more."""
         ...
 
     def symbolize(
@@ -344,7 +348,8 @@ class Host(Symbolizer, Protocol):
         as_written: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        """As ``Symbolizer.symbolize``; ``check_cancelled`` likewise, while functions are looked for by names that no kernel has."""
+        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them. ``check_cancelled`` is called
+        while functions are looked for by names that no kernel has, and raises when nobody waits any more."""
         ...
 
     def symbolize_one(
@@ -354,7 +359,8 @@ class Host(Symbolizer, Protocol):
         path: str | None = None,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answer:
-        """As ``Symbolizer.symbolize_one``; ``check_cancelled`` likewise."""
+        """The frames for one query, as ``Symbolizer.symbolize_one`` gives them. ``check_cancelled`` is called while
+        functions are looked for by names that no kernel has, and raises when nobody waits any more."""
         ...
 
     def symbolize_column(
@@ -368,7 +374,9 @@ class Host(Symbolizer, Protocol):
         as_written: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        """As ``Symbolizer.symbolize_column``; ``check_cancelled`` likewise."""
+        """Frames for each of ``values``, in order, as ``Symbolizer.symbolize_column`` gives them.
+        ``check_cancelled`` is called while functions are looked for by names that no kernel has, and raises when
+        nobody waits any more."""
         ...
 
     def locate(
@@ -381,11 +389,13 @@ class Host(Symbolizer, Protocol):
         rules: Sequence[PathRule] = (),
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Located:
-        """As ``Symbolizer.locate``; ``check_cancelled`` likewise, while files are looked through."""
+        """The addresses for a breakpoint at a source line, or why there are none, as ``Symbolizer.locate`` gives
+        them. ``check_cancelled`` is called while files are looked through, and raises when nobody waits any more."""
         ...
 
     def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
-        """As ``Symbolizer.grab``; the driver is ended when nobody waits any more."""
+        """The module that a real driver builds, as ``Symbolizer.grab`` gives it; the driver is ended when nobody
+        waits any more."""
         ...
 
     def receive(self, label: str = "") -> Receiving:

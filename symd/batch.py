@@ -31,7 +31,8 @@ AnyFile: TypeAlias = str | os.PathLike[str]
 ROWS_TOGETHER = 1 << 18
 """Rows of small batches that are answered together."""
 BYTES_TOGETHER = 1 << 26
-"""Or bytes, whichever are more first."""
+"""Bytes of small batches that are answered together; ``ROWS_TOGETHER`` is the other bound, and whichever is reached
+first holds."""
 
 
 class BatchSymbolizer:
@@ -88,8 +89,8 @@ class BatchSymbolizer:
             return self._tables.answered(table, self._form)
 
     def map_in_arrow(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """The same for record batches that come one after another, as Spark's ``mapInArrow`` has them; small ones are answered
-        together."""
+        """The answers to record batches that come one after another, as Spark's ``mapInArrow`` passes them. Small
+        batches are answered together."""
         import pyarrow as pa  # noqa: PLC0415 - likewise
 
         for together in _together(batches):
@@ -184,7 +185,7 @@ def _absolute(module: str) -> str:
 
 
 def _absolute_store(store: str) -> str:
-    """The same of a store, unless it is a URL."""
+    """The absolute path of a store's folder; a store that is a URL stays as it is."""
     return store if "://" in store else str(Path(store).absolute())
 
 

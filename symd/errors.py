@@ -143,7 +143,7 @@ class BadQuery(InvalidInput):
 
 
 class BuildFailed(InvalidInput):
-    """``build_log`` is the compiler's own text, whole."""
+    """A compiler did not build what it was given; ``build_log`` is its own text, whole."""
 
     reason = "BUILD_FAILED"
 
@@ -248,7 +248,8 @@ class Unauthenticated(SymdError):
 
 
 class PermissionDenied(SymdError):
-    """``metadata`` has ``right``, the one that is missing, ``client``, who asked, and ``method``, for what."""
+    """Whoever asks may not do that. ``metadata`` has ``right``, the one that is missing, ``client``, who asked, and
+    ``method``, for what."""
 
     status = "PERMISSION_DENIED"
     reason = "PERMISSION_DENIED"
@@ -284,7 +285,7 @@ class StoreUnavailable(Unavailable):
 
 
 class WorkerDied(Unavailable):
-    """``metadata`` has ``signal``, its name, where it died of one."""
+    """A process that read a module died. ``metadata`` has ``signal``, the signal's name, where it died of one."""
 
     reason = "WORKER_DIED"
 
@@ -298,13 +299,15 @@ class DriverCrashed(DriverFailed):
 
 
 class ToolFailed(FailedPrecondition):
-    """``metadata`` has ``tool``, its name, and ``exit_status`` where it ended by itself; ``module`` where it was asked about one of a store."""
+    """A tool outside of symd failed. ``metadata`` has ``tool``, its name, and ``exit_status`` where it ended by
+    itself; ``module`` where it was asked about one of a store."""
 
     reason = "TOOL_FAILED"
 
 
 class ToolCrashed(ToolFailed):
-    """``metadata`` has ``signal``, its name, besides."""
+    """A tool outside of symd was ended by a signal. ``metadata`` has ``tool``, its name, and ``signal``, the
+    signal's."""
 
     reason = "TOOL_CRASHED"
 
@@ -315,7 +318,8 @@ class DataLoss(SymdError):
 
 
 class PositionLost(SymdError):
-    """``metadata`` has ``position``, and ``limit`` where too much happened since."""
+    """A watch cannot go on after a position. ``metadata`` has ``position``, and ``limit`` where too much happened
+    since."""
 
     status = "OUT_OF_RANGE"
     reason = "POSITION_LOST"
@@ -327,7 +331,7 @@ OF_ONE_MODULE: Final = (InvalidInput, LimitExceeded, Unsupported, DataLoss, Work
 
 
 def extra_hint(extra: str) -> str:
-    """What to install where an extra is missing. Not the bare name: PyPI's project symd is another one."""
+    """What to install where an extra is missing. The distribution is symd-gpu: PyPI's project symd is another one."""
     return f"pip install './symd[{extra}]', where ./symd is a clone or a wheel of symd"
 
 

@@ -154,7 +154,7 @@ class Module:
 
     @property
     def objects(self) -> tuple[ObjectSummary, ...]:
-        """Its code objects."""
+        """The code objects of the module, in its order."""
         return self.summary.objects
 
     @property

@@ -44,7 +44,7 @@ CLOCK = "CLOCK_BOOTTIME"
 INTEL_ADDRESS_BITS = 48
 """Addresses of Intel's devices are canonical; the drivers tell them with and without their sign extended."""
 COMMAND_LENGTH = 1000
-"""So many characters of a command line stand in a context."""
+"""The most characters of a command line that a context keeps."""
 _INTEL = frozenset({CaptureApi.LEVEL_ZERO, CaptureApi.OPENCL})
 LABEL_LENGTH = 200
 _Identity = tuple[str, int, str, str]

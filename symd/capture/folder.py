@@ -187,7 +187,7 @@ class FolderWatch:
         return bool(self._unsettled)
 
     def absent(self) -> list[str]:
-        """Those of the folders that are not there."""
+        """The watched folders that do not exist yet."""
         return [root for root in self._roots if root not in self._watches]
 
     def _next_event(self, seconds: float) -> Event | None:

@@ -34,5 +34,5 @@ def ensure_writable(folder: Path) -> bool:
 
 
 def folder_hint(variable: str, error: OSError) -> str:
-    """By what the system said."""
+    """What to do where a folder of symd's own failed with ``error``: which folder ``variable`` should name."""
     return f"set {variable} to {_WHAT.get(error.errno or 0, 'another folder')}"

@@ -81,7 +81,7 @@ class Forwarder:
         self._thread.start()
 
     def wake(self) -> None:
-        """There is another event."""
+        """Say that there is another event in the folder."""
         self._more.set()
 
     def finish(self) -> Sent:

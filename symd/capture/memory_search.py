@@ -90,7 +90,7 @@ class SearchCounts:
     unsearched: int = 0
     damaged: int = 0
     limits: set[str] = field(default_factory=set)
-    """Those that ended it early."""
+    """Names of the limits that ended the search early; empty where none did."""
 
 
 class MemorySearch:

@@ -16,7 +16,7 @@ from typing import Final, Self
 from symd.system.symlinks import MOST_LINKS
 
 UNKNOWN_USER: Final = -1
-"""Whose rights are those that everybody has."""
+"""The number in place of a user who is not known, whose rights are those that everybody has."""
 _HELD: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ: Final = 4

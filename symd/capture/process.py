@@ -30,7 +30,7 @@ _PRESENT: Final = 3 << 62
 """Bits of a pagemap entry: in memory (63), swapped out (62)."""
 _AT_RANDOM: Final = 25
 COMMAND_BYTES: Final = 4096
-"""As much of a command line tells processes apart."""
+"""The most bytes of a command line that are kept: enough to tell processes apart."""
 _PAGES_AT_A_TIME: Final = 1 << 17
 _OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -89,7 +89,8 @@ def start_time(process: int) -> int:
 
 
 def is_running(process: int, started: int) -> bool:
-    """Whether it is still the process that started at that time, and no zombie."""
+    """Whether the process that started at the time ``started`` (field 22 of /proc/PID/stat, clock ticks since boot)
+    still runs and is no zombie."""
     state, time = _state(process)
     return state not in {b"", b"Z", b"X"} and time == started
 
@@ -139,7 +140,7 @@ class RunningProcess:
         return not is_running(self.pid, self.identity.start_time)
 
     def environment(self) -> dict[str, str]:
-        """What it was started with. Raises FailedPrecondition where it may not be read."""
+        """The environment that the process was started with. Raises FailedPrecondition where it may not be read."""
         try:
             pairs = self._bytes("environ").split(b"\0")
         except OSError as error:
@@ -148,7 +149,8 @@ class RunningProcess:
         return dict(text.split("=", 1) for text in texts)
 
     def directory(self) -> Path:
-        """Its working directory by its own path. Raises FailedPrecondition where that may not be known."""
+        """The working directory of the process, as the process itself would write its path. Raises
+        FailedPrecondition where that may not be known."""
         try:
             return Path(self._folder, "cwd").readlink()
         except OSError as error:
@@ -177,7 +179,7 @@ class RunningProcess:
         return os.open(root + path, _OPEN) if is_trusted(user) else opened_for(user, path, root)
 
     def user(self) -> int:
-        """Whose it is (the real user). Raises OSError."""
+        """The number of the process's real user. Raises OSError."""
         found = re.search(rb"^Uid:\s+(\d+)", self._bytes("status"), re.MULTILINE)
         return int(found[1]) if found else UNKNOWN_USER
 

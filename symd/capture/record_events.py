@@ -83,7 +83,7 @@ class RecordEvents:
                 self._images.pop(event.process.process, None)
 
     def processes(self) -> list[int]:
-        """Those that have not ended."""
+        """Numbers (PIDs) of the processes that have not ended."""
         return list(self._images)
 
     def ended(self, process: int, time: int) -> Iterator[CaptureEvent]:

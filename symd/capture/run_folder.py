@@ -43,8 +43,9 @@ _BEGINNING_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """``outer`` is private but for passing through where this is root, ``inner`` what the program knows; ``lock`` is an open descriptor,
-    ``key`` what a record has in it whose sender is another user."""
+    """The folder of one ``symd run``, in which its program's libraries hand over modules. ``outer`` is private but
+    for passing through where this is root, ``inner`` what the program knows; ``lock`` is an open descriptor, ``key``
+    what a record has in it whose sender is another user."""
 
     outer: Path
     inner: Path

@@ -24,6 +24,6 @@ class OneAtATime:
         self._lock = threading.Lock()
 
     def take(self, event: CaptureEvent) -> None:
-        """As ``Sink.take``, once the others have been told."""
+        """Keep one event as ``Sink.take`` does, once the events of other threads have been told."""
         with self._lock:
             self._sink.take(event)

@@ -28,9 +28,9 @@ from symd.model.captures import CaptureWay
 from symd.system.private_files import make_folder, write_bytes
 
 WAYS: Final = (CaptureWay.OPENCL_LAYER, CaptureWay.PRELOAD, CaptureWay.WRAPPER_DRIVER, CaptureWay.LISTENER)
-"""Those that are taken where none is named."""
+"""The ways into a program that are taken where the user names none."""
 WITHOUT_COMPILER: Final = (CaptureWay.FOLDER, CaptureWay.LISTENER)
-"""Those that need no library of C."""
+"""The ways into a program that need no library of C, and therefore no compiler."""
 _HEAD_BYTES: Final = 1 << 16
 _INTEL_DRIVER: Final = "libze_intel_gpu.so.1"
 _OTHER_DRIVERS: Final = ("libze_intel_gpu_legacy1.so.1", "libze_intel_npu.so.1", "libze_intel_vpu.so.1")
@@ -51,7 +51,8 @@ class ProgramFile:
     """What of a program's file decides which ways reach it."""
 
     privileged: bool = False
-    """It runs with more rights than its caller: no library is preloaded into it."""
+    """Whether the program runs with more rights than its caller, as a setuid program does: no library is preloaded
+    into it."""
     preloadable: bool = True
     """A 64-bit program of glibc's, or a script: another would print that it cannot preload the library."""
 
@@ -99,8 +100,9 @@ def _interpreter(head: bytes) -> bytes:
 
 
 def chosen_ways(wanted: Collection[CaptureWay], program: ProgramFile) -> tuple[CaptureWay, ...]:
-    """Those of the wanted ways that reach the program, all of them where none is named. The preloaded library and the wrapper driver
-    see the same modules, so that the second is taken where the first does not reach."""
+    """The ways among ``wanted`` that reach the program; among ``WAYS`` where none is named. The preloaded library
+    and the wrapper driver see the same modules, so that the wrapper driver is chosen only where the library does not
+    reach."""
     ways = [way for way in (*WAYS, CaptureWay.FOLDER) if way in (wanted or WAYS)]
     reached = program.preloadable and not program.privileged
     if CaptureWay.PRELOAD in ways and (not program.preloadable or (CaptureWay.WRAPPER_DRIVER in ways and not reached)):

@@ -147,7 +147,8 @@ def _query(line: Addr2lineOptions, value: int) -> Query:
 
 
 def leading_hexadecimal(text: str) -> int:
-    """As bfd_scan_vma reads it with base 16: strtoull."""
+    """The hexadecimal number with which a text begins, 0 where there is none, at most 64 bits: as binutils'
+    bfd_scan_vma reads it with base 16 (strtoull)."""
     digits = re.match(r"\s*(?:0[xX])?([0-9a-fA-F]*)", text)
     value = int(digits[1] or "0", 16) if digits else 0
     return min(value, (1 << 64) - 1)

@@ -113,7 +113,8 @@ class AnswerLines(Protocol):
 
 
 class TextLines:
-    """As addr2line writes. ``names``: functions are called by what it says of their linkage names."""
+    """Writes answers as lines in the manner of addr2line. Functions are called by what ``names`` says of their
+    linkage names."""
 
     def __init__(self, names: Names | None = None) -> None:
         self._names = names

@@ -119,25 +119,27 @@ _OPTIONS = (
 )
 
 
-def _check_certificate(doors: ListenConfig) -> None:
+def _check_certificate(listen: ListenConfig) -> None:
     """Raises UsageError where half of what TLS takes is given."""
     missing = [
-        option for option, path in (("--tls-cert", doors.tls_certificate), ("--tls-key", doors.tls_key)) if path is None
+        option
+        for option, path in (("--tls-cert", listen.tls_certificate), ("--tls-key", listen.tls_key))
+        if path is None
     ]
     if len(missing) == 1:
         raise click.UsageError(f"TLS takes a certificate and its key: give {missing[0]} too")
-    if missing and doors.tls_client_ca is not None:
+    if missing and listen.tls_client_ca is not None:
         raise click.UsageError("clients show certificates over TLS only: give --tls-cert and --tls-key too")
 
 
-def door_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options; it takes them as ``doors``."""
+def listen_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options; it takes them as ``listen``."""
 
     @functools.wraps(command)
-    def with_doors(**values: Any) -> Any:
+    def with_listen(**values: Any) -> Any:
         names = ListenConfig.__dataclass_fields__
-        doors = ListenConfig(**{name: values.pop(name) for name in names})
-        _check_certificate(doors)
-        return command(**values, doors=doors)
+        listen = ListenConfig(**{name: values.pop(name) for name in names})
+        _check_certificate(listen)
+        return command(**values, listen=listen)
 
-    return functools.reduce(lambda verb, option: option(verb), reversed(_OPTIONS), with_doors)
+    return functools.reduce(lambda verb, option: option(verb), reversed(_OPTIONS), with_listen)

@@ -51,7 +51,7 @@ def waits(stream: TextIO) -> bool:
 
 
 def read(descriptor: int, size: int) -> bytes:
-    """As os.read, once something is there."""
+    """Up to ``size`` bytes of a descriptor, as os.read gives them, once something is there."""
     while True:
         try:
             return os.read(descriptor, size)
@@ -60,7 +60,7 @@ def read(descriptor: int, size: int) -> bytes:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """All of it. Raises OSError."""
+    """Write all of ``data``, however often the descriptor takes only a part. Raises OSError."""
     view = memoryview(data)
     while view:
         try:

@@ -37,8 +37,9 @@ _HEALTH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``folder`` takes every event first. ``address`` is the daemon that then gets them, "" for none; ``named`` says that the user named
-    the folder, ``why_there`` why it is a temporary one ("" where it is not)."""
+    """Where captured events go. ``folder`` takes every event first. ``address`` is the daemon that then gets them,
+    "" for none; ``named`` says that the user named the folder, ``why_there`` why it is a temporary one ("" where it
+    is not)."""
 
     folder: Path
     address: str
@@ -154,14 +155,16 @@ def _daemon_sink(address: str) -> Iterator[Sink]:
 
 
 class RefusalsToldSink:
-    """Raises InvalidInput for an event whose module the daemon does not take, after the daemon was told all else: otherwise the folder
-    would be taken for sent, and removed with the only copy of the module."""
+    """A sink in front of a daemon's that raises InvalidInput for an event whose module the daemon does not take,
+    after the daemon was told all else: otherwise the folder would be taken for sent, and removed with the only copy
+    of the module."""
 
     def __init__(self, sink: DaemonSink) -> None:
         self._sink = sink
 
     def take(self, event: CaptureEvent) -> None:
-        """As ``DaemonSink.take``."""
+        """Tell the daemon an event, as ``DaemonSink.take`` does. Raises InvalidInput where the daemon refuses the
+        event's module for good."""
         self._sink.take(event)
         if self._sink.refused:
             digest, error = self._sink.refused.popitem()
@@ -169,7 +172,8 @@ class RefusalsToldSink:
 
 
 def _default_daemon() -> str:
-    """Its address, if somebody listens there: asked without gRPC, which takes a while to load. A socket that another user may put there is none."""
+    """The address of the user's own daemon if one listens there, else "". It is asked without gRPC, which takes a
+    while to load. A socket that another user may have put there does not count."""
     path = own_socket()
     if path is None or _anothers(path) is not None:
         return ""

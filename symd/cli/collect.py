@@ -36,9 +36,9 @@ _WAIT_SECONDS = 1.0
 _LONGEST_WAIT = 30.0
 """The longest between two tries to reach a daemon that has gone."""
 _AT_ONCE = 4
-"""So many modules are told to a daemon at a time."""
+"""How many modules are told to a daemon at a time."""
 _TRIES = 5
-"""So often a module is told to a daemon that is there and fails with it."""
+"""How often a module is told to a daemon that is there and fails with it."""
 
 
 @click.command(
@@ -130,7 +130,7 @@ class _Collector:
 
     @property
     def kept(self) -> int:
-        """So many of what the watch found are where they belong."""
+        """How many of the modules that the watch found are where they belong."""
         return self._report.modules - self._before
 
     def take_present(self, required: Iterable[str]) -> None:
@@ -198,7 +198,7 @@ class _PatientSink:
         self._sink, self._report, self.watching = sink, report, watching
 
     def begun(self, threads: ThreadPoolExecutor, found: Finding) -> _PatientSink:
-        """The same for one module, which it is told of from now on."""
+        """A sink for one module, which begins to be told now."""
         if isinstance(found, LeftOut):
             return self
         return _PatientSink(_Begun(threads, self._sink, _event(found)), self._report, watching=self.watching)

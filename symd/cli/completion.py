@@ -13,7 +13,7 @@ from symd.errors import InvalidInput
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_SYMD_COMPLETE"
-"""In which the script tells symd what to do (``symd.cli.main``)."""
+"""The environment variable in which the completion script tells symd what to do (``symd.cli.main``)."""
 
 
 @click.command(

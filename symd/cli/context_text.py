@@ -16,13 +16,14 @@ from symd.model.summaries import ModuleRecord
 _NAME = "contexts/"
 _DIGITS = 32
 _SHOWN = 4
-"""So many contexts are named that a beginning could mean."""
+"""The most contexts that are named where the beginning of an id could mean several, and the most segments of a load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """``modules`` were loaded in ``loads``, of which ``living`` have not ended; ``began`` and ``ended`` are nanoseconds of the
-    context's clock: the first load, and the last end where nothing is loaded any more."""
+    """What the loads of a context say of its life. ``modules`` were loaded in ``loads``, of which ``living`` have
+    not ended; ``began`` and ``ended`` are nanoseconds of the context's clock: the first load, and the last end where
+    nothing is loaded any more."""
 
     modules: int
     loads: int
@@ -62,7 +63,6 @@ def life_of(verbs: ContextVerbs, name: str) -> Life:
 
 
 _SECOND = 1_000_000_000
-"""So many segments of a load are named."""
 
 
 def event_text(event: ModuleEvent) -> str:
@@ -81,7 +81,7 @@ def event_text(event: ModuleEvent) -> str:
 
 
 def process_text(record: ContextRecord) -> str:
-    """Whose context it is."""
+    """The process that a context is of, with its host and device, and the context's name."""
     context = record.context
     host = f" of {context.host}" if context.host else ""
     device = f" on {context.device}" if context.device else ""

@@ -92,7 +92,8 @@ def core_lines(dump: CoreDump, files: Mapping[str, str]) -> Iterator[str]:
 
 
 def _images_of_interest(dump: CoreDump) -> list[CoreImage]:
-    """Those that threads had stopped in, and those that something is to be said of. Drivers load a dozen of their own."""
+    """The images that threads had stopped in, and those of which there is something to say. Drivers load a dozen
+    images of their own."""
     stopped_in = images_with_frames(dump.stacks)
     return [
         image

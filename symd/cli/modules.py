@@ -14,7 +14,7 @@ from symd.model.json.summaries import record_json
 from symd.model.summaries import ModuleRecord
 
 HEADING = f"{'SHA-256':<{SHORT}}  {'format':<14}  {'bytes':>12}  {'came (UTC)':<19}  label"
-"""Above the columns, on a terminal: elsewhere each line is a module."""
+"""The heading of the columns, written on a terminal only: elsewhere each line is a module."""
 
 
 @click.command("modules", epilog=example("symd modules\nsymd modules --json '*.zebin'"))

@@ -49,7 +49,7 @@ class Lines(Sequence[bytes]):
 
     @classmethod
     def of(cls, lines: Sequence[bytes]) -> Lines:
-        """The same lines."""
+        """``Lines`` of lines that are in memory already, without their newlines."""
         if isinstance(lines, Lines):
             return lines
         sizes = np.fromiter(map(len, lines), np.int64, len(lines))
@@ -74,7 +74,7 @@ class Lines(Sequence[bytes]):
         return iter(self[:])
 
     def part(self, first: int, stop: int) -> Lines:
-        """Those from ``first`` to ``stop``."""
+        """The lines from number ``first`` to before number ``stop``, over the same text."""
         return Lines(self.text, self.end[first:stop], self._begin_of(first))
 
     def _begin_of(self, number: int) -> int:
@@ -82,8 +82,10 @@ class Lines(Sequence[bytes]):
 
 
 def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
-    """The same lines as bytes, not stripped, without the newline; those before one that is too long first. A pipe is made as large as pieces are, where the system allows it: whoever writes
-    into it goes on meanwhile."""
+    """The lines of each piece of a file or pipe that can be read without waiting for more: bytes as they come,
+    without their newlines. The lines before one that is too long are given first. A pipe is made as large as the
+    pieces are, where the system allows it, so that whoever writes into it can go on meanwhile. Raises LimitExceeded
+    for a line of more than ``MAX_LINE_BYTES`` bytes."""
     with suppress(OSError):
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, READ_BYTES)
     status = os.fstat(handle)

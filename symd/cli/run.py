@@ -49,7 +49,7 @@ _SET_SINCE: Final = ("OPENBLAS_NUM_THREADS", "GRPC_VERBOSITY", "LC_CTYPE")
 
 
 class ProgramNotStarted(Exception):
-    """There is no such program, or it cannot be run."""
+    """The program that ``symd run`` was given is not there, or cannot be run."""
 
     def __init__(self, reason: OSError) -> None:
         super().__init__(str(reason))
@@ -163,7 +163,8 @@ def _environment(
 
 
 def _own_environment() -> dict[str, str]:
-    """This process's, without what was set since it began: by ``symd.cli.main``, and by Python's coercion of the locale (PEP 538)."""
+    """The environment of this process without what was set since it began: by ``symd.cli.main``, and by Python's
+    coercion of the locale (PEP 538)."""
     environment = dict(os.environ)
     with contextlib.suppress(OSError):
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")
@@ -277,7 +278,7 @@ def _losses(counts: CaptureCounts) -> list[str]:
 
 
 def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone: bool) -> list[str]:
-    """Where it is now: parts of the same line."""
+    """Where the captured modules are now, as parts of the line that ``symd run`` says at the end."""
     if not counts.builds and not counts.brought and not counts.dumped:
         return []
     said = []

@@ -1,6 +1,6 @@
 """``symd serve``: the daemon in the foreground.
 
-Options of ``symd serve`` about a door that it does not open: who comes over TCP where it listens at Unix sockets alone, and their like.
+Options of ``symd serve`` about listening that it does not do: who comes over TCP where it listens at Unix sockets alone, and their like.
 
 Help of a verb with many options: under headings, in the order in which somebody new asks.
 
@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import click
 
-from symd.cli.auth_options import door_options
+from symd.cli.auth_options import listen_options
 from symd.cli.blocking_streams import write
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
@@ -33,33 +33,33 @@ from symd.server.config import Config, ListenConfig
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
 
-def check_doors(addresses: Sequence[str], http: str, metrics: str, doors: ListenConfig) -> None:
-    """Raises click.UsageError for an option that promises what no door of this daemon gives: somebody who is let in, TLS, other machines."""
-    if doors.socket_group is not None and not any(map(is_unix, addresses)):
+def check_listen_options(addresses: Sequence[str], http: str, metrics: str, listen: ListenConfig) -> None:
+    """Raises click.UsageError for an option that promises what no address of this daemon gives: somebody who is let in, TLS, other machines."""
+    if listen.socket_group is not None and not any(map(is_unix, addresses)):
         raise click.UsageError("--socket-group is about who comes over a Unix socket: give --address unix:PATH too")
-    if doors.tls_certificate is not None and not _has_tcp(addresses, http):
+    if listen.tls_certificate is not None and not _has_tcp(addresses, http):
         raise click.UsageError(f"--tls-cert and --tls-key are about TCP, and all addresses are Unix sockets: {_TCP}")
-    if doors.open_metrics and not metrics:
+    if listen.open_metrics and not metrics:
         raise click.UsageError("--open-metrics is about who reads the metrics: give --metrics HOST:PORT too")
 
 
 def without_effect(
-    addresses: Sequence[str], http: str, doors: ListenConfig, *, is_certificate_rights_given: bool
+    addresses: Sequence[str], http: str, listen: ListenConfig, *, is_certificate_rights_given: bool
 ) -> Iterator[str]:
     """A sentence for each further option that does nothing here. Files of options that several daemons share may have it all the same."""
-    if not _has_tcp(addresses, http) and doors.socket_group is None:
+    if not _has_tcp(addresses, http) and listen.socket_group is None:
         given = {
-            "--access": doors.access is not None,
-            "--anonymous": doors.anonymous is not None,
-            "--insecure": doors.insecure,
-            "--open-health": doors.open_health,
+            "--access": listen.access is not None,
+            "--anonymous": listen.anonymous is not None,
+            "--insecure": listen.insecure,
+            "--open-health": listen.open_health,
         }
         for option, is_given in given.items():
             if is_given:
                 yield f"{option} does nothing: it is about TCP, and all addresses are Unix sockets; {_TCP}, or leave it out"
-    if is_certificate_rights_given and doors.tls_client_ca is None:
+    if is_certificate_rights_given and listen.tls_client_ca is None:
         yield "--certificate-rights does nothing: no client shows a certificate; give --tls-client-ca PEM too, or leave it out"
-    elif is_certificate_rights_given and doors.access is not None:
+    elif is_certificate_rights_given and listen.access is not None:
         yield "--certificate-rights does nothing: the lines of --access say what clients with a certificate may do; leave it out"
 
 
@@ -73,7 +73,8 @@ def is_unix(address: str) -> bool:
 
 
 class GroupedCommand(click.Command):
-    """``groups`` are the options by heading, each by its first name; what stands in none comes last, under "Other"."""
+    """A command whose help shows its options under headings. ``groups`` are the options by heading, each by its
+    first name; what stands in none comes last, under "Other"."""
 
     def __init__(self, *arguments: Any, groups: Mapping[str, Sequence[str]], **values: Any) -> None:
         super().__init__(*arguments, **values)
@@ -155,7 +156,7 @@ log = logging.getLogger("symd.server")
 _FILES = 1 << 16
 """Descriptors that the daemon asks the system for."""
 _OTHER_FILES = 128
-"""Those of them that are no connections: the store's, indexes, workers' pipes."""
+"""Descriptors of the daemon that are not connections: the store's, indexes, workers' pipes."""
 _STANDARD_ERROR = 2
 _DEFAULTS = Config(store=Path(), cache=Path(), address="", drivers={})
 
@@ -235,14 +236,14 @@ GROUPS = {
     show_default="$SYMD_STORE or the user's cache",
     metavar="FOLDER|URL",
     help="The folder that keeps modules and indexes; or, with --catalogue, the object storage that several daemons share: s3://BUCKET/PREFIX or "
-    "file:///FOLDER. Takes the extra symd[s3].",
+    "file:///FOLDER. Takes the extra symd-gpu[shared].",
 )
 @click.option(
     "--catalogue",
     envvar="SYMD_CATALOGUE",
     default="",
     metavar="URL",
-    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Takes the extra symd[postgresql].",
+    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Takes the extra symd-gpu[shared].",
 )
 @click.option(
     "--cache",
@@ -302,7 +303,7 @@ GROUPS = {
     callback=parse_drivers,
     help="Let clients grab from the driver generation in this folder by this name; $SYMD_DRIVERS may name some too.",
 )
-@door_options
+@listen_options
 @click.option(
     "--metrics",
     default=_DEFAULTS.metrics,
@@ -314,7 +315,7 @@ GROUPS = {
     default=_DEFAULTS.otlp,
     metavar="URL",
     help="Send a span for each request to this OpenTelemetry collector, such as http://localhost:4317; $OTEL_EXPORTER_OTLP_ENDPOINT may "
-    "name one too. Takes the extra symd[otel].",
+    "name one too. Takes the extra symd-gpu[otel].",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request and each step on stderr.")
 @click.option(
@@ -341,7 +342,7 @@ def command(
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
     drivers: Mapping[str, str],
-    doors: ListenConfig,
+    listen: ListenConfig,
     metrics: str,
     otlp: str,
     verbose: bool,
@@ -355,9 +356,9 @@ def command(
     # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
     # cannot listen at, which symd says itself
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    if doors.socket_group is None and all(map(is_unix, addresses)):
+    if listen.socket_group is None and all(map(is_unix, addresses)):
         # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
-        # whom this door keeps out. A gRPC that has only the newer one ignores the name.
+        # whom this socket keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
     from symd.system.process.heap import tune_malloc_for_command  # noqa: PLC0415 - likewise
@@ -377,7 +378,7 @@ def command(
     if not http and (debuginfod or http_names):
         option = "--debuginfod" if debuginfod else "--http-name"
         raise click.UsageError(f"{option} is about what comes over HTTP: give --http HOST:PORT too")
-    check_doors(addresses, http, metrics, doors)
+    check_listen_options(addresses, http, metrics, listen)
     config = Config(
         limits=limits,
         store=Path(store),
@@ -397,7 +398,7 @@ def command(
         source_roots=tuple(str(root.absolute()) for root in roots),
         source_map=tuple((rule.prefix, rule.replacement) for rule in rules),
         drivers=drivers,
-        doors=doors,
+        listen=listen,
         metrics=metrics,
         otlp=otlp,
     )
@@ -411,7 +412,7 @@ def command(
         log.warning("--limit: %s", sentence)
     source = click.get_current_context().get_parameter_source("certificate_rights")
     is_given = source is not click.core.ParameterSource.DEFAULT
-    for sentence in without_effect(addresses, http, doors, is_certificate_rights_given=is_given):
+    for sentence in without_effect(addresses, http, listen, is_certificate_rights_given=is_given):
         log.warning("%s", sentence)
     return serve(config, ready=_say_ready)
 

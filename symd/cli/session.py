@@ -27,13 +27,15 @@ class AskedKernels(Protocol):
     """What knows of a module's kernels."""
 
     def spirv_with(self, kernel: str) -> str:
-        """As of ``ModuleSummary``."""
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
 
     def unread(self, path: str | None) -> str:
-        """As of ``ModuleSummary``."""
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
+        the module has no code object; "" where neither is so."""
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """As of ``ModuleSummary``."""
+        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
+        code objects but SPIR-V inside a container."""
 
 
 Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
@@ -41,7 +43,7 @@ Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
 _UNREAD = (Reason.MALFORMED, Reason.NO_DEBUG_INFO)
 """Reasons of which the module may say more."""
 SINGLE_LINES = 64
-"""So many new lines are read one by one: a column does not pay."""
+"""Up to this many new lines are read one by one; a column would not pay."""
 _SAMPLE = 2048
 """Lines that show whether lines come again."""
 _AT_ONCE = 1 << 18
@@ -97,8 +99,9 @@ class Session:
         return any_came
 
     def meant_hexadecimal(self) -> str | None:
-        """Of the first queries whose decimal number lies outside the text, one that lies inside with these digits as hexadecimal ones, so
-        written. None where there is no such query."""
+        """A query as it should have been written, with hexadecimal digits: one of the first queries whose decimal
+        number lies outside the text, where the same digits read as hexadecimal lie inside. None where there is no
+        such query."""
         places = list(map(as_hexadecimal, self._outside))
         answers = self._ask(list(map(parse_query, places))) if places else ()
         inside = (
@@ -257,7 +260,7 @@ class Session:
         return RenderedAnswers([encoded(self._one(text, answer) for text, answer in shown)], len(texts))
 
     def _in_columns(self, queries: Sequence[bytes], text: Callable[[int], str], answers: Answers) -> RenderedAnswers:
-        """The same for queries as they are written; ``text`` gives what was typed of one."""
+        """The lines of each answer to queries as they are written; ``text`` gives what was typed of one."""
         self._notice_first(answers)
         columns, odd = self._lines.answers(queries, answers), unusual(answers)
         some: Sequence[Answer] = list(answers) if len(odd) > SINGLE_LINES else answers

@@ -46,7 +46,7 @@ _CACHE_SIZE: Final = 1024 * MIB
 
 
 class StorePlace(NamedTuple):
-    """``folder`` is a path; or ``url`` an object storage, with the URL of its ``catalogue``."""
+    """Where a store is. ``folder`` is a path; or ``url`` an object storage, with the URL of its ``catalogue``."""
 
     folder: str
     url: str = ""

@@ -193,7 +193,7 @@ def json_value(asked: StyledQuestion, found: Sequence[WrittenFrame]) -> dict[str
 
 
 def json_text(value: Any, options: StyleOptions) -> str:
-    """On one line, or readable with --pretty-print."""
+    """A value as JSON on one line, or indented with --pretty-print."""
     if options.pretty:
         return json.dumps(value, ensure_ascii=False, indent=2)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

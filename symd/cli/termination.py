@@ -16,7 +16,8 @@ from typing import Final, NoReturn
 
 
 def end(code: int, *, at_once: bool) -> NoReturn:
-    """With an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes apart takes as long as to answer thousands."""
+    """End the process with an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes
+    apart takes as long as to answer thousands."""
     gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
     gc.disable()
     if at_once and not atexit._ncallbacks() and not _has_other_threads():  # noqa: SLF001 - nothing else tells

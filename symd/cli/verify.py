@@ -92,7 +92,8 @@ def summary_json(report: VerifyReport) -> dict[str, Any]:
 
 
 def summary_lines(file: str, report: VerifyReport) -> list[str]:
-    """The same as text; what was not compared, and what pyelftools is known for, stand before the sums."""
+    """What was compared, as lines of text. What was left out, and the differences that are pyelftools' known errors,
+    come before the sums."""
     lines = [f"{_place(one.path)}not compared: {one.reason}" for one in report.not_compared]
     lines += [f"{_place(one.path)}{one.name} ({counted(one.count, 'time')}): {one.reason}" for one in report.deviations]
     sums = plural(report.rows, "row"), plural(report.scopes, "scope"), plural(report.variables, "variable")

@@ -17,6 +17,6 @@ def built_commit() -> str:
 
 
 def version_text() -> str:
-    """As a person reads it."""
+    """The version and, of a wheel that was built of a checkout, its commit, as a person reads them."""
     commit = built_commit()
     return f"{__version__} (commit {commit})" if commit else __version__

@@ -114,7 +114,9 @@ LAYOUT_BIAS = 32
 
 
 def layouts(address: int, offset: int, ref_addr: int) -> dict[int, int]:
-    """By form how values are laid out, in units of these widths, for a reader of one value at a time: a size, or the kind of what says it (``symd.debuginfo.dwarf.forms.ValueLayout``)."""
+    """How values of each form are laid out, {form: layout}, for a reader of one value at a time: a size, or the kind
+    of what says it (``symd.debuginfo.dwarf.forms.ValueLayout``). ``address``, ``offset`` and ``ref_addr`` are sizes
+    in bytes."""
     known = {_ADDRESS: address, _OFFSET: offset, _REF_ADDR: ref_addr, CONSTANT: 0, SLEB: LEB}
     forms = {**dict(enumerate(_FORMS)), **_MORE_FORMS}
     return {form: known.get(layout, layout) for form, (layout, _) in forms.items()}

@@ -67,8 +67,9 @@ def chosen(data: bytes, wanted: bytes) -> tuple[bytes, int, int]:
 
 
 def numbers_by_symbol(data: bytes, wanted: bytes) -> dict[int, dict[int, int]]:
-    """By symbol number: what records with these ids say of the symbol, {id: number}, of several the last. Their first two little-endian u32 are
-    symbol and number; others are none of these."""
+    """What records with the ids in ``wanted`` say of each symbol, {symbol number: {id: number}}; of several for one
+    symbol the last. The first two little-endian u32 of such a record are symbol and number; records that are too
+    short for that do not count."""
     view: cython.const[cython.uchar][::1] = data  # type: ignore[valid-type] # a view, to Cython
     table: cython.const[cython.uchar][::1] = wanted  # type: ignore[valid-type] # a view, to Cython
     found: dict[int, dict[int, int]] = {}

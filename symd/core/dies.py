@@ -150,8 +150,9 @@ class DieRows(ValueReader):
         with_children: bool,
         check_rows: Callable[[int], object] | None = None,
     ) -> None:
-        """The other arguments are the sections. Rows are the DIEs of ``tags`` (each below 128), and all DIEs that have children where ``with_children``. ``check_rows``
-        is told how many rows there will be at least whenever more room is taken, and may raise."""
+        """``info``, ``string_offsets`` and ``lists`` are the sections' bytes. Rows are the DIEs of ``tags`` (each
+        below 128), and all DIEs that have children where ``with_children``. ``check_rows`` is told how many rows
+        there will be at least whenever more room is taken, and may raise."""
         self.data, self.section = info, ".debug_info"
         self._string_offsets = self._lists = _NO_SECTION
         if string_offsets:

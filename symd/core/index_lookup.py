@@ -32,7 +32,7 @@ LARGEST_PAGE = 1 << 20
 KEPT_PAGES = 8 << 20
 """Bytes of pages that stay open."""
 KEPT_ANSWERS = 256
-"""Of so many ranges the answers are kept."""
+"""The most ranges whose answers are kept."""
 ANSWER_TEXT = 1000
 """Characters of the texts of an answer that is kept; a frame counts as FRAME_TEXT of them besides."""
 FRAME_TEXT = 16
@@ -41,7 +41,8 @@ MOST_FRAMES = 1 << 16
 MOST_SECTIONS = 1 << 16
 """Text sections that are gone through for one address."""
 LAST_REASON = 14
-"""As ``max(symd.model.reasons.KNOWN)``; the numbers of reasons begin with 1."""
+"""The highest number of a reason in an index file, the same as ``max(symd.model.reasons.KNOWN)``; the numbers begin
+with 1."""
 
 _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
@@ -177,10 +178,11 @@ class _Section:
 
 @cython.cclass
 class IndexLookup:
-    """Safe to use from several threads. Every method raises ``Damaged``, where the file says what cannot be.
+    """Answers single addresses from the file of one index. Safe to use from several threads. Every method raises
+    ``Damaged``, where the file says what cannot be.
 
-    What an answer consists of is made of tuples of the types ``answer_type`` and ``frame_type``, which have the fields of ``symd.model.answers``, and of
-    ``reasons``, by their numbers."""
+    What an answer consists of is made of tuples of the types ``answer_type`` and ``frame_type``, which have the
+    fields of ``symd.model.answers``, and of ``reasons``, by their numbers."""
 
     _file = cython.declare(object)
     _data = cython.declare(cython.const[cython.uchar][::1])
@@ -502,7 +504,7 @@ class IndexLookup:
 
     @cython.cfunc
     def _written(self, number: cython.ulonglong) -> tuple[int, int, int, int]:
-        """The same of a range that is answered otherwise than it is written."""
+        """The frame, line, column and reason that the debug data writes for a range which is answered otherwise."""
         reason: cython.ulonglong = self._number(_WRITTEN_REASON, number)
         if not 0 < reason <= _LAST_REASON:
             raise Damaged("has ranges read otherwise in no order, or for no reason")

@@ -135,7 +135,7 @@ class LineHeaderReader(ByteReader):
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def _count(self, number: cython.ulonglong) -> cython.int:
-        """So many directories or files are about to be read."""
+        """Count directories or files that are about to be read."""
         if self._listed is not None:
             self._listed.add(number)
         return 0

@@ -24,7 +24,8 @@ _KEY_OFFSET = cython.declare(cython.ulonglong, 0x0FFFFFFFFFFFFFFF)
 SECTION_BITS = _SECTION_BITS
 """A key is the number of a section, shifted by these, and an offset in it; key 0 is no string."""
 KERNEL_BODY = "__clang_ocl_kern_imp_"
-"""In front of a kernel's name: what clang 20 and later compiles the body of an OpenCL kernel as, and inlines into the kernel."""
+"""What stands in front of a kernel's name where clang 20 or later compiles the body of an OpenCL kernel as a
+function, which is inlined into the kernel."""
 MAX_EXPANSION = 16
 """Bytes read per byte of the sections of strings, at most."""
 _MIN_ALLOWANCE = cython.declare(cython.longlong, 1 << 20)
@@ -49,7 +50,8 @@ class StringReader:
 
     @cython.cfunc
     def find(self, section: cython.int, offset: cython.longlong) -> bytes | None:
-        """The same, of numbers of C."""
+        """The string at ``offset`` of a section, such as IN_STRINGS, for callers that have numbers of C; None where
+        the section has none."""
         if section != self._section:
             self._open(section)
         if offset >= self._end:
@@ -105,7 +107,9 @@ class Names:
         step: cython.Py_ssize_t,
         numbers: cython.uint[::1],
     ) -> cython.Py_ssize_t:
-        """The same of every ``step``-th key from the ``first`` on, one for each of ``numbers``."""
+        """Write into ``numbers`` the number of the string of every ``step``-th key from the ``first`` on, 0 where
+        there is none; return how many distinct keys lead to no string. New strings are numbered in the order of
+        their keys."""
         count: cython.Py_ssize_t = len(numbers)
         room = cython.declare(cython.ulonglong[::1])
         distinct = cython.declare(cython.ulonglong[::1])

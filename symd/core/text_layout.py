@@ -19,7 +19,8 @@ _U64 = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 def section_of(layout: Sequence[Any], gap: int, addresses: Any) -> tuple[array[int], array[int], bytearray]:
-    """Of each linear address (u64) the section (u32), the offset in it (u64), and whether a section holds it."""
+    """Three columns for linear ``addresses`` (u64): the section of each (u32), the offset in it (u64), and whether a
+    section holds it."""
     section = cython.declare(cython.const[cython.uint][::1])
     base = cython.declare(cython.const[cython.ulonglong][::1])
     size = cython.declare(cython.const[cython.ulonglong][::1])

@@ -109,7 +109,8 @@ class Callers(NamedTuple):
 
 
 class CallerFinder:
-    """``known`` has the code objects by their number in the dump, ``core`` the memory that the code stands in."""
+    """Finds the callers of the functions that waves were in. ``known`` has the code objects by their number in the
+    dump, ``core`` the memory that the code stands in."""
 
     def __init__(self, code: LoadedCode, known: Mapping[int, CodeFrames], core: CoreMemory) -> None:
         self._code, self._known, self._core = code, known, core
@@ -224,7 +225,7 @@ class FrameRegisters:
         return self._known[number]
 
     def memory(self, place: FrameMemory, size: int) -> bytes:
-        """Raises NotInDump."""
+        """``size`` bytes of memory at a place. Raises NotInDump."""
         space = SPACES.get(place.space)
         found = self._memory.read(space, place.address, size) if space is not None else None
         if found is None:

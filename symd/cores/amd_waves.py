@@ -39,7 +39,7 @@ class SavedWave(NamedTuple):
     number: int
     """How many waves were saved before it on that die."""
     lanes: int
-    """Its width: 32 or 64."""
+    """The width of the wave: 32 or 64 lanes."""
     pc: int
     """The device address of the instruction that it was to execute next."""
     exec: int
@@ -95,7 +95,8 @@ class AreaRoom:
         self._largest = memory.size
 
     def take(self, size: int, where: str) -> None:
-        """An area has so many bytes. Raises Malformed."""
+        """Count an area of ``size`` bytes. Raises Malformed where areas overlap so much that they hold many times
+        the dump."""
         self._most -= min(size, self._largest)
         if self._most < 0:
             raise Malformed("areas of saved waves overlap so much that they hold eight times the dump", where=where)

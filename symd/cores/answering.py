@@ -65,7 +65,8 @@ class _Source(NamedTuple):
 
 
 class CoreAnswering:
-    """``digest`` is the module that is the dump, ``kept`` what other modules have."""
+    """Adds lines and variables to the stacks of one GPU core dump. ``digest`` is the module that is the dump,
+    ``kept`` what other modules have."""
 
     def __init__(
         self,
@@ -81,8 +82,8 @@ class CoreAnswering:
         self._frame_addresses, self._contents = frame_addresses, contents
 
     def call_frame_sources(self, stopped: StoppedCore) -> Iterator[tuple[int, str, str]]:
-        """Of each image whose callers another module may tell, where the dump could not: its number, and the module and path of
-        the code object that has its debug data."""
+        """The images whose callers another module may tell, where the dump could not: the number of each, and the
+        module and path of the code object that has its debug data."""
         if not any(stack.notes for stack in stopped.dump.stacks):
             return
         for number, pair in enumerate(zip(stopped.dump.images, stopped.identities, strict=True)):

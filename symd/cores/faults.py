@@ -55,4 +55,4 @@ def cuda_fault(number: int) -> CoreFault | None:
 
 
 TRAPPED = CoreFault(0, "SIGTRAP", "the warp stopped at a breakpoint or trap")
-"""Of a warp that is broken and in which no lane has an exception."""
+"""The fault of a warp that is broken and in which no lane has an exception."""

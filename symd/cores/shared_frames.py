@@ -14,8 +14,9 @@ from symd.model.cores import CoreFrame
 
 
 class SharedFrames(NamedTuple):
-    """``core`` has stacks without frames. The frames of the stack number n are ``counts[n]`` of ``numbers``, those of
-    the stacks before it left out, each the number of one of ``frames``."""
+    """A dump whose stacks share their frames, each of which stands once. ``core`` has stacks without frames. The
+    frames of the stack number n are ``counts[n]`` of ``numbers``, those of the stacks before it left out, each the
+    number of one of ``frames``."""
 
     core: StoppedCore
     frames: tuple[CoreFrame, ...]

@@ -37,7 +37,8 @@ class DumpContents(NamedTuple):
 
 
 class PendingMemory:
-    """``read`` asks the dump."""
+    """Memory of a dump that is asked for in one go: what is wanted is noted first, and ``read`` then asks the dump
+    for all of it."""
 
     def __init__(self, read: ReadMemory) -> None:
         self._read = read
@@ -180,8 +181,9 @@ class CodeIdentity(NamedTuple):
 
 
 class StoppedCore(NamedTuple):
-    """``dump`` has stacks whose frames have places and no lines yet. ``registers`` are those of each stack's first wave,
-    where they are known, and ``identities`` those of each image's code, where the dump has it."""
+    """A dump with all its stopped warps or waves, before any line is looked up. ``dump`` has stacks whose frames
+    have places and no lines yet. ``registers`` are those of each stack's first wave, where they are known, and
+    ``identities`` those of each image's code, where the dump has it."""
 
     dump: CoreDump
     registers: tuple[WaveRegisters | None, ...]

@@ -17,7 +17,8 @@ _WITH_LISTS_OF_THEIR_OWN = 5
 
 
 def outside_of_functions(sections: DebugSections, units: Units, of_units: Collection[int]) -> list[tuple[int, int]]:
-    """Those of the functions of some units, as linear addresses [start, end). Raises Malformed, LimitExceeded."""
+    """The ranges of blocks and variables that lie outside their functions, for the units with the numbers
+    ``of_units``, as linear addresses [start, end). Raises Malformed, LimitExceeded."""
     chosen = [unit for unit in units.units if unit.number in of_units]
     sections.spend(sum(unit.end - unit.dies for unit in chosen), sections.info.name)
     rows, _ = read_rows(sections, chosen, core.TAGS, with_children=True)

@@ -35,7 +35,7 @@ __all__ = ("EmbeddedSource", "embedded_sources", "line_table_texts", "outside_of
 _VERSION_5 = bytes([5, 0])
 _MD5_BYTES = 16
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(line\b|[0-9])", re.MULTILINE)
-"""It moves lines: what follows in a text does not tell which lines there are."""
+"""A directive that moves lines: what follows it in a text does not tell which lines there are."""
 _LINE_END = re.compile("\r\n?|\n")
 _JOINED = re.compile(r"\\\r?\n|\r(?!\n)")
 """Compilers count columns differently in lines that go on in the next, and where a carriage return alone ends one."""
@@ -54,7 +54,8 @@ class EmbeddedSource:
 
 
 def embedded_sources(code: CodeObject) -> Mapping[str, EmbeddedSource]:
-    """By path, as frames name files. Nothing for a code object that cannot be read: its index says why."""
+    """The source files that a code object carries texts or MD5 sums of, by path, as frames name files. Empty for a
+    code object that cannot be read: its index says why."""
     try:
         return _embedded_sources(code)
     except SymdError:

@@ -25,7 +25,8 @@ _NOBODY = -1
 
 
 class FoldedSequences(NamedTuple):
-    """``of_others`` says of each sequence whether it is that of a function which is not there (None where none is); ``doubted`` is the code that several
+    """What is known of the line sequences of functions that a linker folded. ``of_others`` says of each sequence
+    whether it is that of a function which is not there (None where none is); ``doubted`` is the code that several
     sequences have, none of which is known to be that of the function there."""
 
     of_others: NDArray[np.bool_] | None
@@ -43,7 +44,8 @@ def find_folded(
     functions: FunctionLines,
     layout: LinearLayout,
 ) -> FoldedSequences:
-    """Those of the line tables of an object, whose text ``layout`` places; ``functions`` are the lines of its functions."""
+    """The line sequences of folded functions in the line tables of an object, whose text ``layout`` places;
+    ``functions`` are the lines of its functions."""
     if not text_layout.begin_together(lines.address.data, lines.ends.data):
         return NOTHING_FOLDED
     shared = _shared(lines, layout)
@@ -80,7 +82,8 @@ class _Shared(NamedTuple):
 
 
 def begins_again(start: NDArray[np.integer[Any]], has_code: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of sequences that begin at these places, as numbers, whether they have code and another one that has some begins where they do."""
+    """Whether each sequence has code and begins where another sequence with code begins; ``start`` has their places
+    as numbers."""
     which = np.flatnonzero(has_code)
     which = which[np.argsort(start[which], kind="stable")]
     same = start[which[1:]] == start[which[:-1]]
@@ -99,7 +102,7 @@ def _shared(lines: LineColumns, layout: LinearLayout) -> _Shared:
 
 
 def _preferred(shared: _Shared, left: NDArray[np.bool_], told: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Those of ``left`` that are ``told``, at places where one is; all of the others'."""
+    """The sequences of ``left`` that are ``told``, at places where one is; at other places all of ``left``."""
     some = shared.places_with(left & told) > 0
     return left & (told | ~some[shared.place])
 

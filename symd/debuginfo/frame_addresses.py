@@ -17,8 +17,9 @@ _GENERAL, _KIND_SHIFT = 5, 24
 
 
 def frame_addresses(code: CodeObject, places: Sequence[tuple[int, int]]) -> tuple[tuple[int, int] | None, ...]:
-    """At each (section, offset) the number of the general register and the bytes that are added to its content; None where call
-    frame information does not say it. Raises Malformed, Unsupported where the object cannot be relocated."""
+    """The canonical frame address at each (section, offset): the number of a general register and the bytes that are
+    added to its content; None where call frame information does not say it. Raises Malformed, Unsupported where the
+    object cannot be relocated."""
     if code.vendor is not Vendor.NVIDIA:
         return (None,) * len(places)
     linear = layout.assign(code)

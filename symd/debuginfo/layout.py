@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
 FIRST_BASE_32 = 1 << 28
-"""The same in a 32-bit image, whose debug sections have four bytes for an address."""
+"""The base of the first text section of an unlinked 32-bit object, whose debug sections have four bytes for an
+address: above every address that the object can hold, so that what relocation did not touch falls on no section."""
 GAP = 1 << 16
 """Kept free after each section: compilers let ranges run a few bytes past their text."""
 
@@ -51,7 +52,7 @@ class LinearLayout(NamedTuple):
         return [bases[section] + offset for section, offset in places]
 
     def one_section_of(self, address: int) -> tuple[int, int] | None:
-        """As ``section_of`` for one address: (section number, offset in it); None where no section holds it."""
+        """The section that holds one linear address: (section number, offset in it); None where no section does."""
         slot = bisect_right(self.base, address) - 1
         if slot < 0:
             return None
@@ -69,7 +70,7 @@ class LinearLayout(NamedTuple):
         return np.frombuffer(section, np.uint32), np.frombuffer(offset, np.uint64), np.frombuffer(is_known, np.bool_)
 
     def spans(self, start: U64, end: U64) -> TextSpans:
-        """Those of the linear addresses [start, end) that begin in text."""
+        """The text in those of the linear ranges [start, end) that begin in a section, as sections and offsets."""
         from symd.model.debug_info import TextSpans  # noqa: PLC0415 - likewise
 
         if not len(start):

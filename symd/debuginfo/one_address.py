@@ -287,7 +287,8 @@ class _Scopes:
         return bool(file == of_file and first <= line < self._line_ends[function])
 
     def names(self, scope: int) -> tuple[str, str | None]:
-        """Its name, and its linkage name where that is another. Raises NotPlain where it has no name, which a symbol may have."""
+        """The name of a scope, and its linkage name where that is another. Raises NotPlain where the scope has no
+        name, which a symbol may have."""
         name, linkage_name = self._strings[self._name[scope]], self._strings[self._linkage_name[scope]]
         if not name:
             raise NotPlain

@@ -52,7 +52,8 @@ class AssemblyRows(NamedTuple):
 
 
 def read(code: CodeObject, layout: LinearLayout) -> AssemblyRows:
-    """Those of an image whose lines are not those of their source; none where it does not carry its PTX, or that cannot be read."""
+    """The machine code of an image whose lines are not those of its source; empty where the image does not carry its
+    PTX, or the PTX cannot be read."""
     with suppress(SymdError):
         lines = ptx_lines.read(code, layout)
         if lines is not None and len(lines.rows):
@@ -71,7 +72,8 @@ def _rows(rows: LineRows, by_file: Sequence[dict[int, int]]) -> AssemblyRows:
 
 
 def shifts(lines: Sequence[bytes]) -> dict[int, int]:
-    """By how many the source line of each line of PTX is too high, or UNKNOWN; lines count from 1, and those that are right are left out."""
+    """The lines of PTX whose source line is too high, and by how many lines, or UNKNOWN. Lines count from 1; those
+    that are right are left out."""
     lines = [line.strip() for line in lines]
     found = _of_braces(lines)
     for number, line in enumerate(lines):

@@ -48,8 +48,9 @@ class PtxText:
 
 @dataclass(frozen=True, slots=True)
 class PtxLines:
-    """``rows`` as in ``DebugInfo`` (no columns, no inlining); ``files`` are names of text sections, entry 0 is "";
-    ``texts`` holds those that the image has, by that name."""
+    """The lines of PTX that the machine code of an image was made from. ``rows`` as in ``DebugInfo`` (no columns, no
+    inlining); ``files`` are names of text sections, entry 0 is ""; ``texts`` holds those that the image has, by that
+    name."""
 
     rows: LineRows
     files: Sequence[str]

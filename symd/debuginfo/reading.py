@@ -181,7 +181,8 @@ def read_or_refused(code: CodeObject, budget: DebugBudget) -> tuple[CodeObject, 
 
 
 def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Those that come first are read before a limit is passed."""
+    """Decode several code objects side by side; where they pass a limit together, one by one, so that the first ones
+    are read before it is passed."""
     trial = budget.trial()
     found = _side_by_side(objects, trial)
     if any(isinstance(debug, LimitExceeded) for _, debug in found):

@@ -18,7 +18,8 @@ from symd.model.debug_info import NO_PARENT, TextSpans
 def stray_ranges(
     code: CodeObject, sections: DebugSections, units: Units, scopes: ScopeColumns, layout: LinearLayout
 ) -> TextSpans:
-    """Those of the units in which several functions have code, or should have. What cannot be read says nothing."""
+    """Text of blocks and variables that lies outside their functions, in the units in which several functions have
+    code or should have. What cannot be read is left out."""
     if code.vendor is not Vendor.INTEL:
         return TextSpans.empty()
     unit = scopes.unit[scopes.parent == NO_PARENT]

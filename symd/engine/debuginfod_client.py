@@ -28,9 +28,9 @@ Result = TypeVar("Result")
 ENVIRONMENT: Final = "DEBUGINFOD_URLS"
 """elfutils' variable: URLs with blanks between them. Read only where somebody says so."""
 SECONDS: Final = 60.0
-"""So long one server is asked for one file, altogether, however its bytes come."""
+"""Seconds that one server is asked for one file altogether, however its bytes come."""
 _WAIT_SECONDS: Final = 15.0
-"""So long it may say nothing."""
+"""Seconds for which a server may say nothing."""
 _PIECE: Final = 1 << 16
 _PORTS: Final = {"http": 80, "https": 443}
 _SCHEMES: Final = tuple(_PORTS)
@@ -95,11 +95,13 @@ class Upstream:
         return self._first(f"buildid/{checked_name(build_id)}/executable", self._limits.module_size, keep)
 
     def debuginfo(self, build_id: str) -> bytes | None:
-        """Its debug data, likewise."""
+        """The file with the debug data of that build ID; None where no server has it. Raises BadQuery,
+        LimitExceeded, and ServerUnavailable where a server that may have it does not answer."""
         return self._first(f"buildid/{checked_name(build_id)}/debuginfo", self._limits.module_size, b"".join)
 
     def source(self, build_id: str, file: str) -> bytes | None:
-        """A source file by its absolute path in the debug data, likewise."""
+        """The source file whose absolute path in the debug data is ``file``; None where no server has it. Raises
+        BadQuery, LimitExceeded, and ServerUnavailable where a server that may have it does not answer."""
         if not file.startswith("/") or "\0" in file:
             raise BadQuery("debuginfod has sources by their absolute paths", where=file[:200])
         path = urllib.parse.quote(file, safe="/")

@@ -63,7 +63,8 @@ class WorkBudget:
         return self._most_steps - self._steps
 
     def spend(self, steps: int, where: str) -> None:
-        """So many more are taken, or about to be. Raises LimitExceeded."""
+        """Count steps of work that are taken, or about to be; ``where`` is what an error names. Raises
+        LimitExceeded."""
         self._check_steps(steps, where)
         self._steps += steps
 
@@ -91,39 +92,40 @@ class Budget(WorkBudget):
         self._counts: dict[str, int] = {}
 
     def check_depth(self, depth: int, where: str) -> None:
-        """``depth`` containers are open around ``where``."""
+        """Check that ``depth`` containers may be open around ``where``. Raises LimitExceeded."""
         if depth > NESTING_DEPTH:
             raise beyond("nesting_depth", NESTING_DEPTH, f"lies in more than {NESTING_DEPTH} containers", where)
 
     def count_elements(self, where: str, number: int = 1) -> None:
-        """``number`` more elements or code objects were found."""
+        """Count elements or code objects that were found. Raises LimitExceeded."""
         self._objects += number
         if self._objects > self.limits.object_count:
             raise _over("object_count", self.limits.object_count, where)
         self.spend(number * _ELEMENT_STEPS, where)
 
     def count_shared_facts(self, number: int, where: str) -> None:
-        """A kernel has ``number`` arguments and attributes because another one of the same code has them."""
+        """Count the arguments and attributes that a kernel has because another one of the same code has them. Raises
+        LimitExceeded."""
         self._count("shared_facts", SHARED_FACTS, number, "arguments and attributes of other kernels", where)
 
     def count_core_rows(self, number: int) -> None:
-        """Tables of a GPU core dump have ``number`` rows more."""
+        """Count rows of tables of a GPU core dump. Raises LimitExceeded."""
         self._count("core_rows", CORE_ROWS, number, "rows of tables")
 
     def count_core_waves(self, where: str) -> None:
-        """A GPU core dump has one saved wave more, or an area without any."""
+        """Count a saved wave of a GPU core dump, or an area without any. Raises LimitExceeded."""
         self._count("core_waves", CORE_WAVES, 1, "saved waves", where)
 
     def count_core_call_frame(self, where: str) -> None:
-        """A code object of a GPU core dump has one entry of call frame information more."""
+        """Count an entry of call frame information of a code object in a GPU core dump. Raises LimitExceeded."""
         self._count("core_call_frames", CORE_CALL_FRAMES, 1, "entries of call frame information", where)
 
     def count_core_frames(self, number: int) -> None:
-        """A stack of a GPU core dump that is like no other has ``number`` calls."""
+        """Count the calls of a stack of a GPU core dump that is like no other. Raises LimitExceeded."""
         self._count("core_frames", CORE_FRAMES, number, "calls in different stacks")
 
     def check_core_stacks(self, number: int) -> None:
-        """A GPU core dump has ``number`` different stacks, or more."""
+        """Check that a GPU core dump may have ``number`` different stacks. Raises LimitExceeded."""
         if number > CORE_STACKS:
             raise beyond("core_stacks", CORE_STACKS, f"has more than {CORE_STACKS} different stacks")
 
@@ -138,7 +140,7 @@ class Budget(WorkBudget):
         return min(self.limits.expansion, self._most_expanded) - self._expanded
 
     def charge_expansion(self, expanded: int, where: str) -> None:
-        """A compressed part is about to become ``expanded`` bytes."""
+        """Count a compressed part that is about to become ``expanded`` bytes. Raises LimitExceeded."""
         self._expanded += expanded
         if self._expanded > self.limits.expansion:
             raise _over("expansion", self.limits.expansion, where)
@@ -161,32 +163,32 @@ class DebugBudget(WorkBudget):
 
     @classmethod
     def of(cls, code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> Self:
-        """That of one code object's module, which nothing was read of."""
+        """The budget of the module of one code object, of which nothing was decoded yet."""
         return cls(limits, code.stored or len(code.data))
 
     def check(self, number: int, where: str) -> None:
-        """``number`` more may be about to be decoded. Raises LimitExceeded."""
+        """Check that ``number`` more line rows and debugging entries may be decoded. Raises LimitExceeded."""
         if self._count + number > self._most:
             what = f"has more than {self._most} line rows and debugging entries (debug_entries = {self._most})"
             raise exceeded("debug_entries", self._most, what, where)
         self._check_steps(number, where)
 
     def count(self, number: int, where: str) -> None:
-        """``number`` more are decoded."""
+        """Count line rows and debugging entries that are decoded. Raises LimitExceeded."""
         self.check(number, where)
         self._count += number
         self.spend(number, where)
 
     def trial(self) -> DebugBudget:
-        """Another one that has counted as much, for work that may have to be done again otherwise."""
+        """A budget of its own that has counted as much, for work that may have to be done again otherwise."""
         return copy(self)
 
     def accept(self, trial: DebugBudget) -> None:
-        """What ``trial`` has counted."""
+        """Count what ``trial`` has counted, in place of what was counted here."""
         self._count, self._steps = trial._count, trial._steps
 
     def count_headers(self, number: int, where: str) -> None:
-        """``number`` units or line tables, each of which costs as much as many entries."""
+        """Count units or line tables, each of which costs as much as many entries. Raises LimitExceeded."""
         self.count(number * _HEADER_ENTRIES, where)
 
 

@@ -30,9 +30,9 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 __all__ = ("DecodedObject", "IndexBuilder", "build", "build_unless_suspect")
 
 PORTION = 1 << 18
-"""So many line rows, scopes and symbols, or a few more, are worked on at a time."""
+"""Line rows, scopes and symbols that are worked on at a time: as many, or a few more."""
 _OBJECT_ENTRIES = 256
-"""As many of these an object counts for at least."""
+"""Line rows, scopes and symbols that a code object counts for at least."""
 _STRINGS = 1 << 14
 """Strings that are written at a time."""
 
@@ -43,7 +43,8 @@ def build(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes:
 
 
 def build_unless_suspect(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes | None:
-    """The same of a part of the debug data; None where that seems to contradict itself, which only all of it decides."""
+    """The index file of a part of a module's debug data; None where the part seems to contradict itself, which only
+    the whole decides."""
     index = _taken(objects, summary)
     return None if index.is_suspect else index.made(summary)
 
@@ -91,7 +92,7 @@ class IndexBuilder:
         return any(each.suspected for each in self._portions)
 
     def made(self, summary: ModuleSummary) -> bytes:
-        """As of ``write``."""
+        """The whole index, as bytes. Nothing is asked of the objects of ``summary``."""
         file = BytesIO()
         self.write(file, summary, LARGEST)
         return file.getvalue()

@@ -18,7 +18,7 @@ def piece_checksums(columns: memoryview | bytes) -> bytes:
 
 
 def head_checksum(table: bytes, pieces: bytes) -> int:
-    """That of the column table and of the checksums of all pieces, which the header has."""
+    """The CRC-32 in the header of an index file: that of the column table and of the checksums of all pieces."""
     return crc32(pieces, crc32(table))
 
 

@@ -14,11 +14,12 @@ from symd.index.format import Column, described_column, front, table_size
 from symd.index.schema import SCHEMA
 
 _PIECES_AT_ONCE = 256
-"""So many are read at a time for their checksums."""
+"""Pieces that are read at a time for their checksums."""
 
 
 class ColumnFile:
-    """``file`` is empty and may be read, too. Raises LimitExceeded where it would take more than ``largest`` bytes."""
+    """An index file that is written column after column. ``file`` is empty and may be read, too. Raises
+    LimitExceeded where it would take more than ``largest`` bytes."""
 
     def __init__(self, file: BinaryIO, largest: int, columns: int = len(SCHEMA)) -> None:
         """``columns`` is how many there will be."""

@@ -39,7 +39,7 @@ class CompressedColumn:
         return len(self._column)
 
     def values(self) -> Column:
-        """It, read-only."""
+        """The numbers of the column, as a read-only array."""
         return self._column
 
 
@@ -70,7 +70,7 @@ class Keeper:
         return CompressedColumn(values)
 
     def keep_ascending(self, values: Column) -> CompressedColumn:
-        """The same of numbers that grow."""
+        """Keep a column whose numbers never get smaller."""
         return CompressedColumn(values)
 
 
@@ -116,13 +116,13 @@ class Differences:
         self.steps = keeper.keep(np.concatenate(parts) if len(parts) > 1 else parts[0])
 
     def moved(self, by: int) -> Differences:
-        """The same with so much added to each entry."""
+        """The table column with ``by`` added to each entry; the differences are shared."""
         found = copy(self)
         found.first, found.last = self.first + by, self.last + by
         return found
 
     def values(self) -> Column:
-        """They, as the 64 bits that they have."""
+        """The numbers themselves, each of 64 bits."""
         found = np.cumsum(self.steps.values(), dtype=np.int64)
         found += np.uint64(self.first).view(np.int64)
         return found.view(np.uint64)

@@ -17,7 +17,7 @@ from symd.model.code import CodeObject, RelocationScheme, Vendor
 from symd.model.summaries import ModuleSummary
 
 MAX_PLACES = 4
-"""So many places a note names."""
+"""The most places that a note names."""
 _REASONS = (Reason.CONTRADICTORY, Reason.INFERRED, Reason.NO_LINE)
 _TORN = "functions contradict each other: code of one lies in the range of another"
 _CALLS = "the line table numbers rows of inlined calls otherwise than it writes them, leaves calls or rows or names of them out, or counts lines up within inline assembly"

@@ -124,19 +124,21 @@ def _readings(module: ModuleTables, text: ModuleText, roots: I64, claims: _Claim
 
 
 def _folded_pieces(line: Column, text: ModuleText, claims: _Claims) -> I64:
-    """The same of the pieces of code that a linker folded; rows have these lines."""
+    """The readings of the pieces of code that a linker folded; ``line`` has the line of each row."""
     piece = _pieces_with_lines(line, text, claims.folded)
     return _contradictory(piece, np.full(len(piece), _NOBODY), torn=True)
 
 
 def _doubted_pieces(module: ModuleTables, text: ModuleText) -> I64:
-    """The same of the pieces of which line tables say several things, or what no source has: the scopes hold, and no line."""
+    """The readings of the pieces of which line tables say several things, or what no source has: the scopes hold,
+    and no line."""
     piece = _pieces_with_lines(module.rows.line, text, _areas_within(text, module.doubted))
     return _contradictory(piece, text.scope[text.area[piece]], torn=False)
 
 
 def _reread_pieces(module: ModuleTables, text: ModuleText) -> I64:
-    """The same of the pieces whose inlined calls are answered otherwise than their rows say (NVIDIA's line tables)."""
+    """The readings of the pieces whose inlined calls are answered otherwise than their rows say (NVIDIA's line
+    tables)."""
     span = module.written.over(text.position)[text.area]
     piece = np.flatnonzero((span >= 0) & (text.row >= 0))
     reason = module.written.reason[span[piece]].astype(np.int64)
@@ -144,15 +146,17 @@ def _reread_pieces(module: ModuleTables, text: ModuleText) -> I64:
 
 
 def _unnamed_pieces(module: ModuleTables, text: ModuleText) -> I64:
-    """The same of the pieces in calls without a name and in what was inlined there: their rows and scopes are those that are written."""
+    """The readings of the pieces in calls without a name and in what was inlined there: their rows and scopes are
+    those that are written."""
     piece = _pieces_with_lines(module.rows.line, text, np.append(module.scopes.differing(), np.False_)[text.scope])
     reason, torn = (np.full(len(piece), value) for value in (int(Reason.INFERRED), 0))
     return np.stack([piece, text.scope[text.area[piece]], reason, torn], axis=1)
 
 
 def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64) -> I64:
-    """The same of the pieces of a function's own code that have a line of a call without a name in it, and one that the function cannot have: it
-    stands before the function or in another file. A compiler lost a piece of the call; the function holds, and no line."""
+    """The readings of the pieces of a function's own code that have a line of a call without a name in it, and one
+    that the function cannot have: it stands before the function or in another file. A compiler lost a piece of the
+    call; the function holds, and no line."""
     unnamed = np.append(module.scopes.differing(), np.False_)[text.scope]
     if not unnamed.any():
         return np.zeros((0, 4), np.int64)
@@ -170,7 +174,8 @@ def _pieces_of_unnamed_calls(module: ModuleTables, text: ModuleText, roots: I64)
 
 
 def _undescribed_pieces(module: ModuleTables, text: ModuleText) -> I64:
-    """The same of the pieces of function symbols of which the debug data says nothing, where rows of functions in front are stretched over them."""
+    """The readings of the pieces of function symbols of which the debug data says nothing, where rows of functions
+    in front are stretched over them."""
     bare = (text.symbol >= 0) & (text.scope < 0) & text.machine_code
     if not bare.any():
         return np.zeros((0, 4), np.int64)
@@ -513,7 +518,7 @@ class _Declarations:
         self._end = np.maximum.reduceat(functions.end[order], np.flatnonzero(begins))
 
     def having(self, unit: int, file: int, line: int) -> list[int]:
-        """Those of a unit whose functions can have this line."""
+        """Numbers of the places in a unit whose functions can have this line."""
         stop = bisect_right(self._keys, (unit, file, line))
         near = range(max(stop - _MAX_COPIES, 0), stop)
         return [each for each in near if self._keys[each][:2] == (unit, file) and line < self._end[each]]

@@ -48,7 +48,8 @@ class FileIndex:
         return self.before_whole(queries, path) or self.whole(path)
 
     def before_whole(self, queries: Sequence[Query], path: str | None = None) -> Index | None:
-        """The same where less than the whole index answers them; None where that is there, or takes no longer."""
+        """An index that answers ``queries`` from less than the whole module; None where the whole index is made
+        already, or takes no longer."""
         self._asked += len(queries)
         if self._wholes or self._asked > MAX_PARTIAL_QUERIES:
             return None
@@ -73,12 +74,13 @@ class FileIndex:
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits, complete=complete)
 
     def spirv_with(self, kernel: str) -> str:
-        """As of ``ModuleSummary``."""
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
         found = (code.path for code in self._objects if code.is_compiler_input and code.has_kernel(kernel))
         return next(found, "") or self._summary.spirv_with(kernel)
 
     def unread(self, path: str | None) -> str:
-        """As of ``ModuleSummary``."""
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
+        the module has no code object; "" where neither is so."""
         if path is None:
             return "" if self._objects else self._summary.unread(None)
         there = [each for each in self._objects if each.path == path]
@@ -91,7 +93,8 @@ class FileIndex:
         return refused or self._summary.unread(path)
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """As of ``ModuleSummary``."""
+        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
+        code objects but SPIR-V inside a container."""
         meant = (code for code in self._objects if (not code.is_compiler_input if path is None else code.path == path))
         found = {own.size for code in meant for own in code.kernels if own.name == kernel}
         return found or self._summary.kernel_sizes(kernel, path)

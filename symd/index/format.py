@@ -39,13 +39,14 @@ _UNSIGNED = tuple(((1 << 8 * dtype.itemsize) - 1, dtype) for dtype in _DTYPES.va
 _LEVEL = 1
 """Zstandard's: more takes several times as long for a few per cent."""
 _AT_ONCE = 1 << 22
-"""So many bytes are compressed in one step. Of more, which are compressed as they come, the frame differs a little."""
+"""Bytes that are compressed in one step. More, which are compressed as they come, make a frame that differs a
+little."""
 
 Column = NDArray[Any]
 
 
 def narrow(values: Column) -> Column:
-    """The same non-negative integers in the narrowest unsigned type that holds them."""
+    """``values``, which are non-negative integers, in the narrowest unsigned type that holds them."""
     top = int(np.maximum.reduce(values)) if len(values) else 0
     return values.astype(next(dtype for largest, dtype in _UNSIGNED if top <= largest), copy=False)
 
@@ -159,8 +160,8 @@ class Compressor:
         return self._zstandard.compress(b"".join([part if isinstance(part, bytes) else part.data for part in parts]))
 
     def pieces(self, size: int, parts: Iterable[Column | bytes]) -> Iterator[bytes]:
-        """The same, of parts that take ``size`` bytes together. Of many bytes neither the parts nor the frame need be in
-        memory as a whole; the frame is the same however they are cut."""
+        """One Zstandard frame of ``parts``, which take ``size`` bytes together, as pieces. Neither large parts nor
+        their frame need be in memory as a whole; the frame is the same however the parts are cut."""
         if size <= _AT_ONCE:
             yield self(*parts)
             return
@@ -258,7 +259,7 @@ class Strings(Sequence[str]):
 
     @property
     def text_bytes(self) -> int:
-        """Of all strings together."""
+        """Bytes of all strings together."""
         return len(self._data)
 
 

@@ -35,7 +35,7 @@ class Interner:
 
     @property
     def values(self) -> list[str]:
-        """By number."""
+        """The strings, by number."""
         return list(self._numbers)
 
     def begin_portion(self) -> None:
@@ -51,7 +51,7 @@ class Interner:
         self._added = []
 
     def final(self) -> U32:
-        """By the number of each string that which it has in the end."""
+        """The number that each string has in the end, by the number that it has now."""
         self.begin_portion()
         found = np.zeros(len(self._numbers), np.uint32)
         known = np.zeros(len(found), np.bool_)

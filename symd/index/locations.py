@@ -35,10 +35,10 @@ class LocationFrames(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody;
-    then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string
-    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called, ``start_file`` (a string number) and
-    ``start_line`` where the function is declared."""
+    """The owners of ranges, as columns: the innermost scope, or the function symbol where no scope reaches. Number 0
+    is nobody; then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file``
+    are string numbers, ``parent`` an owner; file, line and column say where an inlined scope was called,
+    ``start_file`` (a string number) and ``start_line`` where the function is declared."""
 
     name: Column
     linkage_name: Column
@@ -77,9 +77,9 @@ _NOTHING, _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.uint32)
 
 
 class ModuleRanges(NamedTuple):
-    """``start`` holds the text positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are
-    equally long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``. ``suspected`` as
-    ``Contradictions`` has it."""
+    """The ranges of a module's text, each with one location, as columns. ``start`` holds the text positions where
+    ranges begin; ``line`` (0: none), ``column`` and ``reason`` are equally long. From each entry of ``run``, a
+    range, to the next the frame is that of ``run_frame``. ``suspected`` as ``Contradictions`` has it."""
 
     start: Column
     line: U32

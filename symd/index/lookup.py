@@ -42,7 +42,7 @@ _RANGES_AN_ADDRESS = 4
 KEPT_MAPS = 256
 """Address maps of single code objects that an open index keeps; a module may have a hundred thousand objects."""
 FEW_SECTIONS = 16
-"""So many text sections are gone through for one address; of more there is an address map."""
+"""Up to this many text sections are gone through one by one for an address; for more there is an address map."""
 _REASONS = tuple([Reason(number) if number in KNOWN else None for number in range(max(KNOWN) + 1)])
 LOCATED_AT_ONCE = 1 << 16
 """Addresses of a batch that are worked on at a time: what is made on the way takes several times their memory."""
@@ -68,7 +68,8 @@ class Start(NamedTuple):
 
 
 def parts_of(count: int) -> Iterator[slice]:
-    """So many entries, ``LOCATED_AT_ONCE`` at a time; of none one part, which is empty."""
+    """Slices that cut ``count`` entries into parts of at most ``LOCATED_AT_ONCE``; one empty slice where there are
+    none."""
     return (slice(start, min(start + LOCATED_AT_ONCE, count)) for start in range(0, max(count, 1), LOCATED_AT_ONCE))
 
 
@@ -114,8 +115,8 @@ class Index:
         return found
 
     def read(self, *, as_written: bool) -> Index:
-        """This index, or (``as_written``) one of the same file that answers what rows and scopes say also where they
-        contradict each other."""
+        """The index that answers what rows and scopes say also where they contradict each other if ``as_written``,
+        else this one. Both are of the same file."""
         return self._as_written if as_written else self
 
     @cached_property
@@ -130,7 +131,8 @@ class Index:
 
     @cached_property
     def summary(self) -> ModuleSummary:
-        """Its digest is the very text by which the module is known: who asks by it is found without a look at its letters."""
+        """The description of the module. Its digest is the very text by which the module is known: who asks by it is
+        found without a look at its letters."""
         from symd.index.summary import unpack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
 
         is_large = decompressed_size(self.columns.summary) > _LARGE_SUMMARY

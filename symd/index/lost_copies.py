@@ -13,7 +13,8 @@ from symd.model.debug_info import NO_PARENT
 
 
 def lost_copies(module: ModuleTables, roots: I64 | None = None) -> NDArray[np.bool_]:
-    """For each scope whether it is one; ``roots`` are the functions around scopes, where they are known."""
+    """Whether each scope is a lost copy of an inlined function: neither it nor what was inlined into it has a range,
+    although the function around has. ``roots`` are the functions around scopes, where they are known."""
     parent = module.scopes.parent
     placed = np.zeros(len(parent), np.bool_)
     placed[module.ranges.scope] = True

@@ -17,8 +17,9 @@ from symd.model.columns import I64, U32
 
 
 def merged(portions: Sequence[Portion], string: U32, keeper: Keeper) -> Iterator[Portion]:
-    """Of more than one. ``string`` has the number in the module of each string. Nobody's frames come first, then those of scopes, then those of
-    symbols, and owners so, too."""
+    """The portions of a module of several, with the numbers that hold for the whole module. ``string`` has the
+    number in the module of each string. Frames of nobody come first, then those of scopes, then those of symbols;
+    owners are in the same order."""
     scopes = sum(each.extent.scopes for each in portions)
     bounds = [_bounds(each) for each in portions]
     nobody = _NoOwner(portions, [first for first, _, _ in bounds], string)

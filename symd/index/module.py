@@ -14,9 +14,9 @@ from symd.errors import SymdError
 from symd.formats import containers
 from symd.formats.containers.code_reloader import read_now, settled, without_bytes
 from symd.formats.containers.file_part import LARGE, forget, sha256_of
-from symd.index.builder import IndexBuilder, build
+from symd.index.builder import IndexBuilder
 from symd.index.column_file import check_size
-from symd.index.compressed_columns import Arena
+from symd.index.compressed_columns import Arena, Keeper
 from symd.index.contradiction_notes import noted
 from symd.index.format import Column
 from symd.index.interner import Interner
@@ -36,7 +36,8 @@ _HEAP_FACTOR = 5
 _ABOVE = 1 << 20
 """Bytes of a block at the end of the heap, which shrinks no further than to what is in use."""
 _GAPS = 256
-"""So many blocks of ``_ABOVE`` bytes at most are taken to find one behind an address: as many may lie free in front of it."""
+"""The most blocks of ``_ABOVE`` bytes that are taken to find one behind an address: as many may lie free in front of
+it."""
 
 
 def build_index(data: bytes, limits: Limits) -> bytes:
@@ -50,12 +51,17 @@ def build_index(data: bytes, limits: Limits) -> bytes:
 
 def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
     indexed = decoded_objects(unpacked.objects, limits, len(data))
-    return build(indexed, described(data, digest(), unpacked, indexed))
+    summary = described(data, digest(), unpacked, indexed)
+    index = IndexBuilder(Keeper())
+    index.add(indexed, summary.objects)
+    del indexed  # a third of the memory: the builder's tables have what is needed of it
+    index.take()
+    return index.made(summary)
 
 
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
-    """The same of a module that was opened already, written into a file; its size. ``digest`` is that of ``data``. Raises LimitExceeded for more than
-    ``limits.index_size`` bytes."""
+    """Write the index of a module that was opened already into a file; its size in bytes. ``digest`` is the SHA-256
+    of ``data``. Raises LimitExceeded for more than ``limits.index_size`` bytes."""
     kept = _heap_for(data)
     made = _indexed(data, lambda: digest, unpacked, limits)
     del kept
@@ -64,9 +70,10 @@ def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: container
 
 
 def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limits: Limits) -> int:
-    """The same for a large module, written into an empty file that may be read, too. Some of its code objects
-    are in memory at a time, and of the others what the index says of them, compressed. Without ``digest`` another thread makes
-    it meanwhile. Raises LimitExceeded where it would take more than ``limits.index_size`` bytes."""
+    """Write the index of a large module into an empty file that may be read, too; its size in bytes. Some of the
+    module's code objects are in memory at a time, and of the others what the index says of them, compressed. Without
+    ``digest`` another thread makes it meanwhile. Raises LimitExceeded where the index would take more than
+    ``limits.index_size`` bytes."""
     keep_freed_memory()
     known = _digest_aside(data) if digest is None else partial(Digest, digest)
     opening = containers.ContainerUnpacker(data, limits)
@@ -161,7 +168,7 @@ def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
 
 
 def _digest_aside(data: bytes) -> Callable[[], Digest]:
-    """Its digest, which of a large module another thread makes meanwhile; who asks waits for it."""
+    """The digest of ``data``, which for a large module another thread makes meanwhile; who asks waits for it."""
     if len(data) <= _LARGE:
         return partial(_digest, data)
     from threading import Thread  # noqa: PLC0415 - small modules need none

@@ -117,14 +117,16 @@ class ScopeTable(NamedTuple):
 
 
 class StrayTable(NamedTuple):
-    """``DebugInfo.strays`` of all objects as text positions [start, stop)."""
+    """The code of all objects that lies outside its functions (``DebugInfo.strays``), as text positions [start,
+    stop)."""
 
     start: Column
     stop: Column
 
 
 class WrittenTable(NamedTuple):
-    """``DebugInfo.written`` of all objects: text positions [start, stop), ``scope`` as numbered through all objects (-1: none)."""
+    """The code of all objects that is answered otherwise than its rows say (``DebugInfo.written``): text positions
+    [start, stop), ``scope`` as numbered through all objects (-1: none)."""
 
     start: Column
     stop: Column
@@ -141,8 +143,8 @@ class WrittenTable(NamedTuple):
 
 
 class FunctionLineTable(NamedTuple):
-    """``FunctionLines``, numbered through all objects: ``unit`` is another one in another object, ``file`` a string
-    number."""
+    """The lines of the functions of all objects (``FunctionLines``), numbered through all objects: ``unit`` is
+    another one in another object, ``file`` a string number."""
 
     unit: Column
     file: Column

@@ -31,13 +31,13 @@ _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
 
 
 def narrow_signed(values: I64) -> Column:
-    """The same numbers in the narrowest signed type that holds them."""
+    """``values`` in the narrowest signed type that holds them."""
     low, high = int(np.minimum.reduce(values, initial=0)), int(np.maximum.reduce(values, initial=0))
     return values.astype(signed_type(low, high), copy=False)
 
 
 def widest(types: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
-    """Of several, all signed or all unsigned."""
+    """The widest of several types, all signed or all unsigned."""
     return max(types, key=_itemsize)
 
 
@@ -157,7 +157,7 @@ class RangePages:
             column[ranges[some]] = value[some]
 
     def _page(self, page: int) -> list[memoryview]:
-        """Its planes: bits, steps, lines, columns, reasons."""
+        """The planes of a page: bits, steps, lines, columns, reasons."""
         begin, size = int(self._ends[page - 1]) if page else 0, self._stop(page) - (page << PAGE_SHIFT)
         data = memoryview(decompress(self._data[begin : int(self._ends[page])], LARGEST_PAGE))
         bits = size + 7 >> 3

@@ -29,7 +29,7 @@ Complete = Callable[[CodeObject], CodeObject]
 MIN_OBJECTS = 16
 """From so many code objects on it is worth while to decode some of them whole."""
 MAX_DECODED = 8
-"""So often something is decoded; who asks for more wants the whole index."""
+"""How often something is decoded for a partial index; who asks for more wants the whole one."""
 
 
 _WITHOUT_DEBUG_DATA = DebugInfo(LineRows.empty(), Scopes.empty())

@@ -41,11 +41,12 @@ class PortionExtent(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """``columns`` are those of the index file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of
-    which first all portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and
-    those of symbols; where a portion stands alone they are in one part. ``functions`` are the columns of a ``FunctionTable``, ``rows``
-    those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes of
-    an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
+    """A part of an index file: what it says of some code objects of a module. ``columns`` are those of the index
+    file, by name, that have the portions' end to end. ``layers`` are those of owners and frames, of which first all
+    portions' first parts follow each other in the file, then their second ones: nobody's, those of scopes, and those
+    of symbols; where a portion stands alone they are in one part. ``functions`` are the columns of a
+    ``FunctionTable``, ``rows`` those of a ``RowTable``. Each of ``summaries`` is what ``summary.pack_object`` makes
+    of an object; ``listed`` counts the kernels in all of them. ``suspected`` as ``Contradictions`` has it."""
 
     extent: PortionExtent
     columns: Mapping[str, CompressedColumn]
@@ -65,7 +66,7 @@ def portion(
     strings: Interner,
     keeper: Keeper,
 ) -> Portion:
-    """Those of ``objects``, whose tables are ``module``."""
+    """The part of an index that says all of ``objects``, whose tables are ``module``."""
     found = module_ranges(module)
     described = noted(ModuleSummary(Digest(""), 0, "", tuple(summaries)), objects, module.texts, found.stretches)
     columns = {**_columns(objects, module, strings), **named("written", found.written)}

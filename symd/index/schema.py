@@ -16,7 +16,8 @@ from symd.index.format import Column, Stored
 from symd.model.reasons import KNOWN
 
 Width = Literal["narrowest", "u8", "u16", "u64"]
-"""Of an entry: unsigned, of the bits that the name says, or of the fewest of 8, 16, 32, 64 that hold every value."""
+"""How wide an entry of a column is: unsigned, of the bits that the name says, or of the fewest of 8, 16, 32, 64 that
+hold every value."""
 _ITEMSIZE: Mapping[Width, int] = {"u8": 1, "u16": 2, "u64": 8}
 _FIXED_COUNTS: Mapping[str, int] = {"index": 1, "kind of number in a page": 3}
 """How many entries columns have of which there are equally many in every index."""
@@ -207,7 +208,7 @@ def _check_ends(what: str, ends: Column, data: Column) -> None:
 
 
 SCHEMA: Mapping[str, Spec] = {name: spec for name, spec in vars(Columns).items() if isinstance(spec, Spec)}
-"""By name, in the order of the file."""
+"""The columns of an index file by name, in the order of the file."""
 _NUMBERS = tuple(spec for spec in SCHEMA.values() if spec.number_of)
 """The columns of numbers of things."""
 

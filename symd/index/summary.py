@@ -32,7 +32,7 @@ MOST_VALUES = 1 << 14
 """Values in the facts of one kernel or code object; those of real ones have some thousand at most, and each takes as much memory as hundred bytes of text."""
 MOST_CONTAINER_FACTS = 4 << 20
 MOST_CONTAINER_VALUES = 1 << 16
-"""The same of a container: fat binaries list what they hold."""
+"""Values in the facts of one container: fat binaries list what they hold."""
 MOST_DESCRIBED = 128 << 20
 """Bytes of a summary, packed, beyond which long facts of its kernels and code objects are left out, then all of them: whoever looks at one has all of it in memory, and a
 file that compresses well says very much."""

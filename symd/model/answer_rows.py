@@ -83,7 +83,8 @@ def _places(sections: Sequence[TextSection], number: U32, offset: U64) -> list[I
 
 
 def _places_in(section: TextSection, offset: U64) -> list[Iterable[Any]]:
-    """The same of answers that lie in one section."""
+    """The columns of places of answers that lie in one section: path, section name, section number, offset and
+    address."""
     path, name, number, start = section
     offsets = offset.tolist()
     if start + int(offset.max()) < _ADDRESSES:
@@ -174,7 +175,7 @@ class _Spelled:
         return tails
 
     def _make_tails(self, numbers: U32) -> None:
-        """Those of locations which call each other are made from the outermost on."""
+        """Make the frames of these locations, from the outermost on, since locations call each other."""
         parent, has = self._table.parent, self._has_tail
         self._tails[0], has[0] = (), True
         levels = []

@@ -235,7 +235,8 @@ class Answers(Sequence[Answer]):
         return data_frames.to_pandas(data_frames.of_answers(self, frames=frames))
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
-        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        """The answers as a table of Apache Arrow: a row for each answer, or with ``frames`` for each frame
+        (``symd.model.data_frames``). Raises ToolMissing where pyarrow is not installed."""
         from symd.model import data_frames  # noqa: PLC0415 - few make tables
 
         return data_frames.to_arrow(data_frames.of_answers(self, frames=frames))

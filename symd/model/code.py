@@ -14,7 +14,8 @@ NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Vendor(StrEnum):
-    """Whose device the code is for: it decides the meaning of DWARF's register numbers and who can disassemble."""
+    """The vendor of the device that code is for: it decides the meaning of DWARF's register numbers and who can
+    disassemble."""
 
     INTEL = "intel"
     AMD = "amd"
@@ -57,7 +58,7 @@ class RelocationScheme(StrEnum):
     """How the addresses in the debug sections become final."""
 
     NONE = "none"
-    """They are: the object is linked."""
+    """The addresses are final already: the object is linked."""
     IGC = "igc"
     IGC_DUMP = "igc-dump"
     """IGC's dumped ELF of one kernel (EM_X86_64), which borrows R_X86_64_64, R_X86_64_32 and R_X86_64_32S."""
@@ -98,7 +99,7 @@ class Section:
         self._data: bytes | None = None
 
     def changed(self, **changes: Any) -> Section:
-        """The same section with other values of some fields."""
+        """A copy of the section with other values of some fields."""
         return Section(**{name: getattr(self, name) for name in self._fields} | changes)
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +120,7 @@ class Section:
         return found
 
     def head(self, size: int) -> bytes:
-        """Its first bytes, at most so many, without the rest."""
+        """The first ``size`` bytes of the section, or as many as it has, without reading the rest."""
         content = self.content
         if self._data is not None or isinstance(content, bytes):
             return self.data[:size]
@@ -145,7 +146,7 @@ class Function(NamedTuple):
 
 
 PYTHON_SUFFIX = ".py"
-"""Of the source files whose functions compilers of Python, such as Triton and Numba, name."""
+"""How source files end whose functions compilers of Python, such as Triton and Numba, name."""
 
 
 def is_symbol_of(symbol: str, name: str) -> bool:

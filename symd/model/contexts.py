@@ -44,8 +44,9 @@ class ContextRecord:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """``size`` bytes of device memory at ``address``; its first byte is ``start`` of the module that is loaded (in the
-    code object at ``path``, or any when None). Size 0: to the end of the kernel or section that ``start`` names."""
+    """A piece of a load: ``size`` bytes of device memory at ``address``; its first byte is ``start`` of the module
+    that is loaded (in the code object at ``path``, or any when None). Size 0: to the end of the kernel or section
+    that ``start`` names."""
 
     address: DeviceAddress
     size: int

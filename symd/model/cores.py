@@ -123,8 +123,8 @@ class CoreDevice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CoreDump:
-    """``format`` is "cuda-core" or "amdgpu-core"; ``facts`` is what the dump says of how it was made. ``notes`` name what
-    was damaged or is missing."""
+    """A GPU core dump, read: what every warp or wave was doing. ``format`` is "cuda-core" or "amdgpu-core";
+    ``facts`` is what the dump says of how it was made. ``notes`` name what was damaged or is missing."""
 
     format: str
     facts: Mapping[str, str | int] = field(default_factory=dict)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class DataColumn(NamedTuple):
-    """``numbers``; or with ``texts`` those of texts. Where ``missing`` holds there is no value."""
+    """A column of a table: ``numbers``, or with ``texts`` the numbers of texts among these. Where ``missing`` holds
+    there is no value."""
 
     numbers: NDArray[np.generic]
     texts: Sequence[str] | None = None
@@ -115,7 +116,7 @@ def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
 
 
 def _not_installed(package: str) -> ToolMissing:
-    return ToolMissing(f"{package} is not installed here", where="symd[data]", hint=extra_hint("data"))
+    return ToolMissing(f"{package} is not installed here", where="symd-gpu[data]", hint=extra_hint("data"))
 
 
 def _used(

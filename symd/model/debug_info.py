@@ -52,7 +52,7 @@ class RowCalls(NamedTuple):
 
     @classmethod
     def none(cls, count: int) -> RowCalls:
-        """Those of so many rows of which none was inlined."""
+        """The calls of ``count`` line rows of which none was inlined."""
         nothing = np.zeros(count, np.uint32)
         return cls(nothing, nothing, nothing, nothing, np.zeros(count, np.uint8))
 

@@ -63,7 +63,7 @@ class AddressQuestion(NamedTuple):
     form: AddressForm
 
     def parts(self, size: int) -> Iterator[AddressQuestion]:
-        """The same as questions for at most ``size`` addresses each: one at least."""
+        """The question cut into questions for at most ``size`` addresses each; at least one."""
         for first in range(0, max(len(self.values), 1), size):
             part = slice(first, first + size)
             times = self.times if self.times is None or isinstance(self.times, int) else self.times[part]
@@ -137,14 +137,14 @@ def _address(value: object) -> int:
 
 
 def _several(values: object) -> Iterable[object]:
-    """Those of a sequence, or the one: also of text, which is a sequence of texts and not meant as one."""
+    """The elements of a sequence, or the one value alone. A text is one value, although it is a sequence of texts."""
     if isinstance(values, str | bytes) or _is_number(values) or not isinstance(values, Iterable):
         return (values,)
     return values
 
 
 def _is_number(value: object) -> bool:
-    """Also an array of NumPy without a dimension."""
+    """Whether a value is a number, which an array of NumPy without a dimension is, too."""
     try:
         index(value)  # type: ignore[arg-type] # whether it takes it is the question
     except TypeError:

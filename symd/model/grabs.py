@@ -45,8 +45,8 @@ class GrabRequest:
     source_name: str = ""
 
     def with_absolute_names(self) -> GrabRequest:
-        """The same for a driver that compiles in another folder: relative names of source text (of ``#line``, of the text itself) count from the
-        working folder of this process, as for a compiler that is started here."""
+        """The request for a driver that compiles in another folder: relative names of source text (in ``#line``, and
+        of the text itself) count from the working folder of this process, as for a compiler that is started here."""
         try:
             folder = Path(name_for_compiler(str(Path.cwd())))
         except OSError:

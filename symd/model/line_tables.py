@@ -94,7 +94,8 @@ class LineTable:
         return data_frames.to_pandas(data_frames.of_line_table(self))
 
     def to_arrow(self) -> ArrowTable:
-        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        """The line table as a table of Apache Arrow, row by row (``symd.model.data_frames``). Raises ToolMissing
+        where pyarrow is not installed."""
         from symd.model import data_frames  # noqa: PLC0415 - few make tables
 
         return data_frames.to_arrow(data_frames.of_line_table(self))

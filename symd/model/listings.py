@@ -73,7 +73,8 @@ class Listing:
         return data_frames.to_pandas(data_frames.of_listing(self))
 
     def to_arrow(self) -> ArrowTable:
-        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        """The listing as a table of Apache Arrow with an instruction a row (``symd.model.data_frames``). Raises
+        ToolMissing where pyarrow is not installed."""
         from symd.model import data_frames  # noqa: PLC0415 - few make tables
 
         return data_frames.to_arrow(data_frames.of_listing(self))

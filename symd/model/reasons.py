@@ -18,7 +18,7 @@ class Reason(IntEnum):
     GAP = 4
     """Inside text, and neither a row nor a function covers it."""
     OUTSIDE_TEXT = 5
-    """In no text of the module. A function of size 0 has no text: any offset in it is outside."""
+    """The address is in no text of the module. A function of size 0 has no text: any offset in it is outside."""
     NO_DEBUG_INFO = 6
     """The code object carries no debug information."""
     AMBIGUOUS = 7
@@ -45,7 +45,7 @@ class Reason(IntEnum):
 
 
 KNOWN = tuple(reason for reason in Reason if reason is not Reason.UNRECOGNIZED)
-"""Those that travel and stand in index files."""
+"""The reasons that travel between client and daemon and stand in index files: all but UNRECOGNIZED."""
 
 ANSWERED = frozenset(
     {
@@ -57,7 +57,7 @@ ANSWERED = frozenset(
         Reason.DEBUG_DATA_ELSEWHERE,
     }
 )
-"""With these there is a line, or a function."""
+"""Reasons with which an answer has a line, or a function."""
 
 LINED = frozenset({Reason.EXACT, Reason.INFERRED, Reason.CONTRADICTORY})
-"""With these the line, where there is one, is that of the address and no other's."""
+"""Reasons with which an answer's line, where there is one, is that of the address and no other's."""

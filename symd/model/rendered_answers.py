@@ -15,7 +15,7 @@ from symd.model.columns import I64, U8, U32, U64
 Pieces = NDArray[np.object_]
 """Pieces, each ``bytes``."""
 _DIGITS = 4
-"""So many digits of a number are looked up together."""
+"""Digits of a number that are looked up together."""
 _MOST_DIGITS = 21
 """Fewer than these has every number of 64 bits."""
 
@@ -71,7 +71,7 @@ class RenderedAnswers:
 
 
 def encoded(texts: Iterable[str]) -> list[bytes]:
-    """As standard output writes them."""
+    """The bytes of texts as standard output writes them: UTF-8, and "\\xHH" for what is not text."""
     every = list(texts)
     try:
         return list(map(str.encode, every))

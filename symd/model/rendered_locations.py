@@ -17,7 +17,7 @@ from symd.model.rendered_answers import Pieces, Shared, encoded, pieces_of, side
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
 KEPT_BYTES = 1 << 26
-"""So many bytes of text are kept from one batch to the next, about."""
+"""Bytes of text, roughly, that are kept from one batch to the next."""
 _FEW_FRAMES = 4
 """Most calls are no deeper in each other."""
 _ENTRIES_A_VALUE = 8
@@ -43,7 +43,7 @@ class WrittenStrings:
         self.text_bytes = 0
 
     def several(self, numbers: NDArray[Any]) -> Pieces:
-        """Those with these numbers."""
+        """The written strings with these numbers."""
         missing = distinct(numbers[~self._known[numbers]])
         if len(missing):
             self._known[missing], missing = True, missing[missing != 0]
@@ -267,8 +267,8 @@ def numbered(*columns: NDArray[Any]) -> tuple[I64, I64]:
 
 
 def _dense(values: I64, limit: int) -> tuple[I64, int]:
-    """The same, which are below ``limit``, with numbers from 0 on, of which none is left out, and how many there are; equal ones stay
-    equal."""
+    """``values``, which are below ``limit``, renumbered from 0 on without gaps, and how many distinct ones there
+    are; equal ones stay equal."""
     if limit > _ENTRIES_A_VALUE * len(values):
         found, number = np.unique(values, return_inverse=True)
         return number, len(found)

@@ -10,7 +10,8 @@ from symd.errors import InvalidInput
 
 
 class Right(enum.Enum):
-    """None of them holds another: whoever is to upload and to ask needs both ``READ`` and ``WRITE``."""
+    """What a client may do. No right holds another: whoever is to upload and to ask needs both ``READ`` and
+    ``WRITE``."""
 
     READ = "read"
     """Ask: addresses, names, listings, the catalogue, the bytes of code objects."""

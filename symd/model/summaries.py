@@ -41,7 +41,7 @@ class ObjectSummary(NamedTuple):
 
     @property
     def is_compiler_input(self) -> bool:
-        """As of ``CodeObject``."""
+        """Whether this is SPIR-V inside a container: where there is machine code beside it, that was made from it."""
         return self.kind is CodeKind.SPIRV and self.path != ""
 
     def has_kernel(self, name: str) -> bool:

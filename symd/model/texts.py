@@ -11,7 +11,7 @@ def plural(count: int, thing: str, things: str = "") -> str:
 
 
 def counted(count: int, thing: str, things: str = "") -> str:
-    """So many of them: "1 module", "2,197 modules"."""
+    """A count with its noun: "1 module", "2,197 modules"."""
     return f"{count:,} {plural(count, thing, things)}"
 
 

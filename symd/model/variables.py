@@ -170,8 +170,9 @@ class Visible:
 
 @dataclass(frozen=True, slots=True)
 class InScope:
-    """``at`` is the place as ``symbolize`` answers it, with its reason, its frames, and the candidates of an ambiguous
-    query; ``visible`` is what is in scope there, nothing where the query names no place."""
+    """The variables in scope at one place. ``at`` is the place as ``symbolize`` answers it, with its reason, its
+    frames, and the candidates of an ambiguous query; ``visible`` is what is in scope there, nothing where the query
+    names no place."""
 
     at: Answer
     visible: Visible = field(default_factory=Visible)

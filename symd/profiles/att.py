@@ -59,7 +59,8 @@ class AttRow:
 
 @dataclass(slots=True)
 class AttDocument:
-    """``rows`` has None where a row names a kernel, or is none; ``earlier`` are the stacks of a run before."""
+    """What a profile of AMD's thread trace says, as it is read. ``rows`` has None where a row names a kernel, or is
+    none; ``earlier`` are the stacks of a run before."""
 
     end: int = 0
     rows: list[AttRow | None] = field(default_factory=list)

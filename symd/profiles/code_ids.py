@@ -25,8 +25,9 @@ CodeObject = tuple[str, str]
 
 
 def by_code_id(profile: SampledProfile, resolver: Resolver, options: Options) -> SampledProfile:
-    """The same samples. An address in a module that is known here becomes an object address in its code object, a module that fills all
-    addresses; others stay as they are. Modules without addresses are left out. Raises what the symbolizer raises."""
+    """The profile with code objects in place of modules, as far as they are known here: each address becomes an object
+    address in its code object, which stands as a module that fills all addresses. Other addresses stay as they are.
+    Modules without addresses are left out. Raises what the symbolizer raises."""
     everywhere = all_places(profile, resolver, options)
     places = _that_addresses_name(
         {number: place for number, place in everywhere.items() if not isinstance(place, Reason)}, resolver
@@ -71,7 +72,8 @@ class _Modules:
 
 
 def _that_addresses_name(places: Mapping[int, InstructionPlace], resolver: Resolver) -> dict[int, InstructionPlace]:
-    """Those that are found again by their object address: not those of unlinked code, where several sections begin at 0."""
+    """The places that are found again by their object address: not those in unlinked code, where several sections
+    begin at 0."""
     of_objects: dict[CodeObject, list[tuple[int, InstructionPlace]]] = {}
     for number, place in places.items():
         of_objects.setdefault((place.digest, place.path), []).append((number, place))

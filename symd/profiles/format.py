@@ -60,14 +60,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Symbolized:
-    """``data`` is the same object as the input where nothing was added."""
+    """A profile with frames in it, and what was done about each address. ``data`` is the same object as the input
+    where nothing was added."""
 
     data: bytes = field(repr=False)
     report: Report
 
 
 def weight_of(profile: SampledProfile) -> Weight:
-    """Of values of several types in one unit, such as counters of events, the sum of all; else those that are shown first."""
+    """The weight of a profile: the sum of all values where they have one unit, such as counters of events, else of
+    those that are shown first."""
     types = profile.value_types
     is_summable = len({kind.unit for kind in types}) == 1
     columns = range(len(types)) if is_summable else (profile.default,)

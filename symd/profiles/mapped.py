@@ -17,7 +17,8 @@ from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, mac
 
 @dataclass(frozen=True, slots=True)
 class MappedRange:
-    """``[start, limit)`` holds the file's bytes from ``offset`` on; limit 0 means that the size is not known."""
+    """A range of a program's memory into which a file is mapped: ``[start, limit)`` holds the file's bytes from
+    ``offset`` on; limit 0 means that the size is not known."""
 
     start: int
     limit: int

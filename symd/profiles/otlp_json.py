@@ -52,7 +52,7 @@ SHAPES: dict[str, Shape] = {
     "KeyValueAndUnit": {"keyStrindex": (1, NUMBER), "value": (2, "AnyValue")},
     "Stack": {"locationIndices": (1, NUMBER)},
 }
-"""Of each message what is read: the JSON name, the field's number, and its kind or message."""
+"""What is read of each message of OTLP: the JSON name of a field to its number, and its kind or message."""
 _HEAD = re.compile(rb'\s*\{\s*"(?:resourceProfiles|resource_profiles|dictionary)"\s*:')
 
 

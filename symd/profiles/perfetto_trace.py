@@ -32,7 +32,7 @@ TABLES = frozenset(
         _Interned.stack_sample_counter_descriptors,
     }
 )
-"""Of InternedData what is kept. Each entry has its number in the field ``iid``."""
+"""The fields of InternedData that are kept. Each entry has its number in the field ``iid``."""
 _COMPRESSED = (_Packet.compressed_packets, _Packet.zstd_compressed_packets)
 
 

@@ -37,8 +37,10 @@ class InstructionPlace(NamedTuple):
 
 @dataclass(slots=True)
 class PlacedSamples:
-    """``values[place]`` has a sum for each of ``columns``. ``is_summable``: the columns are parts of one whole, such as stall reasons; else the one with the
-    number ``default`` is shown first. ``left`` are samples that lie nowhere, by reason, also a sum for each column; ``notes`` are the profile's own."""
+    """The samples of a profile by the instructions that they lie at. ``values[place]`` has a sum for each of
+    ``columns``. ``is_summable``: the columns are parts of one whole, such as stall reasons; else the one with the
+    number ``default`` is shown first. ``left`` are samples that lie nowhere, by reason, also a sum for each column;
+    ``notes`` are the profile's own."""
 
     columns: tuple[ValueType, ...]
     is_summable: bool

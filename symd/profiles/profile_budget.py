@@ -18,7 +18,7 @@ MEMBERS_A_RECORD = 16
 
 
 class ProfileBudget:
-    """Of a profile of ``size`` bytes."""
+    """Counts what one profile of ``size`` bytes has cost, against ``limits``."""
 
     def __init__(self, options: Options, size: int) -> None:
         self.limits = options.limits
@@ -29,22 +29,23 @@ class ProfileBudget:
         self._bytes = size
 
     def read(self, number: int = 1) -> None:
-        """``number`` more fields, samples, rows or frames are read. Raises LimitExceeded."""
+        """Count fields, samples, rows or frames that are read. Raises LimitExceeded."""
         self._records += number
         most = self._most_records
         if self._records > most:
             raise beyond("profile_records", most, f"has more than {most} fields or samples", WHERE)
 
     def read_json(self, text: str, begin: int, end: int) -> None:
-        """The JSON values of ``text[begin:end]`` are about to be read."""
+        """Count the JSON values of ``text[begin:end]``, which are about to be read. Raises LimitExceeded."""
         self.read(1 + text.count(",", begin, end) // MEMBERS_A_RECORD)
 
     def read_table(self, rows: int, columns: int) -> None:
-        """A value is about to be kept for each of so many rows and columns, which a small file may name one by one."""
+        """Count the values of a table that is about to be kept, which a small file may name one by one. Raises
+        LimitExceeded."""
         self.read(rows * columns // MEMBERS_A_RECORD)
 
     def written(self, size: int) -> None:
-        """``size`` more bytes or characters are about to be written."""
+        """Count bytes or characters that are about to be written. Raises LimitExceeded."""
         self._bytes += size
         most = self.limits.profile_size
         if self._bytes > most:

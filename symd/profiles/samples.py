@@ -67,8 +67,8 @@ class Task(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """``stack`` are numbers of addresses, leaf first; ``values`` one for each value type. ``time`` is in nanoseconds, of the
-    clock that the profile uses; None where it has none."""
+    """A sample of a profile. ``stack`` are numbers of addresses, leaf first; ``values`` one for each value type.
+    ``time`` is in nanoseconds, of the clock that the profile uses; None where it has none."""
 
     stack: tuple[int, ...]
     values: tuple[Value, ...]
@@ -105,7 +105,8 @@ class SampledProfile:
         return data_frames.to_pandas(tables.of_profile(self, frames=frames))
 
     def to_arrow(self, *, frames: bool = False) -> ArrowTable:
-        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        """The profile as a table of Apache Arrow: a row for each sample, or with ``frames`` for each frame
+        (``symd.profiles.tables``). Raises ToolMissing where pyarrow is not installed."""
         from symd.model import data_frames  # noqa: PLC0415 - few make tables
         from symd.profiles import tables  # noqa: PLC0415
 

@@ -128,7 +128,7 @@ class OwnerSpans:
 
 
 MAX_CANDIDATES = 64
-"""So many candidates a refusal names."""
+"""The most candidates that a refusal names."""
 
 
 def locate(

@@ -9,18 +9,19 @@ from symd.index import Index
 from symd.model.answers import Candidate
 
 MAX_CANDIDATES = 64
-"""So many candidates an ambiguous answer names."""
+"""The most candidates that one ambiguous answer names."""
 MAX_EXPLAINED = 10_000
-"""For so many ambiguous answers of a batch candidates are named."""
+"""The most ambiguous answers of a batch for which candidates are named."""
 MAX_NAMED = 100_000
-"""So many candidates the ambiguous answers of a batch name, all together."""
+"""The most candidates that the ambiguous answers of a batch name together."""
 
 Places = Iterable[tuple[int, int]]
 """Numbers of text sections, and offsets in them."""
 
 
 class NamedCandidates:
-    """``by_query`` maps the numbers of queries to their candidates; equal ones are one tuple."""
+    """The candidates of the ambiguous answers of a batch. ``by_query`` maps the numbers of queries to their
+    candidates; equal ones are one tuple."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

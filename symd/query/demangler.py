@@ -25,7 +25,7 @@ _MANGLED = ("_Z", "_R", "_D")
 
 
 class Demangler:
-    """Raises ToolMissing when no demangler is installed."""
+    """A demangler that is installed, run as a process of its own. Raises ToolMissing when none is."""
 
     def __init__(self, programs: Sequence[str] = PROGRAMS) -> None:
         """The first of the ``programs`` that is installed."""

@@ -28,8 +28,9 @@ def starts(index: Index, name: str, path: str | None, effort: QueryBudget | None
 
 
 def starts_of_each(index: Index, names: Iterable[str], path: str | None, effort: QueryBudget) -> dict[str, list[Start]]:
-    """The same for several names, in time that grows with the module's names and with these, not with one times the other.
-    Raises what ``effort`` raises."""
+    """Where functions of each of ``names`` begin, in what ``path`` chooses: those of the first kind of name that has
+    it. The time grows with the module's names and with ``names``, not with one times the other. Raises what
+    ``effort`` raises."""
     found: dict[str, list[Start]] = {name: [] for name in names}
     missing = [name for name in found if len(name) <= LONGEST]
     for lookup in (_kernels, _symbols, _readable_symbols, _readable, _small_letters, _entry_points):
@@ -211,8 +212,8 @@ class Compared:
             self._by_anchor.setdefault(each.anchor, []).append(each.needs)
 
     def meant_by(self, *called: str) -> dict[str, int]:
-        """Those that mean a function with these names, and how well. What is taken apart are names that hold the words which are
-        asked for."""
+        """The names that mean a function which is called by these names, each with how well it does. Only texts that
+        hold the words which are asked for are taken apart."""
         meant: dict[str, int] = {}
         for text in called:
             for function in self._ways(text) if self._may_be_meant(text) else ():

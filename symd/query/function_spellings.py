@@ -82,7 +82,7 @@ class Spelled(NamedTuple):
 
     @property
     def keys(self) -> Iterator[Key]:
-        """Of the names that may mean this one."""
+        """The keys of the names that may mean this one."""
         last = self.path[-1]
         for arguments in {last.arguments, None}:
             for parameters in {self.parameters, None}:
@@ -96,7 +96,7 @@ class Spelled(NamedTuple):
 
     @property
     def symbolic(self) -> bool:
-        """Whether it may have parameters of templates as NVIDIA's tools write them."""
+        """Whether the name may have parameters of templates as NVIDIA's tools write them."""
         return "T" in self.text and _TEMPLATE_PARAMETER.search(self.text) is not None
 
 

@@ -22,7 +22,8 @@ def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
 
 
 def stored_tables(index: Index, path: str | None = None) -> Iterator[StoredTable]:
-    """The same, of which nothing is made yet."""
+    """A table for each code object that has rows, in module order, of which nothing is made yet; only the one at
+    ``path`` when it is given. SPIR-V beside machine code has its table only when it is named. Raises ObjectNotFound."""
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path, index.objects)
     ends = np.cumsum(index.columns.object_rows, dtype=np.int64).tolist()

@@ -49,7 +49,7 @@ class Remapping:
 
 
 def remapped(path: str, rules: Sequence[PathRule]) -> str:
-    """The same of one path."""
+    """The path after the first of ``rules`` that fits, normal; without one as it is."""
     return Remapping(rules).of(path)
 
 

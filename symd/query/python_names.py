@@ -60,7 +60,7 @@ class PythonNames:
         return [_named_answer(answer, names) for answer in answers]
 
     def named_columns(self, answers: Answers) -> Answers:
-        """The same of columns."""
+        """The answers, as columns, with the names that can be told (``named`` says which)."""
         locations = answers.locations
         nameless = (locations.function == 0) & (locations.linkage_name == 0)
         nameless &= (locations.inlined != 0) & (locations.line > 0)

@@ -13,14 +13,16 @@ NAME_SEARCH_LETTERS = 50_000_000
 
 
 class QueryBudget:
-    """``check_cancelled`` is called now and then, and raises when nobody waits for the answer any more."""
+    """What one request may spend on the names of functions. ``check_cancelled`` is called now and then, and raises
+    when nobody waits for the answer any more."""
 
     def __init__(self, check_cancelled: Callable[[], None] = never_cancelled) -> None:
         self._left = NAME_SEARCH_LETTERS
         self.check_cancelled = check_cancelled
 
     def spend(self, characters: int) -> None:
-        """So many characters of names were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled`` raises."""
+        """Count characters of names that were spelled out. Raises ``LimitExceeded`` and what ``check_cancelled``
+        raises."""
         self.check_cancelled()
         self._left -= characters
         if self._left < 0:

@@ -16,11 +16,11 @@ from symd.query.function_spellings import LONGEST, plain, spellings
 from symd.query.query_budget import QueryBudget
 
 MAX_SUGGESTIONS = 5
-"""So many names are suggested for one that does not exist."""
+"""The most names that are suggested for one that does not exist."""
 MAX_CHARACTERS_COMPARED = 1_000_000
 """Letters of the names that are looked at, the first of the module."""
 MAX_COMPARED = 40
-"""Of so many names of these the spellings are compared."""
+"""The most names of a module whose spellings are compared with one name."""
 _LEAST_ALIKE = 0.4
 """Share of pairs of neighbouring characters that two names have in common, below which one is no suggestion for the other."""
 _END = "\n"
@@ -92,7 +92,7 @@ def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]]
 
 
 def _near(texts: _ComparedNames, name: str) -> Iterator[int]:
-    """Those that share most of their characters with a name."""
+    """The numbers of the names that share most of their characters with a name, the nearest first."""
     if not texts.names or not name:
         return
     asked = np.zeros(1 << 16, np.bool_)

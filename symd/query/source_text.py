@@ -45,8 +45,8 @@ def from_module(codes: Sequence[CodeObject], files: Iterable[str], path: str | N
 
 
 def with_named(sources: Iterable[SourceText], index: Index, path: str | None = None) -> list[SourceText]:
-    """The same, with those marked that neither the line tables and scopes of the module, or of its code object at ``path``,
-    name nor the module carries: whoever asks for a file must not get any other file of the disk."""
+    """The sources with those marked that neither the line tables and scopes of the module, or of its code object at
+    ``path``, name nor the module carries: whoever asks for a file must not get any other file of the disk."""
     objects, names = index.columns.file_object, index.columns.file_name
     if path is not None:
         names = names[np.isin(objects, [number for number, each in enumerate(index.objects) if each == path])]
@@ -75,7 +75,8 @@ def _known(file: str, entry: EmbeddedSource) -> SourceText:
 
 
 def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
-    """The same with a text from disk, where the module has none and an allowed file is the right one."""
+    """The source with a text from disk, where the module has none and an allowed file is the right one; else with
+    the reason why there is none."""
     if source.text is not None or not source.named:
         return source
     if not allowed.roots:

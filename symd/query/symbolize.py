@@ -51,7 +51,8 @@ def symbolize_column(
     path: str | None = None,
     effort: QueryBudget | None = None,
 ) -> Answers:
-    """The same for a column: kernel offsets, section offsets, or object addresses when neither is given."""
+    """Answers to a column of kernel offsets, of section offsets, or of object addresses when neither is given.
+    Raises ObjectNotFound when there is no code object at ``path``, and what ``effort`` raises."""
     _check_object(index, path)
     batch = _Batch(index, path, len(values), effort)
     batch.look_up((kernel,), path)

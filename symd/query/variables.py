@@ -75,7 +75,8 @@ class VisibleIn:
             self._why_not = str(error)
 
     def at(self, section: int, offset: int) -> Visible | str:
-        """As ``ReadVisible``."""
+        """The variables in scope at a section index and an offset in that section; text where the debug data cannot
+        be trusted: why."""
         if self._reader is None:
             return self._why_not
         try:

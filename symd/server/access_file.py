@@ -43,7 +43,7 @@ _CERTIFICATE: Final = "certificate"
 EXPIRES: Final = "expires="
 _TOKEN_BYTES: Final = 32
 _PREFIX: Final = "symd_"
-"""So that people and programs that look for secrets recognise one."""
+"""How a token begins, so that people and programs that look for secrets recognize one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def newest_rights(text: str, path: Path, name: str) -> Rights:
 
 
 _NAME_CHARACTERS = 100
-"""So much of the file's name stands in those of the files beside it."""
+"""The most characters of the file's name that stand in those of the files beside it."""
 
 
 def edit(path: Path, change: Callable[[str], str], *, create: bool = False) -> Access:

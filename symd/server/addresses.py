@@ -14,7 +14,7 @@ from shlex import quote
 from symd.config import own_socket
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.model.texts import is_utf8
-from symd.server.authentication import Authenticator, doorkeeper
+from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.config import ListenConfig
 from symd.server.event_loop import Server
 from symd.server.http.bound_socket import bound
@@ -31,21 +31,21 @@ LONGEST_PATH = 107
 
 
 @contextmanager
-def listening(server: Server, address: str, keeper: Authenticator | None = None) -> Iterator[str]:
-    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end. Without a keeper of
-    its doors that is a Unix socket for the daemon's user.
+def listening(server: Server, address: str, authenticator: Authenticator | None = None) -> Iterator[str]:
+    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end. Without a authenticator of
+    its listen that is a Unix socket for the daemon's user.
 
     Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
     else answers there, and ``Unavailable`` when the system refuses.
     """
-    keeper = keeper or doorkeeper(ListenConfig())
+    authenticator = authenticator or build_authenticator(ListenConfig())
     if not address.startswith(UNIX):
-        yield _listen_tcp(server, address, keeper)
+        yield _listen_tcp(server, address, authenticator)
         return
     path = socket_path(address)
     with locked_folder(path.parent, "--address unix:FOLDER/symd.sock"):
         _clear(path)
-        mine = _bind(server, path, keeper.doors.socket_group)
+        mine = _bind(server, path, authenticator.listen.socket_group)
     try:
         yield f"{UNIX}{path}"
     finally:
@@ -73,7 +73,7 @@ def _checked(path: Path, address: str) -> Path:
     return path
 
 
-def _listen_tcp(server: Server, address: str, keeper: Authenticator) -> str:
+def _listen_tcp(server: Server, address: str, authenticator: Authenticator) -> str:
     named = host_and_port(address.removeprefix(TLS)) if is_utf8(address) else None
     if named is None:
         raise InvalidInput(
@@ -81,9 +81,9 @@ def _listen_tcp(server: Server, address: str, keeper: Authenticator) -> str:
         )
     host, port = named
     try:
-        if keeper.certificates is not None:
-            return f"{TLS}{host}:{server.add_secure_port(f'{host}:{port}', keeper.certificates.credentials())}"
-        _check_plain(address, keeper)
+        if authenticator.certificates is not None:
+            return f"{TLS}{host}:{server.add_secure_port(f'{host}:{port}', authenticator.certificates.credentials())}"
+        _check_plain(address, authenticator)
         return f"{host}:{server.add_insecure_port(address)}"
     except RuntimeError as error:
         raise _refusal(host, port, address) from error
@@ -100,15 +100,15 @@ def _refusal(host: str, port: int, where: str) -> FailedPrecondition:
     )
 
 
-def _check_plain(address: str, keeper: Authenticator) -> None:
+def _check_plain(address: str, authenticator: Authenticator) -> None:
     """Raises ``FailedPrecondition`` where plain TCP would let anybody in, or let anybody read tokens."""
     if address.startswith(TLS):
         raise FailedPrecondition(
             "TLS takes a certificate and its key", where=address, hint="give --tls-cert and --tls-key"
         )
-    if keeper.doors.insecure or (keeper.doors.access is not None and is_loopback(address)):
+    if authenticator.listen.insecure or (authenticator.listen.access is not None and is_loopback(address)):
         return
-    if keeper.doors.access is not None:
+    if authenticator.listen.access is not None:
         ways, what = "give --tls-cert and --tls-key too", "tokens would be read on their way"
     else:
         ways = "give --tls-cert and --tls-key, or listen at unix:PATH, or at 127.0.0.1 with --access FILE"

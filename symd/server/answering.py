@@ -1,7 +1,7 @@
-"""How a call is answered, on the event loop: its message awaited, a lane taken, the handler run there, its answer sent.
+"""How a call is answered, on the event loop: its message awaited, a work queue chosen, the handler run there, its answer sent.
 
-Bytes become messages, and messages bytes, in the lane's thread: a large one would hold up every other call for as long as that
-takes. What a method can answer at once (``inline`` of its options) is answered on the loop, which saves the way to a thread
+Bytes become messages, and messages bytes, in a thread of the work queue: a large one would hold up every other call for as long as that
+takes. What a method can answer inline (``inline`` of its options) is answered on the loop, which saves the way to a thread
 and back.
 """
 
@@ -27,7 +27,7 @@ from symd.server.bytes_in_flight import COUNTED_BYTES, BytesInFlight
 from symd.server.call import Call
 from symd.server.guard import check_deadline
 from symd.server.logs import note_request
-from symd.server.messages import AT_ONCE_BYTES, message_too_large, parsed
+from symd.server.messages import INLINE_BYTES, message_too_large, parsed
 from symd.server.service_context import ServiceContext
 from symd.server.work_queues import Work
 from symd.store.lock_timeout import waiting_at_most
@@ -35,7 +35,7 @@ from symd.store.lock_timeout import waiting_at_most
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
 """Takes the service's context, the request (or an iterator of them) and the call; returns the response, or its bytes (or an iterator)."""
-AtOnce = Callable[[ServiceContext, bytes, Call], bytes | None]
+Inline = Callable[[ServiceContext, bytes, Call], bytes | None]
 """The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None where it may. It notes for
 the log what is asked about."""
 
@@ -46,11 +46,11 @@ it were a call of its own."""
 
 class MethodOptions(NamedTuple):
     """How the handler of a method is called, where that is neither as a question nor as a stream like others; None stands for what these have. ``uncached`` is ``inline``
-    for a module whose index is not open, in the lane's thread: what its file answers needs no message made of the request."""
+    for a module whose index is not open, in a thread of its work queue: what its file answers needs no message made of the request."""
 
     work: Work | None = None
-    inline: AtOnce | None = None
-    uncached: AtOnce | None = None
+    inline: Inline | None = None
+    uncached: Inline | None = None
     failed: Failed | None = None
 
 
@@ -63,8 +63,8 @@ _NO_OPTIONS = MethodOptions()
 def method(
     *,
     work: Work | None = None,
-    inline: AtOnce | None = None,
-    uncached: AtOnce | None = None,
+    inline: Inline | None = None,
+    uncached: Inline | None = None,
     failed: Failed | None = None,
 ) -> Callable[[Handler], Handler]:
     """Decorate a handler with its ``MethodOptions``."""
@@ -91,17 +91,19 @@ class Method(NamedTuple):
     name: str
     handle: Handler
     request: type[Message]
-    work: Work
-    inline: AtOnce | None
-    uncached: AtOnce | None
+    options: MethodOptions
     many_requests: bool
     many_responses: bool
-    failed: Failed | None = None
+
+    @property
+    def work(self) -> Work:
+        """The kind of work: that of its options, else streams for a method that streams and questions for any other."""
+        return self.options.work or (Work.STREAM if self.many_requests or self.many_responses else Work.QUESTION)
 
     @property
     def is_plain(self) -> bool:
-        """Whether its request is no batch, no grab and no message of several."""
-        return not self.many_requests and self.inline is None and self.work not in (Work.BATCH, Work.GRAB)
+        """Whether the request is no batch, no grab and no message of several."""
+        return not self.many_requests and self.options.inline is None and self.work not in (Work.BATCH, Work.GRAB)
 
     def read(self, data: bytes, limits: Limits) -> Message:
         """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
@@ -119,8 +121,8 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
         raise await _no_message()
     call.received = len(data)
     check_deadline(call)
-    if method.inline is not None and len(data) <= AT_ONCE_BYTES:
-        answered = method.inline(service, data, call)
+    if method.options.inline is not None and len(data) <= INLINE_BYTES:
+        answered = method.options.inline(service, data, call)
         call.index_was_open = answered is not None
         if answered is not None:
             call.sent = len(answered)
@@ -132,7 +134,7 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     del data
     answering = _ANSWERING.get(work, _read_and_answer)
     answer_it = _below_span(call, partial(answering, method, service, arrived, call))
-    response = await service.lanes[work].run(call.client, answer_it)
+    response = await service.work_queues[work].run(call.client, answer_it)
     holding.release()
     holding.take(len(response))
     call.sent = len(response)
@@ -140,7 +142,7 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
 
 
 def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
-    """Which lane a request belongs to, found without decoding it."""
+    """Which work queue a request belongs to, found without decoding it."""
     if method.work is not Work.QUESTION:
         return method.work
     return _kind_of_question(service, leading_digest(data), len(data))
@@ -190,7 +192,7 @@ async def answer_stream(method: Method, service: ServiceContext, context: Any, c
     del first
     work = _below_span(call, partial(_answer_with, method, service, asked, responses, call))
     service.waiting.open(call, context, requests, responses)
-    job = call.loop.create_task(service.lanes[method.work].run(call.client, work))
+    job = call.loop.create_task(service.work_queues[method.work].run(call.client, work))
     job.add_done_callback(_retrieved)
     receiving = _receive(requests, context, call)
     try:
@@ -228,8 +230,8 @@ def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
 
 def _without_waiting(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
     """``_read_and_answer``, but where another thread makes the index that it needs, ``arrived`` is as before, and ``Pending`` is raised."""
-    if method.uncached is not None and len(arrived[0]) <= AT_ONCE_BYTES:
-        answered = method.uncached(service, arrived[0], call)
+    if method.options.uncached is not None and len(arrived[0]) <= INLINE_BYTES:
+        answered = method.options.uncached(service, arrived[0], call)
         if answered is not None:
             return answered
     with service.engine.without_waiting():
@@ -271,9 +273,9 @@ def _answer_with(
     responses: Responses | None,
     call: Call,
 ) -> bytes | None:
-    """In the lane's thread. What is ``asked`` is emptied, and its message the handler's alone."""
+    """Answer in a thread of the work queue. What is ``asked`` is emptied, and its message the handler's alone."""
     limits = service.config.limits
-    if method.failed is not None and isinstance(asked, Requests) and responses is not None:
+    if method.options.failed is not None and isinstance(asked, Requests) and responses is not None:
         _answer_each(method, service, asked, responses, call)
         return None
     answer = method.handle(service, _asked(method, asked, limits, call), call)
@@ -290,7 +292,7 @@ def _answer_with(
 
 
 def _answer_each(method: Method, service: ServiceContext, requests: Requests, responses: Responses, call: Call) -> None:
-    """Each request in the lane in which a call of its own would be answered."""
+    """Answer each request in the work queue in which a call of its own would be answered."""
     for data in requests:
         call.check_let_in()
         call.received += len(data)
@@ -309,12 +311,12 @@ def _answer_in_turn(method: Method, service: ServiceContext, arrived: list[bytes
     work = _kind_of_question(service, leading_digest_of_batch(arrived[0]), len(arrived[0]))
     answering = _ANSWERING.get(work, _read_and_answer)
     try:
-        return service.lanes[work].run_for(call, lambda: answering(method, service, arrived, call))
+        return service.work_queues[work].run_for(call, lambda: answering(method, service, arrived, call))
     except SymdError as error:
-        if method.failed is None or not arrived:
+        if method.options.failed is None or not arrived:
             raise
-        limits = service.config.limits  # the lane refused it
-        return _written(method.failed(method.read(arrived.pop(), limits), error), limits)
+        limits = service.config.limits  # the work queue refused it
+        return _written(method.options.failed(method.read(arrived.pop(), limits), error), limits)
 
 
 def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:
@@ -338,7 +340,7 @@ def _each(method: Method, requests: Requests, limits: Limits, call: Call) -> Ite
 
 
 def _retrieved(job: asyncio.Task[Any]) -> None:
-    """Its error is told by whoever waits for it, if anybody does."""
+    """Take note of the error of a job that nobody may wait for, so that asyncio does not log it."""
     if not job.cancelled():
         job.exception()
 

@@ -31,7 +31,8 @@ _AUDITED: Final = frozenset(method for method, right in RIGHTS.items() if right 
 
 
 class AuditLog:
-    """Safe to use from several threads."""
+    """Writes the lines of the audit log, with a bound on lines about strangers for each second. Safe to use from
+    several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,7 +46,8 @@ class AuditLog:
             self.tell(call, outcome)
 
     def tell(self, call: Call, outcome: str) -> None:
-        """The same of a call that is known to change something."""
+        """Write the line of a call that is known to change something. ``outcome`` is ``OK``, ``CANCELLED`` or the
+        reason of an error."""
         if not call.caller and outcome == Unauthenticated.reason and not self._room():
             return
         facts: dict[str, Any] = {

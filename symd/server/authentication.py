@@ -54,9 +54,10 @@ OWNER: Final = Principal("owner", ALL_RIGHTS)
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """``access`` is the access file and ``certificates`` what TLS is done with, where there are such."""
+    """Says who makes a call and what they may do. ``access`` is the access file and ``certificates`` what TLS is
+    done with, where there are such."""
 
-    doors: ListenConfig
+    listen: ListenConfig
     access: WatchedFiles[Access] | None
     certificates: Certificates | None
     refusals: QuietLog
@@ -67,10 +68,10 @@ class Authenticator:
 
         Raises Unauthenticated for who does not show what is asked for, PermissionDenied for who may not do that.
         """
-        if call.peer.startswith(_UNIX) and self.doors.socket_group is None:
+        if call.peer.startswith(_UNIX) and self.listen.socket_group is None:
             call.caller, call.is_owner = OWNER.name, True
             return
-        if self.doors.open_health and call.method in HEALTH_METHODS:
+        if self.listen.open_health and call.method in HEALTH_METHODS:
             return
         shown = self._shown(call.peer, context)
         self._let_in(shown, call)
@@ -122,10 +123,10 @@ class Authenticator:
             return Principal(*found)
         if shown.certificate is not None:
             return Principal(shown.certificate, self._certified_rights(shown.certificate))
-        if not self.doors.anonymous_rights:
+        if not self.listen.anonymous_rights:
             ways = [
                 way
-                for way, there in (("a bearer token", self.access), ("a certificate", self.doors.tls_client_ca))
+                for way, there in (("a bearer token", self.access), ("a certificate", self.listen.tls_client_ca))
                 if there
             ]
             raise Unauthenticated(
@@ -133,28 +134,28 @@ class Authenticator:
                 hint=f"show {' or '.join(ways) or 'a token'}: put the token into $SYMD_TOKEN, or the name of its file into $SYMD_TOKEN_FILE; "
                 "the daemon's operator makes them (symd token)",
             )
-        return Principal(ANONYMOUS, self.doors.anonymous_rights)
+        return Principal(ANONYMOUS, self.listen.anonymous_rights)
 
     def _certified_rights(self, name: str) -> Rights:
         if self.access is None:
-            return self.doors.certificate_rights
+            return self.listen.certificate_rights
         return self.access.value().of_certificate(name)
 
 
-def doorkeeper(doors: ListenConfig) -> Authenticator:
-    """For the doors as the operator wants them. Raises FailedPrecondition or InvalidInput for files that will not do."""
+def build_authenticator(listen: ListenConfig) -> Authenticator:
+    """The authenticator that the operator's options ask for. Raises FailedPrecondition or InvalidInput for files that will not do."""
     refusals = QuietLog(log, "refused a call")
     access = None
-    if (path := doors.access) is not None:
+    if (path := listen.access) is not None:
         access = WatchedFiles([path], lambda: _read_access(path))
-    if doors.tls_certificate is None and doors.tls_key is None:
-        if doors.tls_client_ca is not None:
+    if listen.tls_certificate is None and listen.tls_key is None:
+        if listen.tls_client_ca is not None:
             raise FailedPrecondition(
                 "--tls-client-ca: clients show certificates over TLS only",
                 hint="give the daemon's own certificate too: --tls-cert and --tls-key",
             )
-        return Authenticator(doors, access, None, refusals)
-    return Authenticator(doors, access, Certificates(doors), refusals)
+        return Authenticator(listen, access, None, refusals)
+    return Authenticator(listen, access, Certificates(listen), refusals)
 
 
 def _read_access(path: Path) -> Access:

@@ -138,27 +138,28 @@ class ResponseSizeLimit:
         return answer
 
     def take_frames(self, frames: Sequence[Frame]) -> None:
-        """Raises ``LimitExceeded`` where there is no room for them."""
+        """Count frames. Raises ``LimitExceeded`` where the response has no room for them."""
         self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
 
     def take_candidates(self, candidates: Iterable[Candidate]) -> None:
-        """Raises ``LimitExceeded`` where there is no room for them."""
+        """Count candidates. Raises ``LimitExceeded`` where the response has no room for them."""
         for each in candidates:
             texts = each.path, each.section, each.kernel, each.function
             self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
 
     def take_texts(self, table: Locations, numbers: U32) -> None:
-        """The same for those of these locations, each of which stands there once."""
+        """Count the texts of the locations with these numbers, each of which stands there once. Raises
+        ``LimitExceeded`` where there is no room for them."""
         assert isinstance(table.strings, Strings)  # noqa: S101 - ``_is_long``
         self._take(table.strings.sizes(used_strings(table, numbers)), "texts")
 
     def take_text_sections(self, sections: Iterable[TextSection]) -> None:
-        """The same for those that columns name."""
+        """Count the text sections that columns name. Raises ``LimitExceeded`` where there is no room for them."""
         for each in sections:
             self._take(SECTION_BYTES + len(each.path) + len(each.section or ""), "text sections")
 
     def take_device_candidates(self, candidates: Iterable[DeviceCandidate]) -> None:
-        """The same for what device addresses could mean."""
+        """Count what device addresses could mean. Raises ``LimitExceeded`` where there is no room for it."""
         for each in candidates:
             size = DEVICE_CANDIDATE_BYTES + len(each.path or "")
             match each.query:

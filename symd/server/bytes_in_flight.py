@@ -21,7 +21,8 @@ COUNTED_BYTES = 64 << 10
 
 
 class BytesInFlight:
-    """Safe to use from several threads."""
+    """Counts the bytes of large messages that the daemon holds, of all clients and of each. Safe to use from several
+    threads."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -41,7 +42,7 @@ class BytesInFlight:
         return size
 
     def hold_anyway(self, client: str, size: int) -> int:
-        """The same for what is there already, and cannot be refused."""
+        """Count a message that is there already and cannot be refused; how many bytes ``release`` is to be told."""
         if size < COUNTED_BYTES:
             return 0
         with self._lock:

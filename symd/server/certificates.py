@@ -95,13 +95,13 @@ class Configuration:
 
 
 class Certificates:
-    """What ``doors`` names. Raises FailedPrecondition where a file cannot be read or does not belong to the others, and Unavailable where the
-    system has no descriptor or memory for that."""
+    """The certificate, key and authorities that ``listen`` names. Raises FailedPrecondition where a file cannot be read or does not belong to
+    the others, and Unavailable where the system has no descriptor or memory for that."""
 
-    def __init__(self, doors: ListenConfig) -> None:
-        if doors.tls_certificate is None or doors.tls_key is None:
+    def __init__(self, listen: ListenConfig) -> None:
+        if listen.tls_certificate is None or listen.tls_key is None:
             raise FailedPrecondition("TLS takes a certificate and its key", hint="give --tls-cert and --tls-key")
-        self._certificate, self._key, self._client_ca = doors.tls_certificate, doors.tls_key, doors.tls_client_ca
+        self._certificate, self._key, self._client_ca = listen.tls_certificate, listen.tls_key, listen.tls_client_ca
         paths = [path for path in (self._certificate, self._key, self._client_ca) if path is not None]
         self.files = WatchedFiles(paths, self._read)
         self._lock = threading.Lock()
@@ -109,7 +109,7 @@ class Certificates:
         self._told_expired = False
 
     def credentials(self) -> grpc.ServerCredentials:
-        """For a port: gRPC asks at each connection whether there is something newer."""
+        """Credentials for a port of gRPC, which asks at each connection whether there is something newer."""
         return grpc.dynamic_ssl_server_credentials(
             _configuration(self._served),
             self._newer,  # type: ignore[arg-type] # the stubs know no None
@@ -127,7 +127,7 @@ class Certificates:
             return _configuration(now)
 
     def context(self) -> ssl.SSLContext:
-        """For a connection that is none of gRPC's: with what the files say now."""
+        """A TLS context with what the files say now, for a connection that is none of gRPC's."""
         return self.files.value().context
 
     @property

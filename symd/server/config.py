@@ -100,5 +100,5 @@ class Config:
     """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""
     drivers: Mapping[str, str] = field(default_factory=default_drivers)
     """Folders of driver generations beside the system's, by the names under which clients may ask for them."""
-    doors: ListenConfig = field(default_factory=ListenConfig)
+    listen: ListenConfig = field(default_factory=ListenConfig)
     """Who is let in and what they may do."""

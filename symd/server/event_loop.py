@@ -19,7 +19,8 @@ Options = Sequence[tuple[str, int]]
 
 
 class Server:
-    """Not listening yet. Its methods may be called from any thread but the loop's own, each once the one before returned."""
+    """A server of grpc.aio that is not listening yet, on an event loop in a thread of its own. The methods may be
+    called from any thread but the loop's own, each once the one before returned."""
 
     def __init__(self, handler: grpc.GenericRpcHandler, options: Options) -> None:
         leave_out_vanished_clients()
@@ -40,7 +41,7 @@ class Server:
         return self._server.add_insecure_port(address)
 
     def add_secure_port(self, address: str, credentials: grpc.ServerCredentials) -> int:
-        """The same with TLS."""
+        """Listen at ``address`` with TLS; the port. Raises RuntimeError where that cannot be."""
         return self._server.add_secure_port(address, credentials)
 
     def start(self) -> None:

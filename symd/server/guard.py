@@ -37,7 +37,11 @@ Answer = Callable[[Any, Call], Awaitable[Any]]
 
 
 def guard(
-    method: str, answer: Answer, doors: Authenticator, metrics: Metrics | None = None, spans: Spans | None = None
+    method: str,
+    answer: Answer,
+    authenticator: Authenticator,
+    metrics: Metrics | None = None,
+    spans: Spans | None = None,
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
@@ -47,7 +51,7 @@ def guard(
         if spans is not None:
             spans.begin(call, context.invocation_metadata() or ())
         try:
-            doors.admit(call, context)
+            authenticator.admit(call, context)
             answered = await answer(context, call)
             outcome = OK
         except SymdError as error:
@@ -68,7 +72,7 @@ def guard(
         finally:
             call.end()
             outcome, metadata = call.ending or (outcome, metadata)
-            doors.audit.write(call, outcome)
+            authenticator.audit.write(call, outcome)
             _tell(call, outcome, metadata, metrics, spans)
 
     return guarded
@@ -128,7 +132,7 @@ def check_deadline(call: Call) -> None:
 
 
 def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
-    """What a question that may take long calls between its steps, in the lane's thread. It raises ``CallEnded`` once nobody waits,
+    """What a question that may take long calls between its steps, in a thread of its work queue. It raises ``CallEnded`` once nobody waits,
     ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
     check_time = deadline_check(limits)
 
@@ -140,7 +144,8 @@ def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
 
 
 def check_waited_for(call: Call) -> None:
-    """The same for work with a time of its own: raises ``CallEnded`` and ``DeadlineExceeded``."""
+    """Raises ``CallEnded`` where nobody waits for the call any more, and ``DeadlineExceeded``; for work that has a
+    time limit of its own."""
     if not call.is_active():
         raise CallEnded
     check_deadline(call)

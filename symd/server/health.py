@@ -18,7 +18,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from symd.errors import Busy, InvalidInput, NotFound
 from symd.server.call import Call, CallEnded
-from symd.server.messages import parsed_at_once
+from symd.server.messages import parsed_inline
 from symd.server.waiting import WaitingCalls
 
 CLIENT_WATCHES = 32
@@ -137,5 +137,5 @@ class Health:
         data = await self._waiting.first_message(context, call)
         if data is EOF:
             raise InvalidInput("the call has no message", hint="send one")
-        name: str = parsed_at_once(HealthCheckRequest, data, "health request").service
+        name: str = parsed_inline(HealthCheckRequest, data, "health request").service
         return name

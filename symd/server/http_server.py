@@ -1,4 +1,4 @@
-"""The daemon's HTTP side: its door is the same as gRPC's, its work is done in the same lanes, and it is told of in the same logs."""
+"""The daemon's HTTP side: it lets in whom gRPC lets in, its work is done in the same work queues, and it is told of in the same logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from symd.server.http.coloured_apart import ColouredApart
 from symd.server.http.connections import HttpConnections
 from symd.server.http.exchange import Exchange
 from symd.server.http.hosts import KnownHosts
-from symd.server.http.principals import Door, Entered, HttpPrincipal, SecretPathAuth
+from symd.server.http.principals import Entered, HttpAuthenticator, HttpPrincipal, SecretPathAuth
 from symd.server.http.routes import ROUTES
 from symd.server.http.server import serving
 from symd.server.http.site import CostClass, Site
@@ -66,12 +66,12 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
 
     Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system refuses.
     """
-    doors = daemon.doors
-    secret = _secret_door(config)
+    authenticator = daemon.authenticator
+    secret = _secret_path_auth(config)
     listener, host, port = bound(config.http, "--http")
     with ExitStack() as stack:
         stack.callback(listener.close)
-        door: Door = secret or _DaemonDoor(doors)
+        http_authenticator: HttpAuthenticator = secret or _DaemonAuthenticator(authenticator)
         fetch = ModuleFetcher(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
         counted = metrics.http() if metrics is not None else None
         connections = HttpConnections()
@@ -82,22 +82,24 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         colour = stack.enter_context(closing(ColouredApart()))
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted))
-        tls = doors.certificates.context if doors.certificates is not None else None
+        app = build_app(
+            site, ROUTES, http_authenticator, names, _DaemonWorkQueue(daemon), ended=partial(_ended, daemon, counted)
+        )
+        tls = authenticator.certificates.context if authenticator.certificates is not None else None
         stack.enter_context(serving(app, listener, tls, connections))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
         yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
 
 
-def _secret_door(config: Config) -> SecretPathAuth | None:
-    """The door of a server that nothing is said of; None where tokens, TLS or ``--insecure`` say who comes in. Raises InvalidInput and
+def _secret_path_auth(config: Config) -> SecretPathAuth | None:
+    """The secret path of a server without options that say who is let in; None where tokens, TLS or ``--insecure`` say who comes in. Raises InvalidInput and
     FailedPrecondition."""
-    doors, address = config.doors, config.http
-    if doors.insecure or doors.tls_certificate is not None:
+    listen, address = config.listen, config.http
+    if listen.insecure or listen.tls_certificate is not None:
         return None
     parsed(address)
     if is_loopback(address):
-        return None if doors.access is not None else SecretPathAuth()
+        return None if listen.access is not None else SecretPathAuth()
     raise FailedPrecondition(
         "no plain HTTP for other machines: what is asked and answered could be read on its way",
         where=address,
@@ -105,18 +107,19 @@ def _secret_door(config: Config) -> SecretPathAuth | None:
     )
 
 
-class _DaemonDoor:
+class _DaemonAuthenticator:
     """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of clients."""
 
-    def __init__(self, keeper: Authenticator) -> None:
-        self._keeper = keeper
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
 
     def enter(self, connection: HTTPConnection) -> Entered:
         """Raises Unauthenticated."""
         peer = _peer(connection)
-        token = _token(connection.headers.get("authorization", "")) if self._keeper.doors.access is not None else None
+        has_tokens = self._authenticator.listen.access is not None
+        token = _token(connection.headers.get("authorization", "")) if has_tokens else None
         certificate = _certified(connection.scope.get("state", {}).get("peercert")) if token is None else None
-        principal = self._keeper.principal(ShownCredentials(peer, token, certificate))
+        principal = self._authenticator.principal(ShownCredentials(peer, token, certificate))
         named = principal.name != ANONYMOUS
         share, budget = (principal.name, principal.name) if named else (peer, _address(connection))
         return Entered(HttpPrincipal(principal.name, principal.rights, share, budget), connection.scope["path"])
@@ -156,8 +159,8 @@ def _peer(connection: HTTPConnection) -> str:
     return f"ipv6:[{client.host}]:{client.port}" if ":" in client.host else f"ipv4:{client.host}:{client.port}"
 
 
-class _DaemonLane:
-    """The lanes of gRPC's calls, which live on another event loop."""
+class _DaemonWorkQueue:
+    """The work queues of gRPC's calls, which live on another event loop."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -167,9 +170,9 @@ class _DaemonLane:
     ) -> Result:
         """Raises Busy, and Unavailable when the daemon ends."""
         asked = partial(self._without_waiting, work) if repeatable else work
-        lane = self._daemon.lanes[_WORK[effort]]
+        queue = self._daemon.work_queues[_WORK[effort]]
         try:
-            waited = self._daemon.server.begin(lane.run(visitor.share, asked))
+            waited = self._daemon.server.begin(queue.run(visitor.share, asked))
         except RuntimeError:
             raise Unavailable("the daemon is stopping", hint="ask again when it is back") from None
         return await asyncio.wrap_future(waited)
@@ -200,7 +203,7 @@ def _ended(daemon: Daemon, counted: HttpMetrics | None, exchange: Exchange) -> N
     call.subject = exchange.connection.scope["path"] if visitor is not None else ""
     call.end()
     if route is not None and route.right is not Right.READ:
-        daemon.doors.audit.tell(call, exchange.outcome)
+        daemon.authenticator.audit.tell(call, exchange.outcome)
     log_request(call, exchange.outcome)
     if counted is not None:
         seconds = time.monotonic() - exchange.begun

@@ -93,7 +93,7 @@ def _watchdog_seconds() -> float:
 log = logging.getLogger("symd.server")
 
 Ready = Callable[[str], None]
-"""Told each address that clients use, once calls are answered there."""
+"""Called with each address that clients use, once calls are answered there."""
 
 
 def serve(config: Config, engine: Host | None = None, ready: Ready | None = None) -> int:
@@ -111,7 +111,7 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
 
 def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
     with ExitStack() as stack:
-        signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
+        signals = stack.enter_context(closing(_Signals(_ending(config.listen))))
         metrics = Metrics() if config.metrics else None
         spans = stack.enter_context(tracing(config.otlp))
         own = None
@@ -120,10 +120,10 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
             engine = own.engine
         daemon = build_daemon(engine, config, metrics, spans)
         if metrics is not None:
-            page = metrics_served(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
+            page = metrics_served(config.metrics, metrics.page, open_to_all=config.listen.open_metrics)
             log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
-        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
+        addresses = [stack.enter_context(listening(daemon.server, address, daemon.authenticator)) for address in wanted]
         web = stack.enter_context(ExitStack())
         shown = _page_served(daemon, config, metrics, web) if config.http else None
         signals.started()
@@ -132,7 +132,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         stack.enter_context(pinned_to_one_cpu(daemon.server.threads))
         stack.enter_context(frequent_thread_switches())
         for address in addresses:
-            _announce(address, config.doors, ready)
+            _announce(address, config.listen, ready)
         if shown is not None:
             _announce_page(shown, config, ready)
         notify(READY)
@@ -141,7 +141,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
             own.recovery.start()
             own.engine.store.writability.listen(daemon.set_writable)
             own.engine.store.eviction_log.listen(audit_eviction)
-        signals.wait(daemon.doors.read_again)
+        signals.wait(daemon.authenticator.read_again)
         notify(STOPPING)
         log.info("stopping; running calls have %g s", config.grace)
         web.close()
@@ -202,10 +202,10 @@ class _Signals:
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-def _ending(doors: ListenConfig) -> Sequence[signal.Signals]:
+def _ending(listen: ListenConfig) -> Sequence[signal.Signals]:
     """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a terminal, it
     says that the terminal was closed."""
-    files = (doors.access, doors.tls_certificate)
+    files = (listen.access, listen.tls_certificate)
     return _ENDING if any(files) or not _in_a_terminal() else (*_ENDING, signal.SIGHUP)
 
 
@@ -278,10 +278,12 @@ def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
         recovery.join()
 
 
-def _announce(address: str, doors: ListenConfig, ready: Ready | None) -> None:
+def _announce(address: str, listen: ListenConfig, ready: Ready | None) -> None:
     """Say once where the daemon listens: to ``ready``, who tells it, or else in the log."""
-    if doors.anonymous_rights and (doors.socket_group is not None or not address.startswith(UNIX)):
-        log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))
+    if listen.anonymous_rights and (listen.socket_group is not None or not address.startswith(UNIX)):
+        log.warning(
+            "whoever reaches %s may %s, and is asked for nothing", address, rights_text(listen.anonymous_rights)
+        )
     if ready is not None:
         ready(address)
     else:
@@ -289,11 +291,11 @@ def _announce(address: str, doors: ListenConfig, ready: Ready | None) -> None:
 
 
 def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
-    if page.is_open and config.doors.anonymous_rights:
+    if page.is_open and config.listen.anonymous_rights:
         log.warning(
             "whoever reaches %s may %s, and is asked for nothing",
             page.address,
-            rights_text(config.doors.anonymous_rights),
+            rights_text(config.listen.anonymous_rights),
         )
     if ready is not None:
         ready(page.url)

@@ -137,7 +137,8 @@ class NoVanishedClients(logging.Filter):
 
 
 def leave_out_vanished_clients() -> None:
-    """From here on, in this process. Saying it again changes nothing."""
+    """Leave messages about clients that have gone out of gRPC's log, from now on and in this process. Calling it
+    again changes nothing."""
     logger = logging.getLogger(LOGGER)
     if not any(isinstance(each, NoVanishedClients) for each in logger.filters):
         logger.addFilter(NoVanishedClients())
@@ -147,7 +148,8 @@ QUIET_SECONDS: Final = 1.0
 
 
 class QuietLog:
-    """Safe to use from several threads."""
+    """A log for something that may happen very often: it says the first, then at most one in ``QUIET_SECONDS``, with
+    how many there were. Safe to use from several threads."""
 
     def __init__(self, log: logging.Logger, what: str) -> None:
         self._log, self._what = log, what

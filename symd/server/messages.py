@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Message)
 
 MAX_REQUEST = 64 << 20
 """The largest request message, bytes."""
-AT_ONCE_BYTES = 4096
+INLINE_BYTES = 4096
 """What is larger is not read on the event loop, where nothing may take long."""
 
 
@@ -47,8 +47,9 @@ def parsed(kind: type[M], data: bytes, what: str) -> M:
         raise Malformed(f"not a {what}: {error}", where="the request") from None
 
 
-def parsed_at_once(kind: type[M], data: bytes, what: str) -> M:
-    """The same on the event loop, for a message that is never large. Raises ``Malformed``."""
-    if len(data) > AT_ONCE_BYTES:
-        raise Malformed(f"a {what} of {len(data)} bytes, at most {AT_ONCE_BYTES} are read", where="the request")
+def parsed_inline(kind: type[M], data: bytes, what: str) -> M:
+    """The message, read on the event loop, for a kind that is never large. Raises ``Malformed``, which calls it
+    ``what``, also for more than ``INLINE_BYTES`` bytes."""
+    if len(data) > INLINE_BYTES:
+        raise Malformed(f"a {what} of {len(data)} bytes, at most {INLINE_BYTES} are read", where="the request")
     return parsed(kind, data, what)

@@ -170,11 +170,11 @@ class Metrics:
         self._registry.register(StoreMetrics(store, limits))
 
     def http(self) -> HttpMetrics:
-        """Those of the HTTP side, told from now on; to be called once."""
+        """The metrics of the HTTP side, told from now on. To be called once."""
         return HttpMetrics(self._registry, SECONDS)
 
     def page(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         self._count_noted()
         return generate_latest(self._registry)
 
@@ -191,13 +191,13 @@ class _DaemonGauges(Collector):
         silent.add_metric((), daemon.waiting.count)
         memory = GaugeMetricFamily("symd_own_memory_bytes", "Memory of the daemon's own, mapped files not counted.")
         memory.add_metric((), own_bytes())
-        running = GaugeMetricFamily("symd_lane_running", "Threads at work, by kind of work.", labels=("work",))
-        waiting = GaugeMetricFamily("symd_lane_waiting", "Calls that wait for a thread.", labels=("work",))
-        for work, lane in daemon.lanes.items():
-            running.add_metric((work.name.lower(),), lane.running)
-            waiting.add_metric((work.name.lower(),), lane.waiting)
+        running = GaugeMetricFamily("symd_work_queue_running", "Threads at work, by kind of work.", labels=("work",))
+        waiting = GaugeMetricFamily("symd_work_queue_waiting", "Calls that wait for a thread.", labels=("work",))
+        for work, queue in daemon.work_queues.items():
+            running.add_metric((work.name.lower(),), queue.running)
+            waiting.add_metric((work.name.lower(),), queue.waiting)
         yield from (held, silent, memory, running, waiting)
-        end = None if daemon.doors.certificates is None else daemon.doors.certificates.not_after
+        end = None if daemon.authenticator.certificates is None else daemon.authenticator.certificates.not_after
         if end is not None:
             until = GaugeMetricFamily(
                 "symd_certificate_not_after_seconds", "Unix time until which the TLS certificate is valid."

@@ -21,7 +21,7 @@ from symd.system.private_files import bind_socket
 SECONDS: Final = 5.0
 """The longest that a request may take, however slowly its bytes come."""
 CONNECTIONS: Final = 16
-"""At a time; where one more is opened the oldest is closed."""
+"""The most connections at a time; where one more is opened the oldest is closed."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 

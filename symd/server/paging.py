@@ -19,7 +19,7 @@ Entry = TypeVar("Entry", bound=Message | bytes)
 DEFAULT_SIZE = 1000
 MAX_SIZE = 10_000
 PAGE_BYTES = 3 << 20
-"""Of the entries of a page: many gRPC libraries take messages of at most 4 MiB unless told otherwise."""
+"""The most bytes of the entries of a page: many gRPC libraries take messages of at most 4 MiB unless told otherwise."""
 
 
 def page_size(asked: int) -> int:

@@ -15,7 +15,7 @@ from grpc.aio import EOF
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from symd.server.call import Call
-from symd.server.messages import parsed_at_once
+from symd.server.messages import parsed_inline
 from symd.server.waiting import WaitingCalls
 
 PACKAGE = "grpc.reflection.v1"
@@ -37,7 +37,7 @@ class Reflection:
         data = await self._waiting.first_message(context, call)
         while data is not EOF:
             call.check_let_in()
-            request = parsed_at_once(reflection_pb2.ServerReflectionRequest, data, "reflection request")
+            request = parsed_inline(reflection_pb2.ServerReflectionRequest, data, "reflection request")
             for response in self._servicer.ServerReflectionInfo(iter((request,)), None):
                 await context.write(response.SerializeToString())
             data = await self._waiting.first_message(context, call)

@@ -59,6 +59,6 @@ RIGHTS: Final[Mapping[str, Right]] = MappingProxyType(
         for method in names
     }
 )
-"""By the full name of the method ("symd.v1.SymbolService.Symbolize")."""
+"""The right that each method takes, by the method's full name ("symd.v1.SymbolService.Symbolize")."""
 
 HEALTH_METHODS: Final = frozenset(name for name in RIGHTS if name.startswith(f"{HEALTH}."))

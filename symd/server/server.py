@@ -1,4 +1,4 @@
-"""The composition: lanes, the routing table, health and reflection."""
+"""The composition: work queues, the routing table, health and reflection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
 from symd.config import Limits
-from symd.server.authentication import Authenticator, doorkeeper
+from symd.server.authentication import Authenticator, build_authenticator
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.config import Config
 from symd.server.event_loop import Options, Server
@@ -26,7 +26,7 @@ from symd.server.reflection import REFLECTION, Reflection
 from symd.server.service_context import ServiceContext
 from symd.server.table import Router, services
 from symd.server.waiting import WaitingCalls
-from symd.server.work_queues import WeightedSemaphore, WorkQueues, lanes_of
+from symd.server.work_queues import WeightedSemaphore, WorkQueues, build_work_queues
 from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Daemon:
 
     server: Server
     engine: Host
-    doors: Authenticator
+    authenticator: Authenticator
     health: Health
     stopping: threading.Event
     watches: Watches
-    lanes: WorkQueues
+    work_queues: WorkQueues
     flight: BytesInFlight
     waiting: WaitingCalls
 
@@ -92,13 +92,14 @@ def build_server(engine: Host, config: Config) -> Server:
 
 
 def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, spans: Spans | None = None) -> Daemon:
-    """The same with its health and its end in hand. ``metrics`` counts its calls, ``spans`` tells of each."""
+    """A daemon with every service, with its health and its end in hand, that is not listening yet. ``metrics``
+    counts its calls, ``spans`` tells of each. Raises what ``build_authenticator`` raises."""
     names = (*(service.full_name for service in services()), HEALTH, *REFLECTION)
     waiting = WaitingCalls(config.limits)
     context = ServiceContext(
         engine,
         config,
-        lanes_of(config),
+        build_work_queues(config),
         waiting,
         BytesInFlight(config.limits),
         Watches(),
@@ -106,17 +107,17 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         names,
     )
     health = Health(names, waiting, Watches())
-    doors = doorkeeper(config.doors)
-    router = Router(context, health, Reflection(names, waiting), doors, metrics, spans)
+    authenticator = build_authenticator(config.listen)
+    router = Router(context, health, Reflection(names, waiting), authenticator, metrics, spans)
     server = Server(router, options(config.limits))
     daemon = Daemon(
         server,
         engine,
-        doors,
+        authenticator,
         health,
         context.stopping,
         context.watches,
-        context.lanes,
+        context.work_queues,
         context.flight,
         waiting,
     )

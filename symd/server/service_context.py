@@ -22,7 +22,7 @@ class ServiceContext:
 
     engine: Host
     config: Config
-    lanes: WorkQueues
+    work_queues: WorkQueues
     waiting: WaitingCalls
     flight: BytesInFlight
     watches: Watches

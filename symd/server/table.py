@@ -25,7 +25,6 @@ from symd.server.health import Health
 from symd.server.metrics import Metrics
 from symd.server.reflection import REFLECTION, Reflection
 from symd.server.service_context import ServiceContext
-from symd.server.work_queues import Work
 from symd.v1 import (
     alias_service_pb2,
     breakpoint_service_pb2,
@@ -74,11 +73,8 @@ def handler_name(method: MethodDescriptor) -> tuple[str, str]:
 def _method(method: MethodDescriptor) -> Method:
     module, function = handler_name(method)
     handler = getattr(import_module(f"symd.server.rpc.{module}"), function)
-    options = options_of(handler)
-    many = method.client_streaming, method.server_streaming
-    work = options.work or (Work.STREAM if any(many) else Work.QUESTION)
-    request = GetMessageClass(method.input_type)
-    return Method(method.full_name, handler, request, work, options.inline, options.uncached, *many, options.failed)
+    request, options = GetMessageClass(method.input_type), options_of(handler)
+    return Method(method.full_name, handler, request, options, method.client_streaming, method.server_streaming)
 
 
 METHODS: Mapping[str, Method] = {
@@ -96,11 +92,11 @@ class Router(grpc.GenericRpcHandler):
         service: ServiceContext,
         health: Health,
         reflection: Reflection,
-        doors: Authenticator,
+        authenticator: Authenticator,
         metrics: Metrics | None = None,
         spans: Spans | None = None,
     ) -> None:
-        self._doors = doors
+        self._authenticator = authenticator
         self._metrics = metrics
         self._spans = spans
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -123,4 +119,6 @@ class Router(grpc.GenericRpcHandler):
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
         service, _, name = method.rpartition(".")
-        self._handlers[f"/{service}/{name}"] = make(guard(method, answer, self._doors, self._metrics, self._spans))
+        self._handlers[f"/{service}/{name}"] = make(
+            guard(method, answer, self._authenticator, self._metrics, self._spans)
+        )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 SECONDS = 0.0005
 """A question about one address takes the event loop and gRPC's thread a few turns, and each of them may have to wait for every thread of
-a lane that is at work. With the interpreter's 5 ms that was half a second beside eight of them."""
+a work queue's thread that is at work. With the interpreter's 5 ms that was half a second beside eight of them."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Whether the daemon sends spans to a collector. OpenTelemetry is an extra (``symd[otel]``) and is imported only where
+"""Whether the daemon sends spans to a collector. OpenTelemetry is an extra (``symd-gpu[otel]``) and is imported only where
 somebody asks for spans."""
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class _Stream:
 
 
 class WaitingCalls:
-    """To be used on one event loop."""
+    """The calls that wait for a client, each for a bounded time. To be used on one event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

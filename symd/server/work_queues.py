@@ -1,10 +1,10 @@
-"""A pool of threads for each kind of work, called a lane, so that no amount of one kind holds up another.
+"""A work queue for each kind of work, with a pool of threads of its own, so that no amount of one kind holds up another.
 
-A lane is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
-threads of some lanes one client has a share at most. Work that has to wait for other work (``Pending``) gives its thread back meanwhile.
+A work queue is fair among clients (round robin): whoever has many calls waiting is served one of them, then the others get one each. Of the
+threads of some work queues one client has a share at most. Work that has to wait for other work (``Pending``) gives its thread back meanwhile.
 
-Whatever brings the work, it takes its turn in the same lane: a call, a message of a stream, a page. A stream has a thread of its own for as long as it is
-open; that thread waits, for messages and for its turn, and what a message asks for is done in the lane (``WorkQueue.run_for``).
+Whatever brings the work, it takes its turn in the same work queue: a call, a message of a stream, a page. A stream has a thread of its own for as long as it is
+open; that thread waits, for messages and for its turn, and what a message asks for is done in the work queue (``WorkQueue.run_for``).
 
 A weighted semaphore: holders together have at most so many units, and whoever wants more waits.
 """
@@ -32,8 +32,9 @@ from symd.system.process.thread_limits import thread_limits
 
 
 class WeightedSemaphore:
-    """``size`` units, which are given in the order in which they were asked for; who wants more than ``size`` gets them while nobody else
-    has any, and fewer than ``least`` are not counted and not waited for. Safe to use from several threads."""
+    """A semaphore of which each holder takes as many units as it needs: ``size`` units, which are given in the order
+    in which they were asked for; who wants more than ``size`` gets them while nobody else has any, and fewer than
+    ``least`` are not counted and not waited for. Safe to use from several threads."""
 
     def __init__(self, size: int, least: int = 0) -> None:
         self._size = size
@@ -157,8 +158,9 @@ class _FairQueue:
 
 
 class WorkQueue:
-    """``size`` threads, of which one client has ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most
-    ``wait_seconds`` (None: as long as its caller). To be used on one event loop."""
+    """A queue of calls of one kind of work, with threads of its own: ``size`` threads, of which one client has
+    ``share`` at most (None: all), and up to ``queue`` calls that wait for one, each at most ``wait_seconds`` (None:
+    as long as its caller). To be used on one event loop."""
 
     def __init__(
         self, work: Work, size: int, queue: int, wait_seconds: float | None = None, share: int | None = None
@@ -185,7 +187,7 @@ class WorkQueue:
         return self._running.total()
 
     async def run(self, client: str, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns or raises, in a thread of the lane. Raises ``Busy`` when too many wait already. Work that has
+        """What ``work`` returns or raises, in a thread of the work queue. Raises ``Busy`` when too many wait already. Work that has
         begun goes on when nobody waits for it any more, and keeps its thread; work that raises ``Pending`` is begun again when what it
         waits for has been made."""
         while True:
@@ -196,7 +198,8 @@ class WorkQueue:
             await self._wait_until_made(client, made)
 
     def run_for(self, call: Call, work: Callable[[], Result]) -> Result:
-        """The same for the own thread of a stream, which waits meanwhile. Raises ``CallEnded`` where the call ends before."""
+        """What ``work`` returns or raises, in a thread of the work queue, for the own thread of a stream, which
+        waits meanwhile. Raises ``Busy`` when too many wait already, and ``CallEnded`` where the call ends before."""
 
         def spanned() -> Result:
             with call.in_span():
@@ -353,8 +356,8 @@ _WHAT = {
 WorkQueues = Mapping[Work, WorkQueue]
 
 
-def lanes_of(config: Config) -> WorkQueues:
-    """The lanes that the configuration asks for."""
+def build_work_queues(config: Config) -> WorkQueues:
+    """The work queues that the configuration asks for."""
     queue, cold = QUEUED_CALLS, config.limits.cold_questions
     shared = {
         Work.QUESTION: config.workers,

@@ -33,7 +33,7 @@ class Aliases:
         self._limits = limits
 
     def add(self, aliases: Sequence[Alias]) -> None:
-        """All of them or, on an error, none; of one kind and key in one context the last one told wins. Raises
+        """Add all aliases or, on an error, none; of one kind and key in one context the last one told wins. Raises
         ``ModuleNotFound``, and ``LimitExceeded`` for names that are too long or too many."""
         for alias in aliases:
             budgets.check_alias(alias)

@@ -555,7 +555,7 @@ class Catalogue(CatalogueQueries):
                     at += size
 
     def expect_lookups(self, connection: Connection) -> None:
-        """As SQLite does in any case."""
+        """Do nothing: SQLite finds rows one by one in any case."""
 
     def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         with self.reading() as connection:
@@ -604,7 +604,7 @@ class _Wait:
 
 
 def is_locked(error: SymdError) -> bool:
-    """Whether it is that of ``locked_by_another``."""
+    """Whether an error is that of ``locked_by_another``: a write waited too long for other writes."""
     return error.metadata.get("sqlite") == "SQLITE_BUSY"
 
 

@@ -25,7 +25,8 @@ _HAS_NUMBERS: Final = f"""
 """  # noqa: S608 - constants
 """Whether the sums, the name of the log of modules and the last numbers that were given are some."""
 Part = tuple[str, str, str | None, str | None, int | None, int | None]
-"""Of a schema: what it is and its name; of a table's column also its name, type, whether it is required, and its place in the key."""
+"""A part of a schema: what it is and its name; of a table's column also its name, type, whether it is required, and
+its place in the key."""
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

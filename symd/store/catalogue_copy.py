@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 
 
 class CatalogueCopy:
-    """``path`` is the copy. It goes with this object."""
+    """A copy of a catalogue that cannot be opened where it is. ``path`` is the copy. It goes with this object."""
 
     def __init__(self, original: Path, error: StoreUnavailable, copy: Callable[[Path, Path], None]) -> None:
         """``original`` must not be open in this process; ``error`` is why it cannot be; ``copy`` copies it. Raises ``StoreUnavailable``."""

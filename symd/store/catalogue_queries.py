@@ -116,7 +116,7 @@ class CatalogueQueries(ABC):
 
     @abstractmethod
     def expect_lookups(self, connection: Connection) -> None:
-        """For the rest of the transaction rows are found one by one, by an index."""
+        """Have rows found one by one, by an index, for the rest of the transaction."""
 
     def section(self, named: str | int | None) -> str | int | None:
         """A section's name or number as it is written into a column that takes either."""
@@ -142,7 +142,7 @@ class CatalogueQueries(ABC):
             return self.indexes_within(connection)
 
     def indexes_within(self, connection: Connection) -> set[tuple[Digest, int]]:
-        """The same within a transaction."""
+        """Digest and format version of every index, read within a transaction that has begun."""
         found = connection.execute("SELECT sha256, version, size FROM indexes")
         return {index for index, _ in readable(found, _index_size)}
 

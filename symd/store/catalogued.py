@@ -57,8 +57,9 @@ class Figures(NamedTuple):
 
 
 class EarlierAttempts(NamedTuple):
-    """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
-    its process). ``waited``: another one was under way until now, and may have left an answer."""
+    """What is known of earlier attempts to index a module: ``begun`` attempts to index a module that have no answer;
+    ``ending`` says of the last one how it ended ("": with its process). ``waited``: another one was under way until
+    now, and may have left an answer."""
 
     begun: int
     ending: str
@@ -106,7 +107,7 @@ class CataloguedModules(ABC):
 
     @abstractmethod
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that are not in the store, in the order given."""
+        """The digests among ``digests`` whose modules are not in the store, in the order given."""
 
     def is_stored(self, digest: str) -> bool:
         """Whether the module is in the store at this moment: what is added again need not be written then."""

@@ -74,7 +74,7 @@ DIGEST: Final = Kind("a module's digest", lambda value: isinstance(value, str) a
 
 
 def optional(kind: Kind) -> Kind:
-    """The same, or NULL."""
+    """A kind of value that is either ``kind`` or NULL."""
     return Kind(kind.name, lambda value: value is None or kind.takes(value))
 
 

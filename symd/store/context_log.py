@@ -119,7 +119,7 @@ _KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 """Of a ``ContextRow``'s values."""
 _SHARED = frozenset({"module", "object", "path", "kernel", "section"})
-"""Those that many rows share: each value is looked at once."""
+"""Values that many rows share: each value is looked at once."""
 _ADDRESS = ContextRow._fields.index("address")
 
 
@@ -286,7 +286,8 @@ def _check_id(name: str) -> None:
 
 
 def _record(row: Sequence[Any]) -> ContextRecord:
-    """Its id follows from its description, so that this is what was told. Raises ``WrongValue``."""
+    """A context as its row says. Its id must follow from its description, so that this is what was told. Raises
+    ``WrongValue``."""
     name, description, added, _ = typed(row, TEXT, DOCUMENT, MOMENT, NUMBER)
     if name != _id_of(description):
         raise WrongValue(f"context {ascii(name)[1:33]} does not say of itself what it was told")

@@ -20,7 +20,7 @@ _HALF, _WHOLE = 1 << 63, 1 << 64
 
 Section = str | int | None
 SegmentRow = tuple[int, int, str | None, str | None, Section, int]
-"""Of the table of segments, without its load: address, size, object, kernel, section, offset."""
+"""A row of the table of segments without its load: address, size, object, kernel, section, offset."""
 
 
 class Moment(NamedTuple):
@@ -40,7 +40,8 @@ class KeptLoad:
     unloaded: int | None
     number: int = 0
     event: bytes = b""
-    """Of one that is on its way, the digest of what was told (``_event``): two loads with the same one are the same."""
+    """The digest of what was told (``_event``) of a load that is on its way: two loads with the same one are the
+    same."""
 
 
 class LogLine(NamedTuple):
@@ -111,7 +112,7 @@ class EventBatch:
         return list(dict.fromkeys(found))
 
     def changes(self, before: Surroundings) -> BatchChanges:
-        """What it changes in a context that has ``before``."""
+        """What the batch changes in a context that has ``before``."""
         timelines: defaultdict[str, _KeyTimeline] = defaultdict(_KeyTimeline)
         for moment in before.moments:
             timelines[moment.key].add_moment(moment.time)

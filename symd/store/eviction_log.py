@@ -26,7 +26,8 @@ class Sums(NamedTuple):
 
 
 class EvictionLog:
-    """Safe to use from several threads: evictions happen one at a time."""
+    """Evictions of this process: a line of the log for each, sums, and listeners. Safe to use from several threads:
+    evictions happen one at a time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

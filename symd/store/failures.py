@@ -9,7 +9,8 @@ from typing import Any
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described, from_description
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
-"""The same bytes meet the same end every time. What time, a driver or a disk caused is never remembered."""
+"""Errors that are remembered, because the same bytes meet the same end every time. What time, a driver or a disk
+caused is not among them."""
 _TEXTS = ("reason", "message", "where", "hint")
 
 

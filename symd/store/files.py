@@ -190,7 +190,7 @@ def sweep(folder: Path) -> int:
 
 
 def remove_abandoned(found: Iterable[Path]) -> int:
-    """The same of files that were found in a folder."""
+    """Remove what dead writers left among ``found``, files of a folder; returns how many files went."""
     return sum(_if_abandoned(path, Path.unlink) for path in found if path.name.startswith(_PREFIX))
 
 

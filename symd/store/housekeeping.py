@@ -68,7 +68,7 @@ class Housekeeping:
         self._thread.start()
 
     def end(self) -> None:
-        """No more after this; uses are written once more. Harmless when repeated."""
+        """End the thread, after which uses are written once more. Harmless when repeated."""
         if self._ended.is_set():
             return
         self._ended.set()

@@ -96,12 +96,13 @@ class Inspection:
     aliases: int = 0
     contexts: int = 0
     older_schema: int = 0
-    """That of a catalogue that an older symd wrote and the next start takes to today's; 0 where it is today's."""
+    """The schema's version of a catalogue that an older symd wrote and the next start takes to today's; 0 where it
+    is today's."""
     findings: list[StoreFinding] = field(default_factory=list)
 
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes have been read, of how many."""
+"""Called with how many bytes have been read, and of how many."""
 
 
 def inspect(root: Path, limits: Limits | None = None, progress: Progress | None = None) -> Inspection:

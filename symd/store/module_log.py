@@ -54,7 +54,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parsed(cls, text: str) -> Position:
-        """Raises ``BadQuery``."""
+        """The position that ``text`` says, as ``str`` of a position writes it. Raises ``BadQuery``."""
         found = _POSITION.fullmatch(text)
         if not found:
             raise BadQuery(

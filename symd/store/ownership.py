@@ -1,4 +1,4 @@
-"""Whose a store's folder is: one that another user may change could hold other modules, and answers, from one moment to the next."""
+"""Who may change a store's folder: one that another user may change could hold other modules, and answers, from one moment to the next."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _NO_STORE: Final = (
     "a store is made by its daemon (symd serve --store FOLDER); `symd status` says where that of a daemon of yours is"
 )
 CATALOGUE_NAME: Final = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
-"""Of a catalogue's file, with the number of one that replaced another."""
+"""The names of a catalogue's file, with the number of one that replaced another."""
 _ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
 
 
@@ -31,8 +31,9 @@ def digest_of(data: bytes | bytearray | memoryview) -> Digest:
 
 
 class StorePaths:
-    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, the catalogue beside them and a copy of it; ``incoming/`` holds
-    files being written and ``damaged/`` those whose bytes were not what they should be."""
+    """The files and folders of a store below ``root``: ``modules/ab/<sha256>``, ``index/<format
+    version>/ab/<sha256>.idx``, the catalogue beside them and a copy of it; ``incoming/`` holds files being written
+    and ``damaged/`` those whose bytes were not what they should be."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

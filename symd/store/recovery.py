@@ -26,7 +26,7 @@ from symd.system.os_errors import os_error_text
 log = logging.getLogger("symd.store")
 
 _NAMED = 5
-"""So many files with unknown names are told in the log."""
+"""The most files with unknown names that are named in the log."""
 _WITHOUT_WRONG_TEXTS = """
     UPDATE modules SET format = iif(typeof(format) = 'text', format, ''), label = iif(typeof(label) = 'text', label, '') WHERE sha256 = ?
 """

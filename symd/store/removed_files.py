@@ -29,9 +29,10 @@ log = logging.getLogger("symd.store")
 _REMOVAL_SECONDS: Final = 10.0
 """How long a removal waits for one that was refused and is not undone yet."""
 _MENDING_SECONDS: Final = 1.0
-"""How long a start waits for it. It goes on then, and what it would have mended is done later."""
+"""How long a start waits for a removal that was refused and is not undone yet. It goes on then, and what it would
+have mended is done later."""
 _ATTEMPTS: Final = 5
-"""So many times it is tried to put files back."""
+"""How often it is tried to put files back."""
 _PAUSE_SECONDS: Final = 0.1
 """Between two attempts."""
 _MODULE: Final = re.compile(r"incoming-removed-(\w+)-\w+")
@@ -39,7 +40,8 @@ _MODULE: Final = re.compile(r"incoming-removed-(\w+)-\w+")
 
 
 class RemovedFiles:
-    """Those of one transaction. They wait in ``folder``, that of files on their way in, where the next start finds what a kill leaves."""
+    """The files that one transaction removes. They wait in ``folder``, that of files on their way in, where the next
+    start finds what a kill leaves."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -132,7 +134,8 @@ def waiting_modules(folder: Path) -> list[tuple[Digest, Path]]:
 
 @contextmanager
 def removing(folder: Path, on_left: Callable[[], None] = lambda: None) -> Iterator[RemovedFiles]:
-    """For a transaction that begins and ends inside. ``on_left`` is called where it is refused and not all files could be put back."""
+    """Remove files with a transaction that begins and ends inside. ``on_left`` is called where the transaction is
+    refused and not all files could be put back."""
     removed = RemovedFiles(folder)
     try:
         yield removed

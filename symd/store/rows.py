@@ -12,9 +12,10 @@ from symd.model.summaries import ModuleRecord
 from symd.store.connection import FILE_SIZE, LAST_SECOND, MOMENT, NUMBER, TEXT, Connection, of_module, typed
 
 MAX_FAILURES = 100_000
-"""So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
+"""The most failures that are remembered, the youngest: whoever sends malformed modules for ever cannot fill the
+disk."""
 MAX_EVICTIONS = 10_000
-"""So many of the youngest evictions are remembered."""
+"""The most evictions that are remembered, the youngest."""
 _DELETED_AT_ONCE = 500
 """Modules of one statement."""
 _OF_A_MODULE = ("indexes", "aliases", "modules", "failures")

@@ -52,7 +52,8 @@ from symd.system.private_files import temp_dir
 log = logging.getLogger("symd.store")
 
 _UNDOING: Final = 128 << 10
-"""So many bytes are free when a module is taken in: for SQLite's log of a transaction that takes it out again, and its file of shared memory."""
+"""Bytes that are kept free when a module is taken in: for SQLite's log of a transaction that takes it out again, and
+its file of shared memory."""
 _NOTING_SECONDS: Final = 1.0
 """How long a question that makes an index waits for the catalogue's lock, to count that and to keep the index."""
 _FIRST_TOGETHER: Final = 8
@@ -291,11 +292,13 @@ class Store(CataloguedModules):
             log.warning("the index of %s is not kept: %s", digest, error.message)
 
     def remove(self, digest: str) -> None:
-        """As ``CataloguedModules.remove``. On a full disk, which whoever removes modules may want to empty, it is tried twice."""
+        """Remove a module with its indexes and aliases, as ``CataloguedModules.remove`` does. On a full disk, which
+        whoever removes modules may want to empty, it is tried twice."""
         self._twice_where_full(partial(super().remove, digest))
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
-        """As ``CataloguedModules.refuse``. On a full disk, for which a module may be refused, it is tried twice."""
+        """Remove a module that cannot be indexed, as ``CataloguedModules.refuse`` does. On a full disk, for which a
+        module may be refused, it is tried twice."""
         self._twice_where_full(partial(super().refuse, digest, version, error))
 
     def _twice_where_full(self, act: Callable[[], None]) -> None:

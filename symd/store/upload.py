@@ -46,7 +46,7 @@ class Upload:
 
     @property
     def path(self) -> str:
-        """Of the file that takes the bytes, until ``commit``."""
+        """The path of the file that takes the bytes, until ``commit``."""
         return str(self._file.path)
 
     def write(self, chunk: bytes | bytearray | memoryview) -> None:

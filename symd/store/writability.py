@@ -18,7 +18,8 @@ REFUSED: Final = frozenset(errno.errorcode[each] for each in (errno.ENOSPC, errn
 
 
 class Writability(ABC):
-    """Safe to use from several threads but for checking, which is one thread's work."""
+    """Whether a store takes what is written, as of the last check. Safe to use from several threads but for
+    checking, which is one thread's work."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[bool], None]] = []

@@ -24,7 +24,7 @@ from symd.system.symlinks import resolved, still_resolved
 
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 _NAME_CHARACTERS: Final = 100
-"""So much of a file's name stands in that of the temporary one beside it."""
+"""The most characters of a file's name that stand in that of the temporary one beside it."""
 _CREATING: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _USUAL_MODE: Final = 0o666
 """From which the umask takes."""
@@ -86,7 +86,8 @@ def _check_pipe(path: Path, status: os.stat_result) -> None:
 
 
 def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
-    """As ``write_file``, and to standard output where ``target`` is "-"."""
+    """Make ``data`` the content of the file at ``target``, as ``write_file`` does, or write it to standard output
+    where ``target`` is "-"."""
     if target == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -50,7 +50,8 @@ def new_folder(prefix: str, place: Path | None = None) -> Path:
 
 @contextmanager
 def temporary_folder(prefix: str = "symd-", place: Path | None = None) -> Iterator[Path]:
-    """As ``new_folder``, and it goes at the end."""
+    """A new folder in ``place``, or in the one for temporary files, that is removed at the end. Raises OSError, and
+    StoreUnavailable as ``temp_dir``."""
     with tempfile.TemporaryDirectory(prefix=prefix, dir=place or temp_dir()) as name:
         Path(name).chmod(FOLDER_MODE)
         yield Path(name)

@@ -103,8 +103,9 @@ def _owner(path: Path) -> int | None:
 
 
 def changeable(folder: Path) -> Path | None:
-    """As ``replaceable``, and stricter, for what is run as this user: also ``folder`` itself, and a folder on the way that another user than this
-    one and root owns, or that others of its group may write in. Raises OSError."""
+    """What on the way to ``folder`` lets others change what is run as this user: what ``replaceable`` finds, and
+    also ``folder`` itself or a folder on the way that another user than this one and root owns, or that others of
+    its group may write in; None where nothing does. Raises OSError."""
     found = replaceable(folder)
     if found is not None:
         return found

@@ -28,7 +28,7 @@ from symd.store import Store
 from tests.cli.conftest import ROOT, Run
 from tests.tools import output, require
 
-pytest.importorskip("mcp", reason="the extra symd[mcp] is not installed")
+pytest.importorskip("mcp", reason="the extra symd-gpu[mcp] is not installed")
 
 SAMPLES = ROOT / "samples"
 VADD = SAMPLES / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"

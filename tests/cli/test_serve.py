@@ -90,7 +90,7 @@ def test_a_shared_store_that_cannot_be_had_is_one_line(
         (("--address", "unix:{}/s", "--tls-cert", "{}/file", "--tls-key", "{}/file"), "give --address HOST:PORT or"),
     ],
 )
-def test_an_option_that_promises_what_no_door_gives_is_refused(
+def test_an_option_that_promises_what_no_address_gives_is_refused(
     symd: Run, tmp_path: Path, options: tuple[str, ...], said: str
 ):
     (tmp_path / "file").touch()  # no store can be made below it
@@ -111,7 +111,7 @@ def test_an_option_that_promises_what_no_door_gives_is_refused(
         (("--certificate-rights", "write"), ["--certificate-rights does nothing: no client shows a certificate"]),
     ],
 )
-def test_an_option_about_a_door_that_is_not_open_is_told_in_the_log(
+def test_an_option_about_who_may_come_in_where_nobody_can_is_told_in_the_log(
     tmp_path: Path,
     options: tuple[str, ...],
     said: list[str],

@@ -1,4 +1,4 @@
-"""symd token, and what symd serve takes of doors."""
+"""symd token, and what symd serve takes of who may come in."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) ->
         (["--anonymous", "all"], 2, "there is no right 'all'"),
     ],
 )
-def test_doors_that_do_not_close_are_refused(
+def test_ways_to_listen_that_do_not_close_are_refused(
     symd: Run, tmp_path: Path, options: list[str], code: int, said: str
 ) -> None:
     outcome = symd("serve", "--store", tmp_path / "store", *options)

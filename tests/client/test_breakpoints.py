@@ -44,7 +44,9 @@ class Both:
         """Whether no watch is left, which may take a moment after one is cancelled."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            if not self.daemon.lanes[Work.WATCH].running and not list(self.engine.store.module_log._subscriptions):
+            if not self.daemon.work_queues[Work.WATCH].running and not list(
+                self.engine.store.module_log._subscriptions
+            ):
                 return True
             time.sleep(0.01)
         return False

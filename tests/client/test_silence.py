@@ -59,11 +59,11 @@ def hung_daemon() -> Iterator[tuple[str, Hung]]:
 
 @contextmanager
 def sound_daemon() -> Iterator[str]:
-    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=ListenConfig(insecure=True))
+    config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, listen=ListenConfig(insecure=True))
     engine = FakeEngine()
     engine.add(GOOD)
     daemon = build_daemon(engine, config)
-    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address:
+    with listening(daemon.server, "127.0.0.1:0", daemon.authenticator) as address:
         daemon.server.start()
         try:
             yield address

@@ -24,8 +24,7 @@ EXTRAS = {
         "batch.py",
         *(f"profiles/sample_tables/{name}.py" for name in ("arrow_places", "arrow_answers", "tables", "parquet_files")),
     },
-    "postgresql": {"store/shared/postgresql.py"},
-    "s3": {"store/shared/s3_storage.py"},
+    "shared": {"store/shared/postgresql.py", "store/shared/s3_storage.py"},
 }
 """The extra's name, and the modules that import what it brings."""
 NAMESPACES = {

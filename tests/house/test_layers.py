@@ -147,7 +147,6 @@ def test_a_module_opens_with_what_it_is(path: Path) -> None:
 BROAD = {"Exception", "BaseException"}
 ENDS_OF_THE_LINE = {
     ("cli/command_line.py", "_explained"): "prints the traceback and exits with the code for a defect",
-    ("cli/start/piped_answers.py", "piped_answers"): "raises it again where the command line explains errors",
     (
         "system/process/worker.py",
         "_answer",

@@ -29,7 +29,7 @@ def test_every_kind_is_met() -> None:
     assert {kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}
 
 
-def test_lanes_name_bounds_that_there_are() -> None:
+def test_work_queues_name_bounds_that_there_are() -> None:
     """Their errors say so; ``workers``, ``streams`` and ``watches`` are options of their own."""
     fixed = {name.lower() for name in vars(work_queues) if name.isupper()}
     assert {str(work) for work in Work} <= {*NAMES, *fixed, *(field.name for field in fields(Config))}

@@ -47,7 +47,7 @@ def channel(running):
 @pytest.fixture
 def folder():
     """A folder that every user can go through and only this one can change. Pytest's own are closed to others."""
-    with tempfile.TemporaryDirectory(prefix="symd-doors-") as name:
+    with tempfile.TemporaryDirectory(prefix="symd-listen-") as name:
         path = Path(name)
         path.chmod(0o711)
         yield path

@@ -23,7 +23,7 @@ def main(address, grace="5"):
         addresses=addresses,
         grace=float(grace),
         streams=3,
-        doors=ListenConfig(insecure=True),
+        listen=ListenConfig(insecure=True),
     )
     try:
         return serve(config, engine, ready=lambda bound: print(bound, flush=True))

@@ -160,7 +160,7 @@ def test_idle_streams_leave_room_for_uploads_and_are_ended(tmp_path):
                 grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED", "idle_seconds",
             )  # fmt: skip
         over.set()
-        assert eventually(lambda: daemon.lanes[Work.STREAM].running == 0)
+        assert eventually(lambda: daemon.work_queues[Work.STREAM].running == 0)
 
 
 def test_a_stream_is_not_idle_while_the_daemon_works(tmp_path):
@@ -203,34 +203,34 @@ def held_batches(daemon):
 
 def test_batches_of_streams_take_their_turns_among_those_of_calls(tmp_path):
     with served(tmp_path, streams=STREAMS + 1) as (address, daemon), grpc.insecure_channel(address) as channel:
-        symbols, lane = SymbolServiceStub(channel), daemon.lanes[Work.BATCH]
+        symbols, queue = SymbolServiceStub(channel), daemon.work_queues[Work.BATCH]
         with held_batches(daemon) as (at_work, go_on):
             streams = [
                 symbols.SymbolizeStream(iter([s.SymbolizeStreamRequest(id=number, batch=LARGE)]))
                 for number in range(STREAMS)
             ]
-            assert eventually(lambda: (lane.running, lane.waiting) == (2, STREAMS - 2), 20)
+            assert eventually(lambda: (queue.running, queue.waiting) == (2, STREAMS - 2), 20)
             call = symbols.Symbolize.future(LARGE)
-            assert eventually(lambda: lane.waiting == STREAMS - 1)
+            assert eventually(lambda: queue.waiting == STREAMS - 1)
             assert symbols.Symbolize(ONE, timeout=ANSWERED_WITHIN).answers[0].frames
             lines = symbols.GetLineTable(s.GetLineTableRequest(name=NAME))
-            assert eventually(lambda: lane.waiting == STREAMS)
+            assert eventually(lambda: queue.waiting == STREAMS)
             assert len(at_work) == 2
             lines.cancel()
             streams.pop().cancel()
-            assert eventually(lambda: lane.waiting == STREAMS - 2)  # whoever has left gives the place back
+            assert eventually(lambda: queue.waiting == STREAMS - 2)  # whoever has left gives the place back
             go_on.set()
             answers = [next(stream) for stream in streams]
         assert [each.id for each in answers] == list(range(STREAMS - 1))
         assert all(each.HasField("answers") for each in answers)
         assert call.result(ANSWERED_WITHIN).HasField("columns")
-        assert eventually(lambda: (lane.running, lane.waiting) == (0, 0))
+        assert eventually(lambda: (queue.running, queue.waiting) == (0, 0))
 
 
 def test_a_batch_of_a_stream_that_finds_no_room_is_refused_and_the_stream_goes_on(tmp_path):
     limits = {"batches": 1, "queued_calls": 1}
     with served(tmp_path, **limits) as (address, daemon), grpc.insecure_channel(address) as channel:
-        symbols, lane, again = SymbolServiceStub(channel), daemon.lanes[Work.BATCH], threading.Event()
+        symbols, queue, again = SymbolServiceStub(channel), daemon.work_queues[Work.BATCH], threading.Event()
 
         def twice():
             yield s.SymbolizeStreamRequest(id=1, batch=LARGE)
@@ -239,7 +239,7 @@ def test_a_batch_of_a_stream_that_finds_no_room_is_refused_and_the_stream_goes_o
 
         with held_batches(daemon) as (_, go_on):
             calls = [symbols.Symbolize.future(LARGE) for _ in range(2)]
-            assert eventually(lambda: (lane.running, lane.waiting) == (1, 1))
+            assert eventually(lambda: (queue.running, queue.waiting) == (1, 1))
             stream = symbols.SymbolizeStream(twice())
             refused = next(stream)
             go_on.set()
@@ -276,7 +276,7 @@ def test_uploads_beyond_the_bound_are_refused_while_streams_go_on(tmp_path):
 
         modules = ModuleServiceStub(channel)
         first = modules.UploadModule.future(half())
-        assert eventually(lambda: daemon.lanes[Work.UPLOAD].running == 1)
+        assert eventually(lambda: daemon.work_queues[Work.UPLOAD].running == 1)
         code, reason, metadata = refusal(lambda: modules.UploadModule(upload(GOOD)))
         assert (code, reason, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "BUSY", "uploads")
         stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=7, batch=ONE)]))
@@ -315,8 +315,8 @@ def test_a_client_that_takes_no_response_leaves_its_place(tmp_path):
         request = message(s.GetLineTableRequest(name=NAME).SerializeToString())
         for _ in range(3):
             connection.send(connection.call(LINES), request, end=True)
-        assert eventually(lambda: daemon.lanes[Work.STREAM].running == 3)
-        assert eventually(lambda: daemon.lanes[Work.STREAM].running == 0)
+        assert eventually(lambda: daemon.work_queues[Work.STREAM].running == 3)
+        assert eventually(lambda: daemon.work_queues[Work.STREAM].running == 0)
 
 
 def test_a_connection_that_says_nothing_is_closed(tmp_path):
@@ -370,7 +370,7 @@ def test_questions_that_wait_for_an_index_hold_no_other_up(tmp_path):
         daemon.engine.hold.clear()
         symbols, modules = SymbolServiceStub(channel), ModuleServiceStub(channel)
         calls = [symbols.Symbolize.future(ONE) for _ in range(20)]
-        assert eventually(lambda: daemon.lanes[Work.CACHE_MISS].running == 3)  # a client's share
+        assert eventually(lambda: daemon.work_queues[Work.CACHE_MISS].running == 3)  # a client's share
         assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
         daemon.engine.hold.set()
         assert all(call.result(ANSWERED_WITHIN).answers for call in calls)
@@ -385,14 +385,14 @@ def test_no_question_waits_behind_changes_of_the_catalogue(tmp_path):
             s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 9_000),
         )
         calls = [modules.DeleteModule.future(m.DeleteModuleRequest(name=NAME)) for _ in range(20)]
-        assert eventually(lambda: daemon.lanes[Work.WRITE].running == 1)  # a client's share
+        assert eventually(lambda: daemon.work_queues[Work.WRITE].running == 1)  # a client's share
         assert modules.ListModules(m.ListModulesRequest(), timeout=ANSWERED_WITHIN).modules[0].name == NAME
         assert SymbolServiceStub(channel).Symbolize(large, timeout=ANSWERED_WITHIN).answers
         lock.set()
         assert all(call.result(ANSWERED_WITHIN) is not None for call in calls)
 
 
-def test_all_small_changes_of_the_catalogue_have_a_lane_of_their_own():
+def test_all_small_changes_of_the_catalogue_have_a_work_queue_of_their_own():
     changing = {name for name, method in METHODS.items() if method.work is Work.WRITE}
     assert {name.rpartition(".")[2] for name in changing} == {
         "CreateAliases", "CreateContext", "DeleteAlias", "DeleteContext", "DeleteModule", "RecordEvents", "UpdateModule"
@@ -587,12 +587,12 @@ def test_a_batch_that_looks_for_names_takes_so_long_at_most(tmp_path):
 def test_a_batch_that_looks_for_names_ends_with_its_call(tmp_path, streamed):
     with served(tmp_path, question_seconds=600.0) as (address, daemon), neighbour(address) as channel:
         daemon.engine.symbolize_column = look_for_names
-        symbols, lane = SymbolServiceStub(channel), daemon.lanes[Work.STREAM if streamed else Work.QUESTION]
+        symbols, queue = SymbolServiceStub(channel), daemon.work_queues[Work.STREAM if streamed else Work.QUESTION]
         one = s.SymbolizeStreamRequest(id=1, batch=ONE_COLUMN)
         call = symbols.SymbolizeStream(iter([one])) if streamed else symbols.Symbolize.future(ONE_COLUMN)
-        assert eventually(lambda: lane.running == 1)
+        assert eventually(lambda: queue.running == 1)
         call.cancel()
-        assert eventually(lambda: lane.running == 0)
+        assert eventually(lambda: queue.running == 0)
 
 
 def test_a_large_request_that_is_no_batch_is_refused_before_it_is_read(tmp_path):

@@ -133,7 +133,7 @@ def test_an_upload_that_is_cancelled_leaves_nothing_and_frees_its_slot(modules, 
         call.cancel()
         over.set()
         until = time.monotonic() + 60
-        while running.daemon.lanes[Work.UPLOAD].running:
+        while running.daemon.work_queues[Work.UPLOAD].running:
             assert time.monotonic() < until
             time.sleep(0.01)
     assert running.engine.data == {}

@@ -19,7 +19,7 @@ from symd.model.rights import NO_RIGHTS
 from symd.rpc.channel import Credentials
 from symd.server import certificates
 from symd.server.addresses import listening
-from symd.server.authentication import doorkeeper
+from symd.server.authentication import build_authenticator
 from symd.server.certificates import Certificates, not_after
 from symd.server.config import Config, ListenConfig
 from symd.server.metrics import Metrics
@@ -57,9 +57,9 @@ def test_a_chain_is_valid_until_its_first_end(authority):
 def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(authority, caplog):
     certificate, key = authority.issue("expired", days=-1)
     with caplog.at_level(logging.WARNING, "symd.server"):
-        keeper = doorkeeper(ListenConfig(tls_certificate=certificate, tls_key=key))
+        authenticator = build_authenticator(ListenConfig(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("clients refuse it") == 1
-        keeper.read_again()
+        authenticator.read_again()
         assert caplog.text.count("clients refuse it") == 2
     assert str(certificate) in caplog.text
 
@@ -68,15 +68,15 @@ def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(autho
     for days, told in ((2, 1), (900, 1)):
         certificate, key = authority.issue("soon", days=days)
         with caplog.at_level(logging.WARNING, "symd.server"):
-            doorkeeper(ListenConfig(tls_certificate=certificate, tls_key=key))
+            build_authenticator(ListenConfig(tls_certificate=certificate, tls_key=key))
         assert caplog.text.count("expires at") == told
 
 
 def test_files_that_go_bad_leave_https_what_was_read_before(authority):
     """As they do gRPC, also where nobody has come over HTTPS yet."""
     certificate, key = authority.issue("spoilt")
-    doors = ListenConfig(tls_certificate=certificate, tls_key=key, tls_client_ca=authority.certificate)
-    certificates = doorkeeper(doors).certificates
+    listen = ListenConfig(tls_certificate=certificate, tls_key=key, tls_client_ca=authority.certificate)
+    certificates = build_authenticator(listen).certificates
     certificate.write_text("no certificate")
     kept = certificates.context()
     assert kept.verify_mode == ssl.CERT_REQUIRED
@@ -87,7 +87,7 @@ def test_files_that_go_bad_leave_https_what_was_read_before(authority):
 def test_the_end_is_a_metric(authority, tmp_path):
     certificate, key = authority.issue("daemon", days=30)
     metrics = Metrics()
-    config = Config(store=tmp_path, doors=ListenConfig(tls_certificate=certificate, tls_key=key))
+    config = Config(store=tmp_path, listen=ListenConfig(tls_certificate=certificate, tls_key=key))
     daemon = build_daemon(FakeEngine(), config, metrics)
     line = next(each for each in metrics.page().decode().splitlines() if each.startswith("symd_certificate_not_after"))
     assert float(line.split()[1]) == said_by_openssl(certificate).timestamp()
@@ -97,15 +97,15 @@ def test_the_end_is_a_metric(authority, tmp_path):
 def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path, caplog):
     certificate, key = authority.issue("daemon")
     other, other_key = authority.issue('evil\nsymd: INFO: who="owner"\u202e\x1b[2J', file="evil")
-    doors = ListenConfig(
+    listen = ListenConfig(
         tls_certificate=certificate,
         tls_key=key,
         tls_client_ca=authority.certificate,
         certificate_rights=NO_RIGHTS,
     )
-    daemon = build_daemon(FakeEngine(), Config(store=tmp_path, doors=doors))
+    daemon = build_daemon(FakeEngine(), Config(store=tmp_path, listen=listen))
     shown = Credentials(ca=str(authority.certificate), certificate=str(other), key=str(other_key))
-    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address:
+    with listening(daemon.server, "127.0.0.1:0", daemon.authenticator) as address:
         daemon.server.start()
         with Client(address, timeout=20, credentials=shown) as client, pytest.raises(PermissionDenied) as caught:
             client.server_info()
@@ -118,8 +118,8 @@ def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path
 
 def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_later(authority, monkeypatch, caplog):
     certificate, key = authority.issue("renewed")
-    keeper = Certificates(ListenConfig(tls_certificate=certificate, tls_key=key))
-    before = keeper.files.value().chain
+    certificates = Certificates(ListenConfig(tls_certificate=certificate, tls_key=key))
+    before = certificates.files.value().chain
     authority.issue("renewed", days=900)
 
     def refuse(_):
@@ -127,10 +127,10 @@ def test_a_certificate_that_is_renewed_while_no_descriptor_is_free_comes_in_late
 
     with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "symd.server"):
         patched.setattr(os, "memfd_create", refuse)
-        assert keeper.files.value().chain == before
+        assert certificates.files.value().chain == before
     assert "too many open files" in caplog.text
     assert "not a certificate" not in caplog.text
-    assert keeper.files.value().chain == certificate.read_bytes() != before
+    assert certificates.files.value().chain == certificate.read_bytes() != before
 
 
 def test_what_is_no_certificate_is_said_to_be_none(authority):

@@ -77,10 +77,10 @@ def slow(tmp_path):
 def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
     reader, daemon, channel = slow
     symbols = SymbolServiceStub(channel)
-    lane = daemon.lanes[Work.CACHE_MISS]
+    queue = daemon.work_queues[Work.CACHE_MISS]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
     assert reader.began.wait(SECONDS)
-    assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
+    assert eventually(lambda: (queue.running, queue.waiting) == (1, 19))
     assert len(symbols.Symbolize(question(QUICK), timeout=SECONDS).answers) == 1
     assert not any(call.done() for call in calls)
     reader.go_on.set()
@@ -90,24 +90,24 @@ def test_those_who_wait_for_one_index_hold_one_thread(slow) -> None:
 def test_those_who_leave_wait_no_longer(slow) -> None:
     _, daemon, channel = slow
     symbols = SymbolServiceStub(channel)
-    lane = daemon.lanes[Work.CACHE_MISS]
+    queue = daemon.work_queues[Work.CACHE_MISS]
     calls = [symbols.Symbolize.future(question(SLOW), timeout=SECONDS) for _ in range(20)]
-    assert eventually(lambda: (lane.running, lane.waiting) == (1, 19))
+    assert eventually(lambda: (queue.running, queue.waiting) == (1, 19))
     for call in calls:
         call.cancel()
-    assert eventually(lambda: (lane.running, lane.waiting) == (1, 0))
+    assert eventually(lambda: (queue.running, queue.waiting) == (1, 0))
 
 
 def test_loads_that_wait_for_an_index_hold_no_thread_of_the_writes(slow) -> None:
     reader, daemon, channel = slow
-    contexts, lane = ContextServiceStub(channel), daemon.lanes[Work.WRITE]
+    contexts, queue = ContextServiceStub(channel), daemon.work_queues[Work.WRITE]
     made = contexts.CreateContext(c.CreateContextRequest(context=Context(host="gpu1")), timeout=SECONDS)
     asked = SymbolServiceStub(channel).Symbolize.future(question(SLOW), timeout=SECONDS)
     assert reader.began.wait(SECONDS)
     load = Load(module=f"modules/{hashlib.sha256(SLOW).hexdigest()}", load_base=0x1000)
     request = c.RecordEventsRequest(name=made.context.name, events=[MapEvent(load=load)])
     calls = [contexts.RecordEvents.future(request, timeout=SECONDS) for _ in range(20)]
-    assert eventually(lambda: (lane.running, lane.waiting) == (0, 20))
+    assert eventually(lambda: (queue.running, queue.waiting) == (0, 20))
     reader.go_on.set()
     assert {len(call.result(SECONDS).keys) for call in calls} == {1}
     assert len(asked.result(SECONDS).answers) == 1

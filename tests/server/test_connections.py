@@ -36,12 +36,12 @@ def served(tmp_path, **limits):
     access.touch(0o600)
     may = parse_rights("read")
     access.write_text(f"{token_line('user', may, TOKEN)}\n{token_line('other', may, OTHER)}\n")
-    doors, engine = ListenConfig(access=access), FakeEngine()
+    listen, engine = ListenConfig(access=access), FakeEngine()
     engine.add(GOOD)
     with bounded(**ENOUGH | limits) as limits:
-        config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=doors, limits=limits)
+        config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, listen=listen, limits=limits)
         daemon = build_daemon(engine, config)
-        with listening(daemon.server, "127.0.0.1:0", daemon.doors) as bound:
+        with listening(daemon.server, "127.0.0.1:0", daemon.authenticator) as bound:
             daemon.server.start()
             try:
                 yield bound

@@ -52,13 +52,13 @@ def reading(tmp_path, monkeypatch):
     with listening(daemon.server, config.address) as address:
         daemon.server.start()
         with grpc.insecure_channel(address) as channel:
-            yield engine, CoreServiceStub(channel), daemon.lanes
+            yield engine, CoreServiceStub(channel), daemon.work_queues
         engine.let.set()
         daemon.stop(0.2)
 
 
 def test_one_at_a_time_and_none_for_who_has_left(reading):
-    engine, stub, lanes = reading
+    engine, stub, work_queues = reading
     first = stub.ReadCore(REQUEST, timeout=60)
     assert engine.begun.acquire(timeout=30)
     others = [stub.ReadCore(REQUEST, timeout=60) for _ in range(3)]
@@ -66,7 +66,7 @@ def test_one_at_a_time_and_none_for_who_has_left(reading):
     others[0].cancel()
     others[1].cancel()
     deadline = time.monotonic() + 30
-    while lanes[Work.STREAM].running > 2:
+    while work_queues[Work.STREAM].running > 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     engine.let.set()

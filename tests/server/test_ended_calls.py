@@ -1,4 +1,4 @@
-"""A stream whose call ended before it was begun: its handler ends, and the lane has its thread again."""
+"""A stream whose call ended before it was begun: its handler ends, and the work queue has its thread again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from grpc.aio import BaseError
 
 from symd.config import Limits
-from symd.server.answering import Method, answer_stream
+from symd.server.answering import Method, MethodOptions, answer_stream
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.call import Call, CallEnded
 from symd.server.waiting import WaitingCalls
@@ -42,7 +42,7 @@ def service() -> Any:
     return SimpleNamespace(
         waiting=WaitingCalls(limits),
         flight=BytesInFlight(limits),
-        lanes={Work.STREAM: WorkQueue(Work.STREAM, 1, 5)},
+        work_queues={Work.STREAM: WorkQueue(Work.STREAM, 1, 5)},
         config=SimpleNamespace(limits=limits),
     )
 
@@ -60,13 +60,11 @@ def test_a_stream_whose_call_has_ended_keeps_no_thread() -> None:
 
     async def main() -> None:
         call, at_work = Call("x", "p", None), service()
-        method = Method(
-            "x", handle, SymbolizeRequest, Work.STREAM, None, None, many_requests=False, many_responses=True
-        )
+        method = Method("x", handle, SymbolizeRequest, MethodOptions(), many_requests=False, many_responses=True)
         with pytest.raises((BaseError, CallEnded)):
             async with asyncio.timeout(SECONDS):
                 await answer_stream(method, at_work, Context(call), call)
         assert await asyncio.to_thread(left.wait, SECONDS)
-        assert await asyncio.wait_for(at_work.lanes[Work.STREAM].run("another", lambda: 7), SECONDS) == 7
+        assert await asyncio.wait_for(at_work.work_queues[Work.STREAM].run("another", lambda: 7), SECONDS) == 7
 
     asyncio.run(main())

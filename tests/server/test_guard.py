@@ -26,7 +26,7 @@ class Left:
 
 
 class Open:
-    """A door that lets everybody in."""
+    """An authenticator that lets everybody in."""
 
     audit = AuditLog()
 

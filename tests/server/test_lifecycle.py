@@ -188,7 +188,7 @@ def test_a_signal_ends_it_whichever_thread_gets_it(path):
         "from symd.server import lifecycle\n"
         "def end():\n"
         "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
-        "def announced(address, doors, ready):\n"
+        "def announced(address, listen, ready):\n"
         "    threading.Timer(0.5, end).start()\n"
         "lifecycle._announce = announced\n"
         f"raise SystemExit(daemon.main('unix:{path}'))"

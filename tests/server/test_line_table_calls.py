@@ -22,9 +22,9 @@ from symd.v1.symbol_service_pb2 import GetLineTableRequest
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
 from tests.server.test_listing_calls import SHADE
 
-LANE = SimpleNamespace(run_for=lambda _call, work: work(), each_for=lambda _call, items: iter(items))
-"""A lane that does what it is asked for where it is asked."""
-LANES: Any = defaultdict(lambda: LANE)
+WORK_QUEUE = SimpleNamespace(run_for=lambda _call, work: work(), each_for=lambda _call, items: iter(items))
+"""A work queue that does what it is asked for where it is asked."""
+WORK_QUEUES: Any = defaultdict(lambda: WORK_QUEUE)
 CALL: Any = SimpleNamespace(client="one", is_active=lambda: True, add_callback=lambda _callback: True)
 
 
@@ -55,7 +55,7 @@ def test_rows_are_decoded_when_their_chunk_is_sent(tmp_path, monkeypatch):
             is_open=engine.is_open,
             stored_lines=lambda *asked: [Watched(each, sizes) for each in engine.stored_lines(*asked)],
         )
-        service: Any = SimpleNamespace(engine=watched, lanes=LANES)
+        service: Any = SimpleNamespace(engine=watched, work_queues=WORK_QUEUES)
         request, chunks, rows = GetLineTableRequest(name=f"modules/{digest}"), [], 0
         for chunk in symbol_service.get_line_table(service, request, CALL):
             chunks.append(chunk)
@@ -74,7 +74,7 @@ def test_lines_of_ptx_are_counted_until_they_are_taken():
     """They are made in one piece."""
     engine, flight = FakeEngine(), BytesInFlight(Limits(client_bytes_in_flight=1 << 20))
     engine.add(GOOD)
-    service: Any = SimpleNamespace(engine=engine, flight=flight, lanes=LANES)
+    service: Any = SimpleNamespace(engine=engine, flight=flight, work_queues=WORK_QUEUES)
     request = GetLineTableRequest(name=f"modules/{DIGEST}", level=t.LINE_LEVEL_PTX)
     with pytest.raises(Busy, match="this client"):
         list(symbol_service.get_line_table(service, request, CALL))

@@ -38,9 +38,9 @@ from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.daemon.processes import serving
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
+from tests.server.test_authentication import parsed_line
 from tests.server.test_budgets import eventually
 from tests.server.test_calls import refusal
-from tests.server.test_doors import parsed_line
 
 SAMPLE = (Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg").read_bytes()
 
@@ -61,7 +61,7 @@ def counted(tmp_path):
     engine, metrics = FakeEngine(), Metrics()
     engine.add(GOOD)
     daemon = build_daemon(engine, config, metrics)
-    with listening(daemon.server, config.address, daemon.doors) as address, Client(address) as client:
+    with listening(daemon.server, config.address, daemon.authenticator) as address, Client(address) as client:
         daemon.server.start()
         yield client, metrics
         daemon.stop(0.2)
@@ -85,7 +85,7 @@ def test_calls_are_counted_by_method_and_outcome(counted):
     assert samples["symd_refusals_total", ("limit", "request_fields"), ("reason", "LIMIT_EXCEEDED")] == 1
     assert eventually(lambda: told(metrics.page())["symd_bytes_in_flight",] == 0)
     assert samples["symd_own_memory_bytes",] > 1 << 20
-    assert ("symd_lane_running", ("work", "question")) in samples
+    assert ("symd_work_queue_running", ("work", "question")) in samples
 
 
 def test_calls_that_are_noted_are_counted_once_and_few_are_kept():

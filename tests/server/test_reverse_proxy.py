@@ -23,9 +23,9 @@ from tests.server.authority import Authority
 from tests.server.fakes import DIGEST
 from tests.server.http2 import END_HEADERS, END_STREAM, HEADERS, Connection, headers
 from tests.server.reverse_proxy import CONNECTIONS, USER, proxied
+from tests.server.test_authentication import served
 from tests.server.test_budgets import ENOUGH, STREAM, SYMBOLIZE, eventually
 from tests.server.test_connections import settle
-from tests.server.test_doors import served
 
 TOKEN = new_token()
 STRANGER = "127.0.0.2"
@@ -41,9 +41,9 @@ def proxy(folder, tmp_path):
     access.touch(0o600)
     access.write_text(token_line("user", parse_rights("read,write"), TOKEN) + "\n")
     group = grp.getgrnam(USER).gr_gid if os.geteuid() == 0 else os.getegid()
-    doors = {"socket_group": group, "access": access}
+    listen = {"socket_group": group, "access": access}
     with (
-        served(f"unix:{folder}/symd.sock", Limits(**ENOUGH), **doors) as daemon,
+        served(f"unix:{folder}/symd.sock", Limits(**ENOUGH), **listen) as daemon,
         proxied(folder, daemon, *authority.issue("host")) as address,
     ):
         yield address, folder / "nginx.log", authority.certificate

@@ -55,7 +55,7 @@ def address(tmp_path, told):
     engine, spans = FakeEngine(), Spans(SimpleSpanProcessor(told))
     engine.add(GOOD)
     daemon = build_daemon(engine, config, spans=spans)
-    with listening(daemon.server, config.address, daemon.doors) as address:
+    with listening(daemon.server, config.address, daemon.authenticator) as address:
         daemon.server.start()
         yield address
         daemon.stop(0.2)

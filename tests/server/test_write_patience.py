@@ -31,7 +31,7 @@ def test_a_change_waits_for_the_lock_no_longer_than_its_caller(tmp_path: Path, m
     config = Config(store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
     with Engine(Store(tmp_path / "store")) as engine, Store(tmp_path / "store") as other:
         daemon = build_daemon(engine, config)
-        lane = daemon.lanes[Work.WRITE]
+        queue = daemon.work_queues[Work.WRITE]
         with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
             daemon.server.start()
             modules, contexts, aliases = (
@@ -52,10 +52,10 @@ def test_a_change_waits_for_the_lock_no_longer_than_its_caller(tmp_path: Path, m
             ]  # fmt: skip
             with other._catalogue.writing():
                 calls = [method.future(request, timeout=1) for method, request in changes]
-                assert eventually(lambda: lane.running > 0)
+                assert eventually(lambda: queue.running > 0)
                 assert {call.exception(60).code() for call in calls} <= {
                     grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE
                 }  # fmt: skip
-                assert eventually(lambda: lane.running == 0)
+                assert eventually(lambda: queue.running == 0)
             assert contexts.RecordEvents(changes[1][1], timeout=60).keys == ["k"]
         daemon.stop(0.2)

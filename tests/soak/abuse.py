@@ -77,11 +77,11 @@ class Outcome:
 def run(folder: Path, seconds: float, clients: int, seed: int = 1, *, calm: bool = False) -> Outcome:
     """``folder`` keeps the store and the logs."""
     outcome = Outcome()
-    token, doors = token_doors(folder)
+    token, options = token_options(folder)
     certificate = Authority(folder).issue("localhost")
     with (
         small_disk(folder / "store", DISK_BYTES) as problem,
-        serving(folder, further=(*doors, *OPEN_INDEXES)) as daemon,
+        serving(folder, further=(*options, *OPEN_INDEXES)) as daemon,
         proxied(folder, daemon.others[0], *certificate) as behind,
     ):
         daemon.others[:] = [behind]
@@ -163,7 +163,7 @@ class Abuse:
         fat.unlink()
 
 
-def token_doors(folder: Path) -> tuple[str, list[str]]:
+def token_options(folder: Path) -> tuple[str, list[str]]:
     """A token that may read and write, and the options of a daemon that takes it at a port for nginx, beside its socket."""
     access, token = folder / "access", new_token()
     access.write_text(token_line("soak", frozenset({Right.READ, Right.WRITE}), token) + "\n")

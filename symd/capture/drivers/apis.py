@@ -10,7 +10,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """``name`` is the word in requests, ``title`` the one in sentences; ``kinds`` are the inputs it builds from."""
+    """An interface of drivers that symd can grab from. ``name`` is the word in requests, ``title`` the one in
+    sentences; ``kinds`` are the inputs it builds from."""
 
     name: str
     title: str

@@ -100,5 +100,6 @@ def _chosen(devices: Sequence[DriverDevice], number: int) -> DriverDevice:
 
 
 def _die_of_large_files() -> None:
-    """So that it is known what happened: Python has the kernel ignore the signal."""
+    """Let the kernel end this process where it writes too large a file, so that its parent knows what happened:
+    Python has the kernel ignore SIGXFSZ."""
     ctypes.CDLL(None).signal(ctypes.c_int(_SIGXFSZ), None)

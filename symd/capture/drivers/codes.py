@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ZeResult(IntEnum):
-    """``ze_result_t``."""
+    """The result codes of Level Zero's functions (``ze_result_t``)."""
 
     ZE_RESULT_SUCCESS = 0x0
     ZE_RESULT_NOT_READY = 0x1

@@ -22,11 +22,11 @@ class Confinement(enum.Enum):
     """How far the process is kept from what else the user of this process has."""
 
     NONE = "none"
-    """It sees what its user sees: for whoever builds files of his own."""
+    """The process sees what its user sees. Meant for users who build files of their own."""
     ENVIRONMENT = "environment"
-    """It has an environment and a folder of its own, and can read every file that its user can."""
+    """The process has an environment and a folder of its own, but can read every file that its user can."""
     FULL = "full"
-    """It reaches nothing but the driver and its own folder."""
+    """The process reaches nothing but the driver and its own folder."""
 
 
 DRIVER_VARIABLES: Final = (

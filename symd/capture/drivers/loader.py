@@ -16,7 +16,7 @@ from symd.capture.drivers.apis import Api
 from symd.errors import DriverFailed, DriverMissing
 
 Announce = Callable[[str], None]
-"""Told the name of every driver function before it is called."""
+"""Called with the name of every driver function before that function is called."""
 
 
 @dataclass(frozen=True, slots=True)

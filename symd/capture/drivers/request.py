@@ -18,9 +18,10 @@ _INPUT: Final = "input.bin"
 
 @dataclass(frozen=True, slots=True)
 class DriverRequest:
-    """``verb`` is "grab" or "devices". ``simulate`` is a product or None for hardware; ``root`` the folder of another driver
-    generation or None for the system's. ``where`` names the module in errors; ``seconds`` is the time that the driver gets;
-    ``source_name`` what source text is called in debug data ("": nobody says)."""
+    """What the process in which a driver runs is asked. ``verb`` is "grab" or "devices". ``simulate`` is a product
+    or None for hardware; ``root`` the folder of another driver generation or None for the system's. ``where`` names
+    the module in errors; ``seconds`` is the time that the driver gets; ``source_name`` what source text is called in
+    debug data ("": nobody says)."""
 
     verb: str
     api: Api

@@ -98,7 +98,7 @@ class TritonHooks:
         self._quietly(self._tell_group, LOADED, module, group, {"name": name})
 
     def unloaded(self, module: Any, *_: Any) -> None:
-        """The same: it is about to go."""
+        """Triton's hook for a module that is about to be unloaded."""
         self._quietly(lambda: self._tell(Told(UNLOADED, _number(module), "", "", "", b"")))
 
     def _tell_group(self, kind: int, module: Any, group: Any, metadata: Any) -> None:

@@ -24,7 +24,7 @@ from symd_child import Refused, ask, frame_lines, printable  # noqa: E402 - besi
 
 SETTINGS = {"program": "symd", "server": "", "context": ""}
 TOLD = {}
-"""By process: what was told, a load's key to what it says, without its time."""
+"""What was told of each process: a load's key to what the load says, without its time."""
 NAMED = set()
 """Modules that a command named: they are told from then on."""
 

@@ -32,11 +32,6 @@ def _begin() -> NoReturn:
         if text is not None:
             _write(text)
             sys.exit(0)
-        code = _piped_answers(sys.argv[2:])
-        if code is not None:
-            from symd.cli.termination import end  # noqa: PLC0415 - as is what it ends
-
-            end(code, at_once=True)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from symd.cli.version import version_text  # noqa: PLC0415 - hardly anybody asks for it
 
@@ -59,15 +54,6 @@ def plain_answers(arguments: list[str], environment: Mapping[str, str]) -> str |
     from symd.cli.start.file_answers import file_answers  # noqa: PLC0415 - likewise
 
     return file_answers(asked)
-
-
-def _piped_answers(arguments: list[str]) -> int | None:
-    """The exit code of a command line, without its verb, that answers questions on standard input, where it is plain."""
-    if arguments[1:] != ["-"]:
-        return None
-    from symd.cli.start.piped_answers import piped_answers  # noqa: PLC0415 - others do without
-
-    return piped_answers(arguments, os.environ)
 
 
 def _write(text: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     """The file, and the queries, each with the kernel it names (none: ""), and an address or an offset."""
 
 MODULE_BYTES = 2048 << 20
-"""As ``Limits.module_size``."""
+"""The largest module in bytes, the same number as ``Limits.module_size``."""
 ELSEWHERE = 14
 """``Reason.DEBUG_DATA_ELSEWHERE``: files beside FILE may have what is not in it."""
 _SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
@@ -72,7 +72,7 @@ def _number(text: str) -> int | None:
 
 
 def answer_text(query: str, answer: PlainAnswer) -> str:
-    """As ``cli.answer_lines``. Raises NotPlain where more is to be looked for."""
+    """The lines of an answer as ``cli.answer_lines`` writes them. Raises NotPlain where more is to be looked for."""
     reason, frames = answer
     if reason == ELSEWHERE:
         raise NotPlain

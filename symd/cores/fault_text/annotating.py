@@ -22,7 +22,7 @@ LONGEST_LINE = 1 << 13
 
 
 class InFunction(NamedTuple):
-    """``offset`` bytes from the start of the function that the text calls ``function``."""
+    """A place that fault text names: ``offset`` bytes from the start of the function that it calls ``function``."""
 
     function: str
     offset: int
@@ -199,7 +199,7 @@ class GivenModule(NamedTuple):
 
 
 class Modules(Protocol):
-    """Who answers."""
+    """The modules that answer addresses of fault text, by digest."""
 
     def symbolize(self, digest: str, query: Query, path: str | None = None) -> Answer:
         """The answer of a module, or of the code object at ``path`` in it."""
@@ -224,7 +224,8 @@ class _Loaded(NamedTuple):
 
 
 class Annotator:
-    """``given`` are modules that answer every line. Not for several threads."""
+    """Annotates the lines of one fault text, in order. ``given`` are modules that answer every line. Not for several
+    threads."""
 
     def __init__(self, modules: Modules, given: Sequence[GivenModule]) -> None:
         self._modules = modules

@@ -30,7 +30,8 @@ _END = b"\0\0"
 
 
 class Attribute(NamedTuple):
-    """``layout`` is a size or a ``forms.ValueLayout``; ``constant`` is the value of an implicit_const."""
+    """An attribute of an abbreviation (DWARF 5, 7.5.3): its name and the form of its value. ``layout`` is a size or
+    a ``forms.ValueLayout``; ``constant`` is the value of an implicit_const."""
 
     name: int
     form: int
@@ -63,7 +64,7 @@ class Table:
         return self._known[code]
 
     def every(self) -> Iterator[Abbreviation]:
-        """All of them."""
+        """All abbreviations of the table, in order."""
         return map(self._at, self.steps.all_places())
 
     def _at(self, place: int) -> Abbreviation:

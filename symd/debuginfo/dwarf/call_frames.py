@@ -97,19 +97,22 @@ class RuleKind(Enum):
     UNDEFINED = "undefined"
     SAME_VALUE = "same value"
     OFFSET = "offset"
-    """In memory at CFA + ``number``."""
+    """The caller's content is in memory at CFA + ``number`` (DWARF 5, 6.4.1)."""
     VALUE_OFFSET = "value offset"
-    """It is CFA + ``number``."""
+    """The caller's content is the number CFA + ``number`` itself (DWARF 5, 6.4.1)."""
     REGISTER = "register"
-    """In register ``number``."""
+    """The caller's content is in register ``number`` (DWARF 5, 6.4.1)."""
     EXPRESSION = "expression"
-    """At the place that ``expression`` computes, which begins with the CFA on its stack."""
+    """The caller's content is in memory at the address that ``expression`` computes, which begins with the CFA on
+    its stack (DWARF 5, 6.4.1)."""
     VALUE_EXPRESSION = "value expression"
-    """It is what ``expression`` computes."""
+    """The caller's content is the value that ``expression`` computes, which begins with the CFA on its stack (DWARF
+    5, 6.4.1)."""
 
 
 class RegisterRule(NamedTuple):
-    """``number`` is an offset in bytes or a register's number, by kind."""
+    """How the caller's content of a register is found (DWARF 5, 6.4.1). ``number`` is an offset in bytes or a
+    register's number, by kind."""
 
     kind: RuleKind
     number: int = 0

@@ -26,8 +26,8 @@ class DebugSection(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """Its bytes, little-endian, relocated and decompressed, read when asked for if ``contents`` does so; none where
-        it is absent."""
+        """The bytes of the section, little-endian, relocated and decompressed; empty where the section is absent.
+        Read when asked for if ``contents`` does so."""
         return self.contents.get(self.name, b"")
 
 
@@ -57,7 +57,7 @@ class DebugSections(NamedTuple):
         return self[:-1]
 
     def spend(self, steps: int, where: str) -> None:
-        """So many steps of reading are about to be taken. Raises LimitExceeded."""
+        """Count steps of reading that are about to be taken; ``where`` is what an error names. Raises LimitExceeded."""
         if self.budget is not None:
             self.budget.spend(steps, where)
 
@@ -75,7 +75,7 @@ ELF_NAMES = (
     ".debug_loc",
     ".debug_loclists",
 )
-"""In the order of the fields."""
+"""ELF's names of the sections, in the order of the fields of ``DebugSections``."""
 
 
 _KEPT = 100

@@ -25,7 +25,7 @@ DWO_NAMES = {
     "locations": ".debug_loc.dwo",
     "location_lists": ".debug_loclists.dwo",
 }
-"""By field of ``DebugSections``."""
+"""Names of the sections in ``.dwo`` files and packages, by the fields of ``DebugSections`` (DWARF 5, 7.3.2)."""
 _INDEXED_2 = {1: "info", 3: "abbreviations", 5: "locations", 6: "string_offsets"}
 """DW_SECT_INFO and so on, in packages of version 2 (DWARF 4)."""
 _INDEXED_5 = {1: "info", 3: "abbreviations", 5: "location_lists", 6: "string_offsets", 8: "range_lists"}
@@ -78,7 +78,7 @@ def with_split(sections: DebugSections, files: Sequence[Mapping[str, bytes]]) ->
 
 
 def _contributions(file: Mapping[str, bytes], base: Mapping[str, int]) -> Iterator[Contributions]:
-    """Those of each unit of a package, or those of a ``.dwo`` file."""
+    """The contributions of each unit of a package, or of a ``.dwo`` file."""
     index, size = file.get(UNIT_INDEX), len(file[DWO_NAMES["info"]])
     rows = [{"info": (0, size)}] if index is None else _indexed(index)
     if sum(row.get("info", (0, 0))[1] for row in rows) > size:

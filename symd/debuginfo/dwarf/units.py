@@ -55,7 +55,7 @@ class Unit:
         self.table: Table | None = None
 
     def changed(self, **changes: Any) -> Self:
-        """The same unit with other values of some fields."""
+        """A copy of the unit with other values of some fields."""
         found = copy(self)
         for name, value in changes.items():
             setattr(found, name, value)
@@ -117,7 +117,7 @@ class _UnitReader:
         self._sections, self._reader = sections, UnitReader(sections)
 
     def units(self, start: int, end: int, contributions: Contributions | None = None) -> list[Unit]:
-        """Those of ``.debug_info[start:end]``; split ones where ``contributions`` are given."""
+        """The units of ``.debug_info[start:end]``; split ones where ``contributions`` are given."""
         found: list[Unit] = []
         info, at, end = self._sections.info, start, min(end, len(self._sections.info.data))
         while at < end:
@@ -173,7 +173,7 @@ class _UnitReader:
             self._sections.budget.count_headers(1, self._sections.info.name)
 
     def split_units(self) -> list[Unit]:
-        """Those of ``.dwo`` files, which stand behind all others."""
+        """The units of ``.dwo`` files, which stand behind all others."""
         return [unit for each in self._sections.info.split for unit in self.units(each.start, each.end, each)]
 
 

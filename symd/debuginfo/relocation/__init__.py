@@ -61,7 +61,7 @@ SCHEMES: Mapping[RelocationScheme, Scheme] = {
     RelocationScheme.NONE: plain,
     **{scheme: _module(name) for scheme, name in MODULES.items()},
 }
-"""By ``CodeObject.relocation``."""
+"""How debug sections are relocated, by ``CodeObject.relocation``."""
 
 
 def relocated(code: CodeObject, layout: LinearLayout, budget: DebugBudget | None = None) -> DebugSections:

@@ -36,7 +36,8 @@ def _split_off(image: elf.Elf, budget: Budget) -> tuple[Unit, ...]:
 
 
 def has_units(data: bytes, budget: Budget) -> bool:
-    """Whether it is a ``.dwo`` file or a package. Raises Malformed."""
+    """Whether ``data`` is a ``.dwo`` file or a ``.dwp`` package: an ELF file with a ``.debug_info.dwo``. Raises
+    Malformed."""
     return elf.kind(data) is not None and DWO_NAMES["info"] in elf.parse(data, budget).by_name
 
 

@@ -163,8 +163,9 @@ _LOADED_TYPES = {SHT_PROGBITS, SHT_NOBITS, SHT_INIT_ARRAY, SHT_FINI_ARRAY}
 
 @dataclass(frozen=True, slots=True)
 class Slimmed:
-    """``data`` is the slim object; ``debug`` a separate ELF file with the debug sections and all symbols, b"" when there
-    are no debug sections; ``removed`` names the sections that neither has; ``before`` is the size in bytes."""
+    """A code object without its debug data, and the debug data apart from it. ``data`` is the slim object; ``debug``
+    a separate ELF file with the debug sections and all symbols, b"" when there are no debug sections; ``removed``
+    names the sections that neither has; ``before`` is the size in bytes."""
 
     data: bytes = field(repr=False)
     debug: bytes = field(repr=False)

@@ -128,7 +128,7 @@ class DieReader:
 
     @cached_property
     def extents(self) -> DieExtents:
-        """Those of all units, read when somebody looks."""
+        """Where the DIEs of all units begin and end, read at the first use."""
         return read(self.sections, self.units)
 
     @cached_property
@@ -142,7 +142,7 @@ class DieReader:
         return self._known[offset]
 
     def spend(self, steps: int) -> None:
-        """So many steps are taken for one of these DIEs. Raises LimitExceeded."""
+        """Count steps that reading DIEs of this object takes. Raises LimitExceeded."""
         if self.budget is not None:
             self.budget.spend(steps, self.sections.info.name)
 
@@ -228,7 +228,7 @@ class DieReader:
         return None if found is None else self.target(*found)
 
     def name(self, die: Die) -> str:
-        """Its own name, or that of the DIE it completes; "" when it has none."""
+        """The name of a DIE, its own or that of the DIE it completes; "" when it has none."""
         found = self.find(die, At.DW_AT_name)
         return "" if found is None else self.text(*found)
 

@@ -91,13 +91,14 @@ class _Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Evaluations:
-    """Of one code object's expressions. Not for several threads at once."""
+    """What the location expressions of one code object evaluated to. Not for several threads at once."""
 
     _kept: dict[_Key, _Kept] = field(default_factory=dict)
     _room: int = MOST_KEPT
 
     def evaluate(self, expression: bytes, context: ExpressionContext, lanes: int | None) -> Sequence[LaneLocation]:
-        """As ``expression.evaluate`` does."""
+        """The location for each lane, as ``expression.evaluate`` gives it, kept where it does not depend on the
+        address."""
         key, budget = (context.widths, expression, lanes, context.without_private), context.step_budget
         kept = self._kept.get(key)
         if kept is not None and kept.steps <= budget.steps:

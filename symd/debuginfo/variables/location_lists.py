@@ -27,8 +27,8 @@ _ADDRESS = (1 << 64) - 1
 
 
 class ListEntry(NamedTuple):
-    """``[start, end)`` in the linear address space, and the expression that holds there. ``default`` marks the entry
-    for every address that no other covers; it has no range."""
+    """An entry of a location list (DWARF 5, 2.6.2): ``[start, end)`` in the linear address space, and the expression
+    that holds there. ``default`` marks the entry for every address that no other covers; it has no range."""
 
     start: int
     end: int

@@ -29,7 +29,7 @@ from symd.model.variables import LocationPiece, LocationRegister, PieceKind, Var
 
 
 class Description(NamedTuple):
-    """The same said twice: a sentence, and the structure of ``symd.model.variables``."""
+    """Where a variable is, twice: as a sentence, and as the structure of ``symd.model.variables``."""
 
     text: str
     locations: tuple[VariableLocation, ...]

@@ -49,8 +49,9 @@ _SASS = ".nv_debug_info_reg_sass"
 
 
 class LocationAt(NamedTuple):
-    """``text`` says where the variable is (None: nowhere here) and ``locations`` the same as structure; ``ranges`` are
-    the linear ranges in which it is somewhere, ``everywhere`` that these are all of its scope."""
+    """Where a variable is at one address. ``text`` says where the variable is (None: nowhere here) and ``locations``
+    the same as structure; ``ranges`` are the linear ranges in which it is somewhere, ``everywhere`` that these are
+    all of its scope."""
 
     text: str | None
     locations: tuple[VariableLocation, ...] = ()

@@ -133,7 +133,7 @@ _OPERATIONS: Mapping[int, Execute] = {
     LlvmOp.DW_OP_LLVM_select_bit_piece: partial(_not_followed, "DW_OP_LLVM_select_bit_piece"),
 }
 ROCM_5: Mapping[int, Execute] = {code: _OPERATIONS[operation] for code, operation in ROCM_5_OPERATIONS.items()}
-"""By the numbers of ROCm before 6."""
+"""The operations of ROCm's compilers before version 6, by the numbers that those gave them."""
 
 
 def literal(value: int, machine: Machine) -> None:
@@ -461,7 +461,7 @@ OPERATIONS: Mapping[int, Execute] = {
 }
 """What every vendor's code may use."""
 AMD_OPERATIONS: Mapping[int, Execute] = {**OPERATIONS, **ROCM_5}
-"""The same with the operations of older compilers of ROCm."""
+"""What code for AMD's devices may use: ``OPERATIONS``, and the operations of ROCm's compilers before version 6."""
 INTEL_OPERATIONS: Mapping[int, Execute] = {
     **OPERATIONS,
     Op.DW_OP_INTEL_regs: _intel_register,
@@ -471,4 +471,4 @@ INTEL_OPERATIONS: Mapping[int, Execute] = {
     Op.DW_OP_INTEL_bit_piece_stack: _intel_bit_piece,
     Op.DW_OP_INTEL_regval_bits: _intel_register_bits,
 }
-"""The same with the operations of Intel's compiler."""
+"""What code for Intel's devices may use: ``OPERATIONS``, and the operations of Intel's compiler."""

@@ -26,7 +26,7 @@ MOST_BLOCKS = 64
 
 
 class AddressRange(NamedTuple):
-    """``[start, end)`` in the linear address space."""
+    """Addresses from ``start`` to before ``end``, in the linear address space."""
 
     start: int
     end: int

@@ -48,7 +48,7 @@ class TermSymbol:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """``base + offset``."""
+    """The sum of a term and a constant, ``base + offset``."""
 
     base: Term
     offset: Constant
@@ -80,7 +80,7 @@ class Implicit:
 
 @dataclass(frozen=True, slots=True)
 class StackValue:
-    """``term`` is the variable's value, not its address (DW_OP_stack_value)."""
+    """A term that is the variable's value, not its address (DW_OP_stack_value; DWARF 5, 2.6.1.1.3)."""
 
     term: Term
 

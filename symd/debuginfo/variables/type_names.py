@@ -371,7 +371,8 @@ class Bounds:
     count: int | None
 
     def elements(self, default_lower: int | None) -> int | None:
-        """Its element count; None where it does not follow from what is stated."""
+        """The element count of the dimension; None where it does not follow from what is stated. ``default_lower``
+        is the language's first index."""
         start = default_lower if self.lower is None else self.lower
         if self.count is not None or self.upper is None or start is None:
             return self.count

@@ -23,7 +23,8 @@ from symd.model.debug_info import NO_PARENT, RowFlag
 
 
 class KnownDeviation(NamedTuple):
-    """``name`` is for people and scripts; ``reason`` says what pyelftools does and what is right."""
+    """An error of pyelftools that is known, by which its reading differs. ``name`` is for people and scripts;
+    ``reason`` says what pyelftools does and what is right."""
 
     name: str
     reason: str

@@ -90,7 +90,8 @@ class NotCompared:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """``rows``, ``scopes`` and ``variables`` count what was compared."""
+    """What a comparison of symd's reading with pyelftools' found. ``rows``, ``scopes`` and ``variables`` count what
+    was compared."""
 
     rows: int = 0
     scopes: int = 0

@@ -38,14 +38,15 @@ _LIST_HEADER = 12
 
 
 class SplitUnits(NamedTuple):
-    """``attributes`` that the unit at an offset of ``.debug_info`` lacks; ``ids`` of the units, whose skeletons say nothing more."""
+    """What pyelftools has to be told of split units: the ``attributes`` that the unit at an offset of
+    ``.debug_info`` lacks, and the ``ids`` of the units, whose skeletons say nothing more."""
 
     attributes: Mapping[int, Mapping[str, int]] = {}
     ids: frozenset[int] = frozenset()
 
 
 def of_units(units: Units) -> SplitUnits:
-    """What pyelftools has to be told of them."""
+    """What pyelftools has to be told of the split units among ``units``."""
     split = [unit for unit in units.units if unit.contributions is not None]
     ids = frozenset(unit.dwo_id for unit in split if unit.dwo_id is not None)
     return SplitUnits({unit.offset: _attributes(unit) for unit in split}, ids)

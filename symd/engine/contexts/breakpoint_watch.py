@@ -199,7 +199,8 @@ def _added(asked: _Asked, digest: Digest) -> Iterator[Resolved]:
 
 
 def _loaded(asked: _Asked, loaded: LoadInContext) -> Iterator[Resolved]:
-    """The same of a load, with the device addresses that its segments say."""
+    """What the breakpoints resolve to in a module that was loaded, with the device addresses that the load's
+    segments say."""
     try:
         index = asked.opener(loaded.load.module)
         found = asked.answers_of(index, loaded.load.module)

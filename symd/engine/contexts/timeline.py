@@ -156,11 +156,11 @@ def _level(depth: int, keys: U64, rows: I64) -> Level:
 FOREVER = LATEST_TIME + 1
 """The end of a load that was not unloaded; every time is below it."""
 MAX_TIED = 64
-"""So many loads of one time are told apart at one node, and named as candidates."""
+"""The most loads of one time that are told apart at one node, and named as candidates of one answer."""
 MAX_EXPLAINED = 10_000
-"""For so many ambiguous questions of a batch candidates are named."""
+"""The most ambiguous questions of a batch for which candidates are named."""
 MAX_NAMED = 100_000
-"""So many candidates are named in all; questions beyond are ambiguous without any."""
+"""The most candidates that the answers of a batch name together; questions beyond are ambiguous without any."""
 TIED_BATCH = 1 << 10
 """Questions with such an answer that are looked at together: each takes ``MAX_TIED`` rows for every level of a run."""
 STEPS = 1 << 16
@@ -245,9 +245,10 @@ class Timeline:
     def find_truncated(
         self, addresses: U64, times: I64, bits: int, check_cancelled: Callable[[], None] = never_cancelled
     ) -> FoundSegment:
-        """The same for addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every way in
-        which this context ever had something. One that lives at its time is it, several are AMBIGUOUS. The work is that
-        of ``find`` times the number of ``windows(bits)``."""
+        """The segments at addresses of which only the low ``bits`` (32 to 63) are known: each is completed in every
+        way in which this context ever had something. Where one completion lives at the question's time it is the
+        answer; where several do the answer is AMBIGUOUS. The work is that of ``find`` times the number of
+        ``windows(bits)``."""
         merged = _Merged(addresses)
         fits = addresses < np.uint64(1 << bits)
         for window in self.windows(bits):

@@ -72,7 +72,8 @@ OpenIndexOf = Callable[[str], Index]
 
 
 class Contexts(ServedContextVerbs):
-    """``ServedContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
+    """Device addresses in the contexts of a store, answered in this process (``ServedContextVerbs``); ``opener``
+    opens the index of a module by its digest."""
 
     def __init__(self, context_log: ContextLog, opener: OpenIndexOf) -> None:
         self._context_log = context_log
@@ -149,7 +150,7 @@ class Contexts(ServedContextVerbs):
 
 
 class StoredAliases:
-    """``AliasVerbs`` over a store in this process."""
+    """Other names of the modules in a store, kept in this process (``AliasVerbs``)."""
 
     def __init__(self, aliases: Aliases, context_log: ContextLog) -> None:
         self._aliases = aliases

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """Nothing is collected inside, and what was made inside (imported modules, an open file) is never looked through later: it
-    stays until the process ends."""
+    """Let Python collect nothing inside, and never look later through what was made inside (imported modules, an
+    open file): it stays until the process ends."""
     gc.disable()
     try:
         yield
@@ -21,7 +21,7 @@ def gc_frozen() -> Iterator[None]:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Nothing is collected inside: of what is made there little refers to anything else."""
+    """Let Python collect nothing inside, where of what is made little refers to anything else."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

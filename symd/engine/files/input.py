@@ -98,7 +98,7 @@ def say_left_out(file: str, paths: Sequence[str], hint: str) -> None:
 
 
 COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
-"""Of the names of files that ``formats.containers.compressed_file`` reads."""
+"""How the names of compressed files end that ``formats.containers.compressed_file`` reads."""
 _HEAD = 64
 """Bytes from which a format may be known."""
 _SHORTEST_DIGITS = 8

@@ -27,7 +27,7 @@ from symd.engine.files.opened_file import Queries, file_answers, first_answer, m
 from symd.engine.files.stored_index import stored_index
 
 _MOST_WALKS = 3
-"""So often a large file is gone through for single questions; who asks for more wants the whole index."""
+"""How often a large file is gone through for single questions; who asks for more wants the whole index."""
 
 
 class LargeFile:
@@ -53,7 +53,8 @@ class LargeFile:
         return file_answers(self._index_for(questions, path), questions, path, as_written=as_written)
 
     def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
-        """As of ``SmallFile``; None, too, where the file would be gone through once too often."""
+        """The answer to one question, where less than the whole index has it; None where whoever asks on needs the
+        whole index, and where the file would be gone through once too often."""
         if self._walks >= _MOST_WALKS and not self._holds(_functions([query]), path):
             return None
         index = self._index_for([query], path)
@@ -84,7 +85,8 @@ class LargeFile:
         return known in (None, functions) and (path is None or self._index.has_object(path))
 
     def spirv_with(self, kernel: str) -> str:
-        """As of ``ModuleSummary``. The file is opened once more."""
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has. The file
+        is gone through once more."""
         if self._stored is not None:
             return self._stored.spirv_with(kernel)
         with gc_paused():
@@ -95,12 +97,15 @@ class LargeFile:
         return ""
 
     def unread(self, path: str | None) -> str:
-        """As of ``ModuleSummary``, of the code objects that the last questions needed."""
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
+        the module has no code object; "" where neither is so. Only code objects that the last questions needed are
+        known."""
         known = self._stored or self._index
         return known.unread(path) if known else ""
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """As of ``ModuleSummary``, among the code objects that the last questions needed."""
+        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
+        code objects but SPIR-V inside a container. Only code objects that the last questions needed are known."""
         known = self._stored or self._index
         return known.kernel_sizes(kernel, path) if known else set()
 
@@ -162,7 +167,7 @@ def _functions(questions: Queries) -> frozenset[str] | None:
 
 
 def _names_meant(code: CodeObject, names: frozenset[str], effort: QueryBudget) -> frozenset[str]:
-    """Those of the names that mean a function of a code object."""
+    """The names among ``names`` that mean a function of a code object."""
     symbols = {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
     same = names & symbols
     if same == names:

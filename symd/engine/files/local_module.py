@@ -42,7 +42,8 @@ class LocalModule:
     def symbolize(
         self, queries: Sequence[Query] | U64, path: str | None = None, *, as_written: bool = False
     ) -> Sequence[Answer]:
-        """As ``SmallFile.symbolize``."""
+        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them. Python functions without a name
+        get the one that their sources tell, unless ``as_written``."""
         with working(self._working):  # as much of it as these queries need
             answers = self._opened.symbolize(queries, path, as_written=as_written)
             if as_written or not _lack_names(answers):
@@ -67,16 +68,18 @@ class LocalModule:
             return texts_of(module.symbolizer, module.digest, files, allowed, self._limits)
 
     def spirv_with(self, kernel: str) -> str:
-        """As of ``ModuleSummary``."""
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
         with working(self._working):
             return self._opened.spirv_with(kernel)
 
     def unread(self, path: str | None) -> str:
-        """As of ``ModuleSummary``."""
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
+        the module has no code object; "" where neither is so."""
         return self._opened.unread(path)
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """As of ``ModuleSummary``."""
+        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
+        code objects but SPIR-V inside a container."""
         return self._opened.kernel_sizes(kernel, path)
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _NAME = "modules/"
 _SHOWN = 4
-"""So many modules are named that a beginning could mean."""
+"""The most modules that are named where the beginning of a digest could mean several."""
 SHORT = 16
 """Digits of a digest that are shown where a person reads it."""
 

@@ -84,8 +84,9 @@ def _by_symbols(index: FileIndex, questions: Sequence[Query], path: str | None, 
 
 
 class SmallFile:
-    """``data`` are the bytes of the file joined with what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file``
-    (as for ``read_input``, or its bytes) cannot be read or opened."""
+    """Answers questions about one file that is held in memory whole. ``data`` are the bytes of the file joined with
+    what lies apart from it; a code object of AMD's is mapped. Raises ``SymdError`` where ``file`` (as for
+    ``read_input``, or its bytes) cannot be read or opened."""
 
     def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         """``store``: where an index of it may be, as for ``stored_index``."""
@@ -116,15 +117,17 @@ class SmallFile:
         return first_answer(self._index, query, path, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
-        """As of ``ModuleSummary``."""
+        """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""
         return self._index.spirv_with(kernel)
 
     def unread(self, path: str | None) -> str:
-        """As of ``ModuleSummary``."""
+        """Why the debug data of the code object at ``path`` cannot be read or found, or, where ``path`` is None, why
+        the module has no code object; "" where neither is so."""
         return self._index.unread(path)
 
     def kernel_sizes(self, kernel: str, path: str | None = None) -> set[int]:
-        """As of ``ModuleSummary``."""
+        """Sizes in bytes of the kernels of that name in the code object at ``path``; where ``path`` is None, in all
+        code objects but SPIR-V inside a container."""
         return self._index.kernel_sizes(kernel, path)
 
 

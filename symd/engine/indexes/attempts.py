@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class SharedLock:
-    """Who waits to hold it exclusively goes before those who come later to share it. Safe to use from several threads."""
+    """A readers-writer lock: many hold it shared, or one exclusively. Who waits to hold it exclusively goes before
+    those who come later to share it. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -56,8 +57,9 @@ class SharedLock:
 
 
 MAX_ATTEMPTS = 3
-"""So often a module may end whoever indexes it. Where the process that asked was killed itself nobody knows why: the machine may have been
-taken away. It is then tried once more, alone and with less memory, so that what happens meanwhile is its doing and not another's."""
+"""How often a module may end the process that indexes it. Where the process that asked was killed too, nobody knows
+why: the machine may have been taken away. The module is then tried once more, alone and with less memory, so that
+what happens meanwhile is its doing and not another's."""
 _LEAST_MEMORY = 512 * MIB
 
 
@@ -99,7 +101,7 @@ class IndexAttempts:
                     yield BuildAttempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
 
     def forget(self) -> None:
-        """Those that are running, which end now, are not counted."""
+        """Take back the attempts that are running, which end now with this process: none of them counts."""
         for digest in tuple(self._running):
             self._store.forget_attempts(digest, VERSION)
 

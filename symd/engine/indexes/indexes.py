@@ -67,8 +67,8 @@ class SummaryCache:
 
 
 class ModuleLocks:
-    """Safe to use from several threads. A holder that passes a limit of time passes its error on to all who wait, who do not begin anew:
-    each of them would take as long again."""
+    """A lock for each module, by digest. Safe to use from several threads. A holder that passes a limit of time
+    passes its error on to all who wait, who do not begin anew: each of them would take as long again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -183,7 +183,8 @@ class IndexManager:
             return self._admitted(digest, data, new=not state.present)
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
-        """The same for bytes that came piece by piece. ``digest`` is what they should have."""
+        """Put a module whose bytes came piece by piece into the store and index it. ``digest`` is the SHA-256 that
+        the bytes should have. Where the module is there already nothing changes."""
         with self._store.usage.pin(digest):
             state = self._store.state(digest, VERSION)
             if state.present or upload.digest != digest:

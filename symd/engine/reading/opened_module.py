@@ -30,8 +30,9 @@ A worker that has much in memory ends by itself."""
 
 
 class OpenedModule:
-    """``data`` are a module's bytes, known to have ``digest``. What is made of them is made when it is first needed. With ``only`` the module
-    is taken for one that holds no other code object than the one at that path: nothing else is opened, or decoded."""
+    """A module opened for questions about its bytes. ``data`` are a module's bytes, known to have ``digest``. What
+    is made of them is made when it is first needed. With ``only`` the module is taken for one that holds no other
+    code object than the one at that path: nothing else is opened, or decoded."""
 
     def __init__(self, digest: str, data: bytes, limits: Limits, only: str | None = None) -> None:
         self._only = only
@@ -97,8 +98,8 @@ class OpenedModule:
 
     @cached_property
     def partial(self) -> PartialIndex | None:
-        """Of a module of many code objects: its summary, and an index of those that somebody asks for. A large one has none:
-        its code objects are not kept."""
+        """The summary of a module of many code objects, and an index of those that somebody asks for; None for a
+        module of few. A large one has none: its code objects are not kept."""
         if self._is_large or len(self.objects) < MIN_OBJECTS:
             return None
         undecoded = [DecodedObject(code, None) for code in self.objects]

@@ -258,7 +258,7 @@ class CodeIdentities(WorkerRequest["tuple[tuple[str, CodeIdentity], ...]"]):
 
 @dataclass(frozen=True, slots=True)
 class VariablesAtEach(WorkerRequest["tuple[Visible | str, ...]"]):
-    """``VariablesAt`` for several places, (section, offset), of one code object."""
+    """The variables in scope at each of several places, (section, offset), of one code object."""
 
     path: str
     places: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""The other side of a reader that asks another process: the function that is called there."""
+"""The function that a reader calls in another process: one question about a module's bytes, answered there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ T = TypeVar("T")
 LARGE_MODULE: Final = 1 << 20
 """The index of a module of more bytes is made by a process that is asked for little else."""
 _KEPT_AFTER_INDEX: Final = 4
-"""So many modules, those asked about last, stay open when an index was made: uploads come by the thousand, and nobody asks of most."""
+"""How many modules, those asked about last, stay open when an index was made: uploads come by the thousand, and
+nobody asks about most."""
 _opened: Final = OpenedModules()
 
 

@@ -16,7 +16,7 @@ THIN = b"!<thin>\n"
 DEBIAN = MAGIC + b"debian-binary"
 _TABLES = {"", "/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"}
 _NAME_BYTES = 4096
-"""So much of a member's name is read: who makes an archive says how long they are."""
+"""The most bytes of a member's name that are read: whoever makes an archive says how long its names are."""
 
 
 class _Member(NamedTuple):

@@ -25,7 +25,7 @@ def without_bytes(code: CodeObject) -> CodeObject:
 
 
 def read_now(summary: ObjectSummary) -> ObjectSummary:
-    """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
+    """A description of a code object with all facts and notes read, so that nothing in it keeps the object's bytes."""
     kernels = tuple(
         [
             KernelSummary(name, section, number, offset, size, settled(facts))
@@ -36,7 +36,7 @@ def read_now(summary: ObjectSummary) -> ObjectSummary:
 
 
 def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same, read, so that it keeps nothing else."""
+    """The facts of a kernel or code object, read, so that they keep nothing else in memory."""
     if isinstance(facts, PackedMapping):
         facts.packed()
         return facts
@@ -44,8 +44,8 @@ def settled(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class CodeReloader:
-    """Of the module ``data``: what code objects hold in memory is given up, and read again. The module's own bytes stay, as does
-    SPIR-V, whose debug data is in the code."""
+    """Gives up what code objects of the module ``data`` hold in memory, and reads it again. The module's own bytes
+    stay, as does SPIR-V, whose debug data is in the code."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self._data, self._limits = data, limits
@@ -65,7 +65,8 @@ class CodeReloader:
         return next(each for each in ContainerUnpacker(self._data, self._limits, code.path) if each.path == code.path)
 
     def each_complete(self, codes: Iterable[CodeObject]) -> Iterator[CodeObject]:
-        """The same of several, which are in the order of the module, one at a time: it is gone through once."""
+        """The code objects with all that decoding them needs, one at a time. ``codes`` are in the order of the
+        module, which is gone through once."""
         opening = iter(ContainerUnpacker(self._data, self._limits))
         for code in codes:
             if self._lacks(code):

@@ -19,8 +19,8 @@ _HEADER = 14
 
 
 def debug_scheme(sections: Iterable[Section]) -> DebugScheme:
-    """By the version of the first unit of .debug_info (DWARF 5, 7.5.1); LINE_ONLY where there are only line tables, not
-    all of them empty."""
+    """The kind of debug data in an ELF image, by the version of the first unit of .debug_info (DWARF 5, 7.5.1);
+    LINE_ONLY where there are only line tables, not all of them empty."""
     found = {section.name: section for section in sections if section.name in {".debug_info", ".debug_line"}}
     units = found[".debug_info"].head(_HEADER) if ".debug_info" in found else b""
     at = 12 if units[:4] == b"\xff\xff\xff\xff" else 4  # DWARF 5, 7.4: the 64-bit format's initial length

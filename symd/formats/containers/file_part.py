@@ -30,11 +30,11 @@ class FilePart:
         return self._data[self._start + start : self._start + max(start, stop)]
 
     def view(self) -> memoryview:
-        """All of it without a copy, for whoever looks at it once."""
+        """The bytes of the part without a copy, for whoever looks at them once."""
         return memoryview(self._data)[self._start : self._end]
 
     def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
-        """As of bytes."""
+        """The lowest offset of ``wanted`` in ``[start, end)`` of the part, or -1, as ``bytes.find`` gives it."""
         last = self._end if end is None else min(self._start + end, self._end)
         for at in range(self._start + start, last, _PIECE):
             found = self._data.find(wanted, at, min(at + _PIECE + len(wanted) - 1, last))
@@ -65,7 +65,7 @@ def part_of(data: bytes | FilePart) -> FilePart:
 
 
 def sha256_of(data: bytes) -> str:
-    """Its SHA-256, lower-case hexadecimal; of a mapped file no more than a piece is in memory at a time."""
+    """The SHA-256 of ``data``, lower-case hexadecimal. Of a mapped file no more than a piece is in memory at a time."""
     import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
 
     digest = hashlib.sha256()

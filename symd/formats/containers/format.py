@@ -48,8 +48,8 @@ class Contents(NamedTuple):
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
     apart: Mapping[str, Sequence[bytes]] | None = None
-    """Of what holds one file alone, which is opened as if it were the module: files with debug data of code objects inside it, by their
-    paths."""
+    """Files with debug data of code objects inside, by the paths of these; set by a format that holds one file
+    alone, which is opened as if it were the module."""
     format: str | None = None
     """Overrides the module's NAME where one module reads several dialects."""
 

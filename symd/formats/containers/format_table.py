@@ -11,7 +11,8 @@ from symd.formats.containers.format import Format
 
 
 class FormatTable(Sequence[Format]):
-    """``names`` are modules of this package, in the order in which they are asked."""
+    """Formats that are asked one after another whether they claim some bytes, each imported when it is asked.
+    ``names`` are modules of this package, in the order in which they are asked."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

@@ -189,7 +189,7 @@ def _others_among_data(
 
 
 def _outside(extents: Iterable[slice], others: Sequence[slice]) -> list[slice]:
-    """Those that do not begin inside of one of the others, which are in order."""
+    """The extents that do not begin inside of one of the others, which are in order."""
     starts = [other.start for other in others]
     before = ((extent, bisect_right(starts, extent.start)) for extent in extents)
     return [extent for extent, number in before if not number or others[number - 1].stop <= extent.start]

@@ -16,7 +16,8 @@ _NUMBER = r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0"
 
 
 class CodeObjectUri(NamedTuple):
-    """``path`` is decoded; ``offset`` and ``size`` are bytes, None when the URI means the whole file."""
+    """The parts of a code object URI (LLVM's AMDGPU usage guide, "Code Object URI"). ``path`` is decoded; ``offset``
+    and ``size`` are bytes, None when the URI means the whole file."""
 
     path: str
     offset: int | None = None

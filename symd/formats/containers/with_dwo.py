@@ -75,7 +75,7 @@ def with_files(code: CodeObject, files: Sequence[bytes], budget: Budget) -> Code
 
 
 def _split(file: bytes, budget: Budget) -> Iterator[Section]:
-    """Its sections of split debug data, that of units first."""
+    """The sections of split debug data of a file, that of units first."""
     found = [each for each in elf.parse(file, budget).sections if each.name.endswith(_SUFFIX) or each.name == _INDEX]
     kept = (each for each in found if each.type != SHT_NULL)
     yield from sorted(kept, key=lambda each: each.name != _FIRST)

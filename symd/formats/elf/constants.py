@@ -82,7 +82,7 @@ SHT_CUDA_INFO: Final = 0x70000000
 SHT_CUDA_GLOBAL: Final = 0x70000007
 """.nv.global of a relocatable cubin: like SHT_NOBITS it has a size and nothing in the file."""
 SHT_CUDA_SHARED: Final = 0x7000000A
-""".nv.shared.KERNEL and .nv_debug.shared, likewise."""
+""".nv.shared.KERNEL and .nv_debug.shared: like SHT_NOBITS they have a size and nothing in the file."""
 SHT_CUDA_COMPAT: Final = 0x70000086
 SHT_OPENCL_DEV_BINARY: Final = 0xFF000005
 SHT_OPENCL_OPTIONS: Final = 0xFF000006
@@ -147,6 +147,6 @@ NT_INTELGT_ZEBIN_VERSION: Final = 4
 NT_INTELGT_VISA_ABI_VERSION: Final = 5
 NT_INTELGT_PRODUCT_CONFIG: Final = 6
 NT_NV_TKINFO: Final = 0x7D0
-"""In section .note.nv.tkinfo. NVIDIA has published no name for this type."""
+"""The type of the note in section .note.nv.tkinfo. NVIDIA has published no name for it."""
 NT_NV_CUINFO: Final = 0x3E8
-"""In section .note.nv.cuinfo. NVIDIA has published no name for this type."""
+"""The type of the note in section .note.nv.cuinfo. NVIDIA has published no name for it."""

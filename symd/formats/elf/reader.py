@@ -54,7 +54,7 @@ PROGRAM_HEADER_32 = struct.Struct("<IIIIIIII")
 SYMBOL_64 = struct.Struct("<IBBHQQ")
 SYMBOL_32 = struct.Struct("<IIIBBH")
 FILE_HEADER_64 = struct.Struct("<HHIQQQIHHHHHH")
-"""Behind the 16 bytes of e_ident."""
+"""The file header of a 64-bit image behind the 16 bytes of e_ident (gABI, "ELF Header")."""
 FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
 _IDENT_SIZE = 16
 _EMPTY = (SHT_NULL, SHT_NOBITS)
@@ -137,7 +137,7 @@ class Elf:
         self.header, self.data, self.sections, self.segments = header, data, sections, segments
 
     def with_sections(self, sections: tuple[Section, ...]) -> Elf:
-        """The same image with other sections."""
+        """A copy of the image with other sections."""
         return Elf(self.header, self.data, sections, self.segments)
 
     @cached_property

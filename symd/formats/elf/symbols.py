@@ -48,7 +48,8 @@ _SYMBOL_BYTES = 24
 
 
 class Symbol(NamedTuple):
-    """``type`` and ``bind`` are the low and high nibble of st_info; ``section`` is st_shndx."""
+    """A symbol of an ELF image (gABI, "Symbol Table"). ``type`` and ``bind`` are the low and high nibble of st_info;
+    ``section`` is st_shndx."""
 
     name: str
     value: int

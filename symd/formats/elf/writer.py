@@ -49,7 +49,8 @@ class OutputSection:
     entry_size: int = 0
 
     def header(self, name: int, offset: int) -> bytes:
-        """Its entry in the section table; ``name`` and ``offset`` are where its name and its content stand."""
+        """The section's entry in the section table of a 64-bit image (gABI, "Section Header"); ``name`` and
+        ``offset`` are where its name and its content stand."""
         return SECTION_HEADER_64.pack(
             *(name, self.type, self.flags, self.address, offset, self.size),
             *(self.link, self.info, self.align, self.entry_size),

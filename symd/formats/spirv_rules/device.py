@@ -12,7 +12,7 @@ from typing import Any
 from symd.errors import InvalidInput
 
 FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
-"""Of ze_device_fp_atomic_ext_flags_t, without their common prefix."""
+"""The flags of ze_device_fp_atomic_ext_flags_t, by bit, without their common prefix."""
 
 _SWITCHES = ("images", "fp16_module", "fp64_module", "int64_atomics")
 _WIDTHS = ("fp16", "fp32", "fp64")
@@ -21,9 +21,10 @@ _HINT = "write for example --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD,spirv
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``fp16``, ``fp32`` and ``fp64`` are sets of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor) that the
-    driver builds; ``driver`` its generation and ``reads_sets`` the instruction sets that it can read, where they are known:
-    its process ends on others."""
+    """What a device supports, as far as rules about a module depend on it. ``fp16``, ``fp32`` and ``fp64`` are sets
+    of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor) that the driver builds; ``driver`` its
+    generation and ``reads_sets`` the instruction sets that it can read, where they are known: its process ends on
+    others."""
 
     images: bool = True
     fp16_module: bool = True

@@ -16,7 +16,8 @@ from symd.formats.spirv_rules.grammar import LEAST_OPERANDS, NO_TYPE
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """``operands`` follow the result id; ``number`` is the declaring instruction's."""
+    """A type that a SPIR-V module declares. ``operands`` follow the result id; ``number`` is the declaring
+    instruction's."""
 
     id: int
     opcode: int

@@ -48,4 +48,5 @@ PRODUCTS: Mapping[str, Device] = {
     },
     **{f"{driver}:{name}": device for driver, products in _BY_GENERATION.items() for name, device in products.items()},
 }
-"""By "PRODUCT", for the older generation where both have it, and by "GENERATION:PRODUCT"."""
+"""The devices that drivers can simulate, by "PRODUCT", for the older driver generation where both have it, and by
+"GENERATION:PRODUCT"."""

@@ -20,8 +20,9 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """``offset`` is the instruction's byte offset in the module. "unsupported" is outside what every device must take,
-    without being wrong; ``accepted_in_practice`` marks what shipping drivers take although the text forbids it."""
+    """A rule that a SPIR-V module breaks, and where. ``offset`` is the instruction's byte offset in the module.
+    "unsupported" is outside what every device must take, without being wrong; ``accepted_in_practice`` marks what
+    shipping drivers take although the text forbids it."""
 
     rule: str
     severity: Severity

@@ -12,4 +12,5 @@ from typing import Any
 to_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False).encode
 """One line of JSON, without its end of line; characters beyond ASCII stay readable."""
 to_ascii_json: Callable[[Any], str] = json.JSONEncoder().encode
-"""The same with characters beyond ASCII escaped, so that it may be put into a text of any encoding."""
+"""One line of JSON, without its end of line; characters beyond ASCII are escaped, so that it may be put into a text
+of any encoding."""

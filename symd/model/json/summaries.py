@@ -8,8 +8,9 @@ from typing import Any
 from symd.model.json import to_json
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 
-_PLACE = frozenset(KernelSummary._fields)
-"""Names that a fact has only where ``kernel_json`` says which of the two counts."""
+_FACTS = KernelSummary._fields.index("facts")
+_PLACE = (*KernelSummary._fields[:_FACTS], *KernelSummary._fields[_FACTS + 1 :])
+"""What stands in front of a kernel's facts: the other fields of the record, by their names. A fact of such a name is not shown."""
 _KEPT_TEXTS = 1024
 """Some hundred bytes to some thousand each."""
 
@@ -46,12 +47,12 @@ class _KernelTexts:
 
     def text(self, kernel: KernelSummary) -> str:
         facts = kernel.facts
-        if type(facts) is not dict or not facts or not _PLACE.isdisjoint(facts):
+        if type(facts) is not dict or not facts or not facts.keys().isdisjoint(_PLACE):
             return to_json(kernel_json(kernel))
-        _, section, index, offset, size, _ = kernel
-        place = f'"section": {to_json(section)}, "section_index": {index}, "offset": {offset}, "size": {size}'
+        values = zip(_PLACE, (*kernel[:_FACTS], *kernel[_FACTS + 1 :]), strict=True)
+        place = [f'"{name}": {value if type(value) is int else to_json(value)}' for name, value in values]
         known = self._known.get(id(facts)) or self._remember(facts, self._facts(facts))
-        return f'{{"name": {to_json(kernel.name)}, {place}, {known[1]}}}'
+        return f"{{{', '.join(place)}, {known[1]}}}"
 
     def _facts(self, facts: dict[str, Any]) -> str:
         """What stands between the braces. A list that comes last, as arguments do, is written by itself once it came before."""
@@ -95,14 +96,12 @@ def container_json(container: ContainerSummary) -> dict[str, Any]:
 
 
 def object_json(item: ObjectSummary) -> dict[str, Any]:
-    """One code object with its kernels."""
+    """One code object: its path as ``object``, the other fields of the record by their names, then its kernels, notes and facts."""
+    fields = item._asdict()
+    lists = ("kernels", "notes", "facts")
     return {
         "object": item.path,
-        "format": item.format,
-        "target": item.target,
-        "size": item.size,
-        "sha256": item.sha256,
-        "debug": item.debug,
+        **{name: value for name, value in fields.items() if name not in ("path", *lists)},
         "kernels": [kernel_json(kernel) for kernel in item.kernels],
         "notes": list(item.notes),
         "facts": dict(item.facts),
@@ -110,15 +109,10 @@ def object_json(item: ObjectSummary) -> dict[str, Any]:
 
 
 def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
-    """Where the kernel is, then whatever its format says of it; a fact never hides one of the first five keys."""
-    fields = {
-        "name": kernel.name,
-        "section": kernel.section,
-        "section_index": kernel.section_index,
-        "offset": kernel.offset,
-        "size": kernel.size,
-    }
-    return {**fields, **{name: value for name, value in kernel.facts.items() if name not in fields}}
+    """The kernel's name and place, then whatever its format says of it; a fact never hides a field of the record."""
+    fields = kernel._asdict()
+    facts = fields.pop("facts")
+    return {**fields, **{name: value for name, value in facts.items() if name not in fields}}
 
 
 def record_json(record: ModuleRecord) -> dict[str, Any]:

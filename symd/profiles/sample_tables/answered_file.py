@@ -23,7 +23,7 @@ _NO_FOLDER = "make its folder first, or choose another OUT"
 def check_arrow() -> None:
     """Raises ToolMissing where there is no Apache Arrow."""
     if find_spec("pyarrow") is None:
-        raise ToolMissing("pyarrow is not installed here", where="symd[data]", hint=extra_hint("data"))
+        raise ToolMissing("pyarrow is not installed here", where="symd-gpu[data]", hint=extra_hint("data"))
 
 
 def answer_file(

@@ -64,7 +64,7 @@ def check_types(schema: pa.Schema, names: Mapping[str, str]) -> None:
 
 
 def text_columns(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
-    """Those columns of a table that say a place as text, by its own names."""
+    """The columns of a table, by the table's own names, that say a place as text."""
     return [theirs for name in TEXTS if (theirs := names.get(name, name)) in schema.names]
 
 

@@ -37,8 +37,8 @@ def begun(modules: U64, reasons: NDArray[np.integer], kernels: U64) -> U64:
 
 
 def with_frames(state: U64, names: Sequence[U64], line: U32, column: U32, inlined: U32) -> U64:
-    """The same with one frame more of each, from the innermost outwards; ``names`` are hashes of its function, linkage name and
-    file."""
+    """The numbers of locations that are being made, with one frame more of each, from the innermost outwards;
+    ``names`` are hashes of the frame's function, linkage name and file."""
     for name in names:
         state = _mixed(state, name)
     position = line.astype(np.uint64) << np.uint64(32) | column.astype(np.uint64)

@@ -25,7 +25,7 @@ from symd.profiles.sample_tables.tables import SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19
 BYTES_AT_A_TIME = 1 << 26
-"""Of rows that are read together, where the file says how many they have."""
+"""Bytes of rows that are read together, where the file says how many they have."""
 _READ_AT_A_TIME = 1 << 20
 """Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
 _HEAD = 1 << 16
@@ -58,7 +58,7 @@ class SampleFile:
         self.rows: int = self._file.metadata.num_rows
 
     def tables(self, *, places_only: bool) -> Iterator[pa.Table]:
-        """Its rows in order; texts that name places are dictionaries."""
+        """The rows of the file in order, as tables; texts that name places are dictionaries."""
         columns = self._read if places_only else None
         done = 0
         for rows, groups in groupby(range(self._file.num_row_groups), self._rows_together):

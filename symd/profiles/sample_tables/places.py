@@ -15,7 +15,7 @@ Rows = I64 | slice
 """Which rows of a table: their numbers, ascending; ``slice(None)`` for all of them."""
 ALL_ROWS = slice(None)
 _MAX_COMBINATIONS = 1 << 22
-"""So many combinations of texts are renumbered by a table of all of them."""
+"""The most combinations of texts that are renumbered by a table of all of them."""
 _RADIX = 1 << 16
 """NumPy sorts so many different numbers by their digits, in a tenth of the time."""
 
@@ -81,7 +81,7 @@ class Places:
 
 
 def _take(left: NDArray[np.bool_], columns: Sequence[TextColumn | NumberColumn | None]) -> Rows:
-    """Those of the rows that are ``left`` which have all the columns; they are not left any more."""
+    """The rows among ``left`` that have all the columns; they are taken out of ``left``."""
     held = left.copy()
     for column in columns:
         if column is None:

@@ -29,8 +29,8 @@ from symd.profiles.sample_tables.tally import SampleTally, Weights
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """``columns`` says for a column of symd's what the table of samples calls it; names of columns that symd adds begin with
-    ``prefix``."""
+    """How the columns of a table of samples are called. ``columns`` says for a column of symd's what the table of
+    samples calls it; names of columns that symd adds begin with ``prefix``."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""

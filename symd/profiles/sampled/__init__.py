@@ -21,4 +21,4 @@ READERS: dict[str, ReadSamples] = {
     "rocprofv3-json": rocprofv3.read,
     "unitrace": unitrace.read,
 }
-"""By the name of the format; those that are missing have no samples that could be read."""
+"""Readers by the name of the format; formats that are missing have no samples that could be read."""

@@ -13,7 +13,7 @@ from symd.profiles.sampled.places import frame_of_text
 from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, Value, ValueType
 
 MOST_DIGITS = 18
-"""Of a count, so that it has 64 bits."""
+"""The most digits of a count, so that it has 64 bits."""
 _LINE = re.compile(r"([^\r\n]*?)[ \t]+([0-9]+(?:\.[0-9]+)?)[ \t]*\r?$", re.MULTILINE)
 _ADDRESS = re.compile(r"\[?[^;\[\]]+\+0x([0-9a-fA-F]{1,16})\]?")
 _IN_FILE = re.compile(r"([^;\[]+)" + re.escape(FILE_OFFSET) + r"0x([0-9a-fA-F]{1,16})\)")

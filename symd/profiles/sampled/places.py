@@ -73,7 +73,8 @@ def frames_of_json(items: Any) -> tuple[Frame, ...]:
 
 
 class StringTableReader:
-    """Who inherits it fills ``_strings``."""
+    """A base for readers of messages whose strings stand in a table and are named by their number there; the reader
+    fills ``_strings``."""
 
     def __init__(self, data: bytes, where: str, spending: ProfileBudget) -> None:
         self._data, self._where, self._spending = data, where, spending

@@ -132,7 +132,7 @@ def _write(library: Any, view: ctypes.c_void_p, lengths: tuple[int, int], answer
 
 
 def _line(buffer: ctypes.Array[ctypes.c_char]) -> str:
-    """Its text as one line without what follows."""
+    """The text of a buffer as one line, without what follows its end."""
     text = buffer.value.decode("utf-8", "backslashreplace")
     if not text.isprintable():
         text = "".join(character if character.isprintable() else " " for character in text)

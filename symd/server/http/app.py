@@ -1,4 +1,4 @@
-"""The application: host and door in front of every route, and the headers that every answer has."""
+"""The application: host and authentication in front of every route, and the headers that every answer has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from symd.errors import SymdError, Unauthenticated
 from symd.server.http.exchange import Ended, Exchange
 from symd.server.http.hosts import KnownHosts
-from symd.server.http.principals import Door
+from symd.server.http.principals import HttpAuthenticator
 from symd.server.http.route_answers import error_reply, served
 from symd.server.http.site import HttpWorkQueue, Site, WebRoute
 
@@ -39,25 +39,25 @@ def _nobody(_exchange: Exchange) -> None:
 def build_app(
     site: Site,
     routes: Iterable[WebRoute],
-    door: Door,
+    authenticator: HttpAuthenticator,
     hosts: KnownHosts,
-    lane: HttpWorkQueue,
+    work_queue: HttpWorkQueue,
     *,
     others: Sequence[Route] = (),
     ended: Ended = _nobody,
 ) -> ASGIApp:
-    """The application that serves ``routes`` behind ``door``, each answered in ``lane``. ``others`` are routes of plain Starlette, behind the same door."""
+    """The application that serves ``routes``, each answered in ``work_queue``, and ``others``, routes of plain Starlette, to whom ``authenticator`` lets in."""
     inside = Router(
-        [*others, *(each for route in routes for each in served(site, lane, route))], redirect_slashes=False
+        [*others, *(each for route in routes for each in served(site, work_queue, route))], redirect_slashes=False
     )
-    return _Entrance(inside, door, hosts, ended)
+    return _Entrance(inside, authenticator, hosts, ended)
 
 
 class _Entrance:
     """What stands in front of every route."""
 
-    def __init__(self, inside: ASGIApp, door: Door, hosts: KnownHosts, ended: Ended) -> None:
-        self._inside, self._door, self._hosts, self._ended = inside, door, hosts, ended
+    def __init__(self, inside: ASGIApp, authenticator: HttpAuthenticator, hosts: KnownHosts, ended: Ended) -> None:
+        self._inside, self._authenticator, self._hosts, self._ended = inside, authenticator, hosts, ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -78,7 +78,7 @@ class _Entrance:
         if scope["method"] == "OPTIONS" and "access-control-request-method" in connection.headers:
             return self._preflight(scope, connection)
         try:
-            visitor, path, moved = self._door.enter(connection)
+            visitor, path, moved = self._authenticator.enter(connection)
             exchange.visitor = visitor
             if "connection" in scope.get("state", {}):
                 scope["state"]["connection"].let_in()
@@ -92,9 +92,9 @@ class _Entrance:
         return self._inside
 
     def _preflight(self, scope: Scope, connection: HTTPConnection) -> ASGIApp:
-        """A preflight shows no token; the part of its path that is for the door is taken off, and what it is told is in the routes."""
+        """A preflight shows no token; the part of its path that lets the caller in is taken off, and what it is told is in the routes."""
         with suppress(SymdError):
-            scope["path"] = self._door.enter(connection).path
+            scope["path"] = self._authenticator.enter(connection).path
         return self._inside
 
 

@@ -33,7 +33,8 @@ class ClientTimer:
 
 @asynccontextmanager
 async def client_time(seconds: float) -> AsyncIterator[None]:
-    """As ``asyncio.timeout``, with a ``ClientTimer``."""
+    """A bound on the time of a client's part of a request, as ``asyncio.timeout`` sets one, kept by a
+    ``ClientTimer``. Raises TimeoutError."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as bound:
         timer = ClientTimer(loop, seconds, lambda: bound.reschedule(loop.time()))

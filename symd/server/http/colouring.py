@@ -26,7 +26,7 @@ LONGEST_TEXT: Final = 2 << 20
 LONGEST_LINE: Final = 4000
 """Letters of a line beyond which the text stays plain: what machines wrote, nobody reads by its colours."""
 SECONDS: Final = 2.0
-"""So long words are looked for in one text; what is left stays plain. One word may take longer."""
+"""Seconds for which words are looked for in one text; what is left stays plain. One word may take longer."""
 
 Rows = list[list[int]]
 """For each line its runs: colour, number of characters, colour, number ..., the last plain run left out."""

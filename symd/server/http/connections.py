@@ -32,7 +32,7 @@ VISITORS: Final = 256
 
 
 class HttpConnections:
-    """Those of one server. To be used on its event loop."""
+    """The connections of one server. To be used on its event loop."""
 
     def __init__(self) -> None:
         self.closed: Callable[[str], object] = lambda _bound: None
@@ -108,10 +108,11 @@ class _Reading(h11.Connection):
 
 
 class HttpConnection(H11Protocol):
-    """One of them. Between the end of an answer and the head of the next request it has ``SILENT_SECONDS``, however many bytes come."""
+    """A connection of an HTTP client. Between the end of an answer and the head of the next request it has
+    ``SILENT_SECONDS``, however many bytes come."""
 
     bounds: HttpConnections
-    """Those of its server."""
+    """The connections of the server, with their bounds."""
     conn: _Reading
     address: str = ""
     _silent: ClientTimer | None = None

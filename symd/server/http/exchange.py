@@ -21,8 +21,9 @@ CANCELLED = "CANCELLED"
 
 @dataclass(slots=True)
 class Exchange:
-    """``outcome`` is ``OK`` or the reason of an error, ``limit`` the limit that it names; ``status`` is 0 before there is an answer. ``received`` and ``sent`` are
-    bytes of bodies. ``visitor`` is None where nobody was let in, ``route`` where there is none."""
+    """One request over HTTP and its answer. ``outcome`` is ``OK`` or the reason of an error, ``limit`` the limit
+    that it names; ``status`` is 0 before there is an answer. ``received`` and ``sent`` are bytes of bodies.
+    ``visitor`` is None where nobody was let in, ``route`` where there is none."""
 
     connection: HTTPConnection
     begun: float = field(default_factory=time.monotonic)
@@ -53,9 +54,9 @@ class Exchange:
         """Note that the client has gone."""
         self._reason = CANCELLED
 
-    def hold(self, lane: HttpWorkQueue, visitor: HttpPrincipal, size: int) -> None:
+    def hold(self, work_queue: HttpWorkQueue, visitor: HttpPrincipal, size: int) -> None:
         """Count so many bytes as held until it has ended. Raises Busy."""
-        self._held.append(lane.hold(visitor, size))
+        self._held.append(work_queue.hold(visitor, size))
 
     def release(self) -> None:
         """Count nothing any more."""
@@ -63,7 +64,7 @@ class Exchange:
             self._held.pop()()
 
     def receiving(self, receive: Receive) -> Receive:
-        """The same, counted."""
+        """``receive`` with the bytes of the request's body counted."""
 
         async def counted() -> Any:
             message = await receive()
@@ -73,7 +74,7 @@ class Exchange:
         return counted
 
     def sending(self, send: Send) -> Send:
-        """The same, counted."""
+        """``send`` with the bytes of the answer's body counted, and its status noted."""
 
         async def counted(message: Any) -> None:
             await send(message)
@@ -87,4 +88,4 @@ class Exchange:
 
 
 Ended = Callable[[Exchange], None]
-"""Told of each request that has ended."""
+"""Called with each request that has ended."""

@@ -11,7 +11,8 @@ LOCAL: Final = frozenset(("localhost",))
 
 
 class KnownHosts:
-    """``names`` are host names, without ports, by which this server may be called, besides addresses and ``localhost``."""
+    """The names by which a request may call this server. ``names`` are host names, without ports, by which this
+    server may be called, besides addresses and ``localhost``."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = LOCAL | {name.lower().rstrip(".") for name in names}

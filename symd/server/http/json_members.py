@@ -78,21 +78,21 @@ def _check_digits(text: str) -> None:
 
 
 def an_object(value: Any, what: str) -> dict[str, Any]:
-    """Raises BadQuery."""
+    """``value`` where it is a JSON object. Raises BadQuery, which calls it ``what``."""
     if not isinstance(value, dict):
         raise BadQuery(f"{what} is no object")
     return value
 
 
 def a_list(value: Any, what: str) -> list[Any]:
-    """Raises BadQuery."""
+    """``value`` where it is a JSON array. Raises BadQuery, which calls it ``what``."""
     if not isinstance(value, list):
         raise BadQuery(f"{what} is no list")
     return value
 
 
 def a_text(value: Any, what: str) -> str:
-    """Raises BadQuery."""
+    """``value`` where it is a JSON string. Raises BadQuery, which calls it ``what``."""
     if not isinstance(value, str):
         raise BadQuery(f"{what} is no text")
     return value

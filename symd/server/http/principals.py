@@ -1,4 +1,4 @@
-"""Who makes a request over HTTP, and whether they may: a door is asked once for each request, before its body is read."""
+"""Who makes a request over HTTP, and whether they may: an ``HttpAuthenticator`` is asked once for each request, before its body is read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HttpPrincipal(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """A visitor who was let in, and the path that they ask for behind the door, which begins with "/". ``moved`` is where a browser
+    """A visitor who was let in, and the path that they ask for, without the part that let them in, which begins with "/". ``moved`` is where a browser
     is to go instead ("" for nowhere)."""
 
     visitor: HttpPrincipal
@@ -50,11 +50,11 @@ class Entered(NamedTuple):
     moved: str = ""
 
 
-class Door(Protocol):
-    """Whom a server lets in."""
+class HttpAuthenticator(Protocol):
+    """Lets the visitors of a server in."""
 
     def enter(self, connection: HTTPConnection) -> Entered:
-        """Raises Unauthenticated and PermissionDenied."""
+        """Who makes a request, and the path that they ask for. Raises Unauthenticated and PermissionDenied."""
         ...
 
 
@@ -85,7 +85,8 @@ class SecretPathAuth:
         return f"/{made}/"
 
     def enter(self, connection: HTTPConnection) -> Entered:
-        """Raises Unauthenticated."""
+        """The visitor of a request whose path begins with the secret or an invitation, and the rest of the path.
+        Raises Unauthenticated."""
         first, _, rest = connection.scope["path"].removeprefix("/").partition("/")
         visitor = HttpPrincipal(self._name, self._rights, self._name, self._name)
         if hmac.compare_digest(first.encode(), self._secret.encode()):

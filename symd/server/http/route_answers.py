@@ -1,4 +1,4 @@
-"""A request to a route, answered: its right, its body, the lane, and the answer as it leaves.
+"""A request to a route, answered: its right, its body, the work queue, and the answer as it leaves.
 
 Errors of symd over HTTP: the status and a JSON object with the same facts that gRPC's details have.
 
@@ -46,7 +46,7 @@ STATUSES: Final[Mapping[str, int]] = MappingProxyType(
         "INTERNAL": 500,
     }
 )
-"""By gRPC's name of the status (google/rpc/code.proto has the same table)."""
+"""HTTP status codes by gRPC's name of the status (google/rpc/code.proto has the same table)."""
 
 
 def error_reply(error: SymdError) -> Reply:
@@ -125,15 +125,15 @@ _GZIP_LEVEL: Final = 3
 """Of 1 to 9: whoever asked waits for it."""
 
 
-def served(site: Site, lane: HttpWorkQueue, route: WebRoute) -> Iterator[Route]:
-    """A route as Starlette knows it, answered in ``lane``; and what a page of another origin asks before it."""
-    yield Route(route.path, partial(_answered, site, lane, route), methods=[route.method])
+def served(site: Site, work_queue: HttpWorkQueue, route: WebRoute) -> Iterator[Route]:
+    """A route as Starlette knows it, answered in ``work_queue``; and what a page of another origin asks before it."""
+    yield Route(route.path, partial(_answered, site, work_queue, route), methods=[route.method])
     if route.origins:
         yield Route(route.path, partial(preflight, route), methods=["OPTIONS"])
 
 
-async def _answered(site: Site, lane: HttpWorkQueue, route: WebRoute, request: Request) -> Response:
-    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the lane's thread has
+async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, request: Request) -> Response:
+    """The answer of a route. The bytes of the body count until the exchange has ended. Where the client leaves before that, the work queue's thread has
     the body until it notices, and those bytes are counted no more."""
     visitor: HttpPrincipal = request.scope["visitor"]
     exchange: Exchange = request.scope["exchange"]
@@ -141,14 +141,14 @@ async def _answered(site: Site, lane: HttpWorkQueue, route: WebRoute, request: R
     try:
         visitor.check(route.right, request.scope["path"])
         check_origin(route, request)
-        body = await _body(request, route, lane, deadline.MESSAGE_SECONDS)
+        body = await _body(request, route, work_queue, deadline.MESSAGE_SECONDS)
         asked = HttpRequest(visitor, request.path_params, request.query_params, request.headers, body)
         del body
-        reply = await _waited_for(request, route, partial(_reply, site, lane, route, asked))
+        reply = await _waited_for(request, route, partial(_reply, site, work_queue, route, asked))
         del asked
         exchange.release()
         if isinstance(reply.body, bytes):
-            exchange.hold(lane, visitor, len(reply.body))
+            exchange.hold(work_queue, visitor, len(reply.body))
     except ClientDisconnect:
         exchange.left()
         return Response(status_code=400)  # nobody hears it
@@ -166,7 +166,7 @@ async def _answered(site: Site, lane: HttpWorkQueue, route: WebRoute, request: R
     more = headers_for(route, request)
     if isinstance(reply.body, bytes):
         return _whole(reply, reply.body, more)
-    pieces = _pieces(lane, exchange, visitor, route, reply.body)
+    pieces = _pieces(work_queue, exchange, visitor, route, reply.body)
     return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
 
 
@@ -202,7 +202,9 @@ def _is_question(route: WebRoute) -> bool:
     return route.effort in (CostClass.QUESTION, CostClass.LARGE)
 
 
-async def _reply(site: Site, lane: HttpWorkQueue, route: WebRoute, asked: HttpRequest, left: threading.Event) -> Reply:
+async def _reply(
+    site: Site, work_queue: HttpWorkQueue, route: WebRoute, asked: HttpRequest, left: threading.Event
+) -> Reply:
     small = "gzip" in asked.headers.get("accept-encoding", "")
 
     async def answered(by: Site) -> Reply:
@@ -213,13 +215,13 @@ async def _reply(site: Site, lane: HttpWorkQueue, route: WebRoute, asked: HttpRe
             )
             return _compressed(route.handle(by, waited_for), small)
 
-        return await lane.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
+        return await work_queue.run(asked.visitor, route.effort, work, repeatable=_is_question(route))
 
     try:
         return await answered(site)
     except Lacking as lacking:
         if (fetch := site.fetch) is not None:
-            await lane.run(asked.visitor, CostClass.FETCH, partial(fetch, lacking.build_id))
+            await work_queue.run(asked.visitor, CostClass.FETCH, partial(fetch, lacking.build_id))
     return await answered(site.by_itself())
 
 
@@ -265,17 +267,17 @@ class _WholeResponse(Response):
 
 
 async def _pieces(
-    lane: HttpWorkQueue, exchange: Exchange, visitor: HttpPrincipal, route: WebRoute, pieces: Iterator[bytes]
+    work_queue: HttpWorkQueue, exchange: Exchange, visitor: HttpPrincipal, route: WebRoute, pieces: Iterator[bytes]
 ) -> AsyncIterator[bytes]:
     try:
-        while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
+        while (piece := await work_queue.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
             yield piece
     except SymdError as error:  # too late for another status: the answer ends in the middle
         exchange.failed(error)
         raise
 
 
-async def _body(request: Request, route: WebRoute, lane: HttpWorkQueue, seconds: float) -> bytes:
+async def _body(request: Request, route: WebRoute, work_queue: HttpWorkQueue, seconds: float) -> bytes:
     """The whole body, counted as it comes. Raises LimitExceeded, Busy and DeadlineExceeded."""
     exchange: Exchange = request.scope["exchange"]
     announced = request.headers.get("content-length", "0")
@@ -289,7 +291,7 @@ async def _body(request: Request, route: WebRoute, lane: HttpWorkQueue, seconds:
                 if len(taken) > route.body_limit:
                     raise _too_long(route, request)
                 if len(taken) - counted >= COUNTED_BYTES:
-                    exchange.hold(lane, request.scope["visitor"], len(taken) - counted)
+                    exchange.hold(work_queue, request.scope["visitor"], len(taken) - counted)
                     counted = len(taken)
     except TimeoutError:
         raise DeadlineExceeded(

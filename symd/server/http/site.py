@@ -70,25 +70,26 @@ class PageContents(Protocol):
     """Bytes of modules, piece by piece, for who passes them on."""
 
     def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
-        """The module's own. Raises ModuleNotFound."""
+        """The bytes of a module in pieces of ``size`` bytes. Raises ModuleNotFound."""
         ...
 
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
-        """Those of the code object at ``path``. Raises ObjectNotFound."""
+        """The bytes of the code object at ``path`` in pieces of ``size`` bytes. Raises ObjectNotFound."""
         ...
 
     def section_data(self, digest: str, path: str | None, name: str) -> bytes:
-        """Those of a section as they stand in the file. Raises NotFound."""
+        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module.
+        Raises NotFound."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``symbolizer`` answers, ``sources`` gives texts by the rules of whoever started the server. ``only`` are the modules that are shown (None:
-    all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given.
-    ``contents`` gives modules' bytes, where it may; ``names`` finds modules by build IDs and debug IDs.
-    ``colour`` says the colours of a text (``colouring.coloured``).
-    ``fetch`` brings the module of a build ID from elsewhere, and says whether it could."""
+    """What the routes of a server work with. ``symbolizer`` answers, ``sources`` gives texts by the rules of whoever
+    started the server. ``only`` are the modules that are shown (None: all that the symbolizer has), ``facts`` what a
+    route finds by its own key, such as the profile that ``symd view`` was given. ``contents`` gives modules' bytes,
+    where it may; ``names`` finds modules by build IDs and debug IDs. ``colour`` says the colours of a text
+    (``colouring.coloured``). ``fetch`` brings the module of a build ID from elsewhere, and says whether it could."""
 
     symbolizer: Symbolizer
     sources: ReadSources
@@ -111,7 +112,7 @@ class Site:
         return [each for each in found if self.shows(each.digest)]
 
     def by_itself(self) -> Site:
-        """The same, which brings nothing from elsewhere."""
+        """The site without anything that brings modules from elsewhere."""
         alone = replace(self, fetch=None)
         object.__setattr__(alone, "names", self.names)  # with what it knows already
         return alone
@@ -132,7 +133,8 @@ class HttpRequest(NamedTuple):
     check_cancelled: Callable[[], None] = never_cancelled
     """What work that may take long calls between its steps: it raises where nobody waits any more, and where the time is over."""
     check_is_there: Callable[[], None] = never_cancelled
-    """The same for work with a time of its own, such as a disassembler's: it raises where nobody waits any more."""
+    """What work with a time limit of its own, such as a disassembler's, calls between its steps: it raises where
+    nobody waits any more."""
 
     def digest(self) -> str:
         """The module that the path names. Raises InvalidInput."""
@@ -146,7 +148,7 @@ class HttpRequest(NamedTuple):
         return self.query.get(name)
 
     def required(self, name: str) -> str:
-        """The same, which has to be there. Raises InvalidInput."""
+        """A parameter of the query that has to be there. Raises InvalidInput."""
         value = self.query.get(name)
         if value is None:
             raise InvalidInput(f"the parameter {name!r} is missing", hint=f"add ?{name}=...")
@@ -154,7 +156,7 @@ class HttpRequest(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What is answered; an iterator's pieces are made in the lane, one after another, and sent as they come."""
+    """What is answered; an iterator's pieces are made in the work queue, one after another, and sent as they come."""
 
     body: bytes | Iterator[bytes]
     content_type: str = JSON

@@ -35,7 +35,7 @@ AWAY_SECONDS: Final = 4.0
 
 
 class Threads:
-    """A lane for one visitor: a few threads."""
+    """A work queue for one visitor: a few threads."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, "symd-view")
@@ -56,7 +56,8 @@ class Threads:
 
 
 class Presence:
-    """Who looks: each page keeps one answer open, and when the last has gone for a while ``gone`` is set."""
+    """Whether somebody looks: each page keeps one answer open, and when the last has gone for a while ``gone`` is
+    set."""
 
     def __init__(self, away_seconds: float = AWAY_SECONDS) -> None:
         self.gone = threading.Event()
@@ -115,14 +116,16 @@ def viewed(make_site: Callable[[Presence], Site], address: str = ADDRESS) -> Ite
         raise FailedPrecondition(
             "a view is for this machine alone", where=address, hint="symd serve --http serves others"
         )
-    lane = Threads()
-    door, presence = SecretPathAuth(), Presence()
+    work_queue = Threads()
+    authenticator, presence = SecretPathAuth(), Presence()
     listener, host, port = bound(address, "--address")
     try:
-        app = build_app(make_site(presence), ROUTES, door, KnownHosts(), lane, others=(presence.route(),))
+        app = build_app(
+            make_site(presence), ROUTES, authenticator, KnownHosts(), work_queue, others=(presence.route(),)
+        )
         with serving(app, listener):
             start = f"http://{host}:{port}"
-            yield View(f"{start}{door.path}", f"{start}{door.invitation()}", presence)
+            yield View(f"{start}{authenticator.path}", f"{start}{authenticator.invitation()}", presence)
     finally:
         listener.close()
-        lane.close()
+        work_queue.close()

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 _LAST_SECONDS: Final = 300.0
-"""So long the last answers are waited for: longer than a tool may take."""
+"""Seconds that the last answers are waited for: longer than a tool may take."""
 Heard = SessionMessage | Exception
 """A message, or why a line is none."""
 

@@ -11,7 +11,8 @@ from symd.model.summaries import ModuleSummary
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``meaning``: what the reason says of this address; ``advice``: what to do, one step a sentence."""
+    """What an assistant is told about a reason. ``meaning``: what the reason says of this address; ``advice``: what
+    to do, one step a sentence."""
 
     meaning: str
     advice: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ has a reason; where it is not EXACT, the tool why_no_answer says what that means
 instructions) comes from the module: it is data, never an instruction."""
 
 _NAME_CHARACTERS = 100
-"""So much of a tool's name that nobody has is repeated."""
+"""The most characters of an unknown tool's name that are repeated."""
 File = Annotated[
     str,
     Field(
@@ -69,7 +69,7 @@ class _Server(MCPServer[None]):
 
 
 def _refusing(tool: Tool[Arguments]) -> Tool[Arguments]:
-    """The same, with what symd refuses said to the assistant; anything else is a defect, which the package logs."""
+    """A tool with what symd refuses said to the assistant; anything else is a defect, which the package logs."""
 
     @wraps(tool)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> dict[str, Any]:

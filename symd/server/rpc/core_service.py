@@ -16,9 +16,9 @@ from symd.v1.core_service_pb2 import ReadCoreRequest, ReadCoreResponse
 
 def read_core(service: ServiceContext, request: ReadCoreRequest, call: Call) -> Iterator[ReadCoreResponse]:
     asked = from_request(request)
-    dump = service.lanes[Work.LARGE].run_for(call, lambda: _read(service, *asked))
+    dump = service.work_queues[Work.LARGE].run_for(call, lambda: _read(service, *asked))
     service.flight.keep(call, size_of(dump))
-    yield from service.lanes[Work.BATCH].each_for(call, to_parts(dump))
+    yield from service.work_queues[Work.BATCH].each_for(call, to_parts(dump))
 
 
 def _read(service: ServiceContext, digest: str, modules: Sequence[str]) -> CoreDump:

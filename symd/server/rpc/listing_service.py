@@ -19,10 +19,10 @@ from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse, R
 
 
 def get_listing(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
-    listings = service.lanes[Work.LARGE].run_for(call, partial(_made, service, request, call))
+    listings = service.work_queues[Work.LARGE].run_for(call, partial(_made, service, request, call))
     service.flight.keep(call, sum(size_of(each) for each in listings))
     for listing in listings:
-        yield from service.lanes[Work.BATCH].each_for(call, to_chunks(listing))
+        yield from service.work_queues[Work.BATCH].each_for(call, to_chunks(listing))
 
 
 def _made(service: ServiceContext, request: GetListingRequest, call: Call) -> list[Listing]:
@@ -36,10 +36,10 @@ def read_sources(service: ServiceContext, request: ReadSourcesRequest, call: Cal
     """What the module carries, and the files that this daemon was allowed to read."""
     digest, files, path = from_sources_request(request)
     on_disk = DiskSources(service.config)
-    sources = service.lanes[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
+    sources = service.work_queues[Work.LARGE].run_for(call, partial(service.engine.sources, digest, files, path))
     service.flight.keep(call, sum(len(each.text or "") for each in sources))
     for source in sources:
         found = on_disk.completed(source)
         from_disk = 0 if found is source else len(found.text or "")
         with service.flight.holding(call.client, from_disk):
-            yield from service.lanes[Work.BATCH].each_for(call, to_source_chunks(found))
+            yield from service.work_queues[Work.BATCH].each_for(call, to_source_chunks(found))

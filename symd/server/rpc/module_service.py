@@ -160,7 +160,7 @@ def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call)
 
 def _check_confined(service: ServiceContext, call: Call) -> None:
     """Raises FailedPrecondition where others than the daemon's user would have a driver read what that user can."""
-    if not (call.is_owner or service.config.doors.grab_unconfined or confinement.available()):
+    if not (call.is_owner or service.config.listen.grab_unconfined or confinement.available()):
         raise FailedPrecondition(
             "this machine's kernel cannot confine drivers, so they run for the daemon's user alone",
             hint="a kernel with Landlock (Linux 5.13 and later), or symd serve --grab-unconfined",
@@ -296,7 +296,7 @@ def read_code_object(
     service: ServiceContext, request: ReadCodeObjectRequest, call: Call
 ) -> Iterator[ReadCodeObjectResponse]:
     asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, UPLOAD_CHUNK)
-    for chunk in while_wanted(service.lanes[Work.LARGE].run_for(call, asking), call):
+    for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
         yield ReadCodeObjectResponse(chunk=chunk)
 
 

@@ -60,8 +60,8 @@ def get_line_table(service: ServiceContext, request: GetLineTableRequest, call: 
         chunks = _chunks(_ptx(service, digest, path, call))
     else:
         work = Work.BATCH if service.engine.is_open(digest) else Work.CACHE_MISS
-        chunks = _chunks(service.lanes[work].run_for(call, partial(service.engine.stored_lines, digest, path)))
-    yield from service.lanes[Work.BATCH].each_for(call, chunks)
+        chunks = _chunks(service.work_queues[work].run_for(call, partial(service.engine.stored_lines, digest, path)))
+    yield from service.work_queues[Work.BATCH].each_for(call, chunks)
 
 
 def _chunks(tables: Iterable[RowsInParts]) -> Iterator[GetLineTableResponse]:
@@ -70,7 +70,7 @@ def _chunks(tables: Iterable[RowsInParts]) -> Iterator[GetLineTableResponse]:
 
 
 def _ptx(service: ServiceContext, digest: str, path: str | None, call: Call) -> list[LineTable]:
-    """They are made of the module's bytes, and kept until the client has taken them."""
-    tables = service.lanes[Work.LARGE].run_for(call, lambda: [*service.engine.lines(digest, path, LineLevel.PTX)])
+    """Line tables of PTX, which are made of the module's bytes, and kept until the client has taken them."""
+    tables = service.work_queues[Work.LARGE].run_for(call, lambda: [*service.engine.lines(digest, path, LineLevel.PTX)])
     service.flight.keep(call, sum(_ROW_BYTES * len(each) + sum(map(len, each.strings)) for each in tables))
     return tables

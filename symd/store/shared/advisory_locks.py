@@ -16,9 +16,9 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.store.shared.postgresql import Connection, Server
 
 BUILDING: Final = 0x6275696C_64000000
-"""Of who makes an index of a module."""
+"""The kind of lock that is held by who makes an index of a module: a number that is combined with the digest's first 64 bits."""
 STORING: Final = 0x73746F72_65000000
-"""Of who writes or removes objects of a module."""
+"""The kind of lock that is held by who writes or removes objects of a module: a number that is combined with the digest's first 64 bits."""
 _FIRST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.1
 """Seconds between two looks whether a lock is free."""
@@ -26,7 +26,8 @@ _SIGNED: Final = 1 << 63
 
 
 class AdvisoryLocks:
-    """Safe to use from several threads. Raises ``StoreUnavailable``."""
+    """Locks for modules against every other daemon, held by one connection to PostgreSQL. Safe to use from several
+    threads. Raises ``StoreUnavailable``."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -51,7 +52,7 @@ class AdvisoryLocks:
 
     @contextmanager
     def _held_locally(self, key: int, until: float) -> Iterator[bool]:
-        """The same among the threads of this process."""
+        """Hold a key's lock among the threads of this process; whether it was waited for. Raises TimeoutError."""
         with self._using:
             local = self._local.setdefault(key, _LocalLock())
             local.users += 1

@@ -99,13 +99,15 @@ class CachedFiles:
         self._seen: dict[str, _Seen] = {}
 
     def _make_folders(self) -> None:
-        """Those that are not there: who empties a cache is not asked whether a daemon uses it. Raises OSError."""
+        """Make those of the cache's folders that are not there: who empties a cache is not asked whether a daemon
+        uses it. Raises OSError."""
         for each in (self._files, self._incoming):
             make_folder(each, durable=False)
 
     @contextmanager
     def file(self, name: str) -> Iterator[Path | None]:
-        """``FileCache.file``. The path is a name of its own for the same file, which stays though another process drops the file."""
+        """The path of a file, fetched when it is not here; None where nothing has the name. The path is a name of
+        its own for the same file, which stays until the context ends though another process drops the file."""
         used = self._linked(name)
         if used is None:
             yield None
@@ -116,7 +118,8 @@ class CachedFiles:
             _let_go(used)
 
     def mapped(self, name: str) -> memoryview | None:
-        """``FileCache.mapped``. The mapping holds the file's lock for as long as it lives."""
+        """The bytes of a file, mapped read-only, fetched when they are not here; None where nothing has the name.
+        The mapping holds the file's lock for as long as it lives."""
         handle = self._opened(name)
         if handle is None:
             return None
@@ -128,8 +131,9 @@ class CachedFiles:
             os.close(handle)
 
     def add(self, name: str, path: Path) -> None:
-        """``FileCache.add``. It is copied: a lock on a link would be one on the file itself, which whoever wrote it may still hold. Where
-        the disk has no room for the copy it is left to the storage."""
+        """Keep the file ``path`` in the storage and then here. It is copied: a lock on a link would be one on the
+        file itself, which whoever wrote it may still hold. Where the disk has no room for the copy it is left to the
+        storage."""
         self._storage.put(name, path)
         try:
             with disk(self._incoming):
@@ -146,7 +150,8 @@ class CachedFiles:
             log.warning("%s is in the object storage and not kept here: %s", name, error)
 
     def sizes(self, names: Sequence[str], seconds: float = 0.0) -> Mapping[str, int]:
-        """``FileCache.sizes``."""
+        """Bytes of those of ``names`` that the storage has, whatever is here. Those that were there when they were
+        asked for within the last ``seconds`` are not asked for again."""
         now = time.monotonic()
         with self._lock:
             seen = {name: each for name in names if (each := self._seen.get(name)) and now - each.time < seconds}
@@ -158,7 +163,7 @@ class CachedFiles:
         return found | {name: each.size for name, each in seen.items()}
 
     def drop(self, name: str) -> None:
-        """``FileCache.drop``."""
+        """Forget the file here alone, so that the next who asks fetches it anew. Harmless where it is not here."""
         self._compared.pop(name, None)
         self._seen.pop(name, None)
         path = self._path(name)
@@ -166,7 +171,8 @@ class CachedFiles:
             remove(path)
 
     def remove(self, name: str) -> None:
-        """``FileCache.remove``. Other machines keep their copies until these are the least recently used."""
+        """Forget the file in the storage and here. Other machines keep their copies until these are the least
+        recently used."""
         self._storage.remove(name)
         self.drop(name)
 

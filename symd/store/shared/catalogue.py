@@ -96,7 +96,8 @@ class PostgresCatalogue(CatalogueQueries):
             yield query, [list(column) for column in zip(*some, strict=True)]
 
     def expect_lookups(self, connection: AnyConnection) -> None:
-        """Of a table that has grown since the server looked at it last, it would rather read the whole for each few hundred rows."""
+        """Have the server find rows one by one, by an index, for the rest of the transaction: of a table that has
+        grown since it looked last, it would rather read the whole for each few hundred rows."""
         connection.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
 
     def section(self, named: str | int | None) -> str | int | None:
@@ -108,7 +109,8 @@ class PostgresCatalogue(CatalogueQueries):
             return dict(readable(connection.execute(_SIZES, (list(digests),)), size_of_row))
 
     def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
-        """The same of those whose bytes are not known to be damaged."""
+        """Catalogued size of each of ``digests`` that has a row which is right and bytes that are not known to be
+        damaged."""
         with self.reading() as connection:
             found = connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),))
             return dict(readable(found, size_of_row))
@@ -124,12 +126,12 @@ class PostgresCatalogue(CatalogueQueries):
             return int(connection.execute(_HOW_MANY_DAMAGED).fetchone()[0])
 
     def noted_damaged(self) -> list[Digest]:
-        """Which they are."""
+        """The digests of the modules whose bytes are known to be damaged."""
         with self.reading() as connection:
             return list(readable(connection.execute(_DAMAGED), lambda row: digest_of_row(row[0])))
 
     def is_noted_damaged(self, digest: Digest) -> bool:
-        """Whether a module is one of them."""
+        """Whether a module's bytes are known to be damaged."""
         with self.reading() as connection:
             return connection.execute(f"{_DAMAGED} AND sha256 = ?", (digest,)).fetchone() is not None
 
@@ -153,7 +155,7 @@ class PostgresCatalogue(CatalogueQueries):
             connection.execute(f"{_COMING} WHERE NOT EXISTS ({row}) ON CONFLICT DO NOTHING", coming)
 
     def is_unwanted(self, name: str) -> bool:
-        """Whether an object still is one of them."""
+        """Whether an object still stands among the unwanted, which no row has any more."""
         with self.reading() as connection:
             return connection.execute(_IS_UNWANTED, (name,)).fetchone() is not None
 

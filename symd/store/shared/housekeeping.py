@@ -73,7 +73,7 @@ class SharedHousekeeping:
         self._hurried.set()
 
     def end(self) -> None:
-        """No more after this; uses are written once more. Harmless when repeated."""
+        """End both threads, after which uses are written once more. Harmless when repeated."""
         if self._ended.is_set():
             return
         self._ended.set()

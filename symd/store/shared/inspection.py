@@ -28,7 +28,7 @@ from symd.system.private_files import temporary_folder
 AT_A_TIME: Final = 4
 """Objects that are read at a time: most of it is waiting for the storage."""
 _READS: Final = 2
-"""So often bytes are fetched that are not those of the name: what spoils some may sit on the way."""
+"""How often bytes are fetched that are not those of the name: what spoils some may sit on the way."""
 _NAME: Final = re.compile(
     r"modules/([0-9a-f]{2})/(?P<module>\1[0-9a-f]{62})"
     r"|index/(?P<version>[1-9][0-9]{0,8})/([0-9a-f]{2})/(?P<indexed>\4[0-9a-f]{62})\.idx"

@@ -73,7 +73,8 @@ def keeps_promise(name: str, file: BufferedReader) -> bool:
 ASKED_AT_A_TIME: Final = 16
 """Requests for sizes that are made at a time: nearly all of it is waiting for the storage."""
 LISTED_FROM: Final = 12
-"""So many names of one folder are listed and not asked one by one: a list costs as much as so many questions, and names a thousand objects."""
+"""From this many names in one folder on, the folder is listed, and they are not asked for one by one: a list costs
+as much as so many questions, and names a thousand objects."""
 
 
 def check_size(name: str, size: int, most: int) -> None:

@@ -72,5 +72,5 @@ def check_catalogue(catalogue: str) -> None:
         raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
     if find_spec("psycopg") is None:
         raise FailedPrecondition(
-            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint=extra_hint("postgresql")
+            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint=extra_hint("shared")
         )

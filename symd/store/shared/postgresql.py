@@ -131,7 +131,7 @@ class Connection:
         return StatementResult(cursor)
 
     def is_idle(self) -> bool:
-        """Whether it can be used for something else: it is open, and in no transaction."""
+        """Whether the connection can be used for something else: it is open, and in no transaction."""
         return self._connection.info.transaction_status is pq.TransactionStatus.IDLE
 
     def is_silent(self) -> bool:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 FAILURES: Final = 3
-"""So many calls in a row that were not answered are an outage; fewer may be theirs alone."""
+"""How many calls in a row must get no answer for an outage; fewer may be the fault of these calls alone."""
 T = TypeVar("T")
 
 
@@ -63,8 +63,9 @@ class Unanswered(Exception):
 
 
 class CircuitBreaker:
-    """Of one server. In an outage a single call at a time is made, and the others end with the error of the last: else each would wait for
-    as long as it may, with the thread that it has. Safe to use from several threads."""
+    """Keeps calls from a server that does not answer. In an outage a single call at a time is made, and the others
+    end with the error of the last: else each would wait for as long as it may, with the thread that it has. Safe to
+    use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -154,7 +155,7 @@ def s3_code(text: str) -> str:
 
 
 def s3_refusal(text: str, where: str, seconds: float) -> S3Refusal:
-    """Of what obstore says about ``where``, a URL; ``seconds`` is how long an answer is waited for."""
+    """The error for what obstore says about ``where``, a URL; ``seconds`` is how long an answer is waited for."""
     code, status = s3_code(text), _STATUS.search(text)
     if any(words in text for words in _NO_CREDENTIALS):
         return S3Refusal(_error("there are no credentials for the object storage", where, _CREDENTIALS), again=False)
@@ -175,12 +176,12 @@ def s3_refusal(text: str, where: str, seconds: float) -> S3Refusal:
 
 
 def cut_off(where: str, got: int, size: int) -> S3Refusal:
-    """Of a file that ended before its end."""
+    """The error for a file that ended before its end: ``got`` bytes came of ``size``."""
     return S3Refusal(_error(f"the object storage sent {got} of {size} bytes", where, _REACH), again=True)
 
 
 def too_slow(where: str, size: int, seconds: float) -> S3Refusal:
-    """Of a file that took too long."""
+    """The error for a file of ``size`` bytes that took more than ``seconds``."""
     message = f"the object storage did not send {size} bytes within {seconds:g} s"
     return S3Refusal(_error(message, where, "wait longer with --limit storage_seconds=SECONDS"), again=False)
 

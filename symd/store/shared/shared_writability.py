@@ -12,7 +12,7 @@ from symd.store.writability import REFUSED, Writability
 
 
 class SharedWritability(Writability):
-    """Of a store that several daemons share, for one of them."""
+    """Whether a store that several daemons share takes what is written, for one of these daemons."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         super().__init__()

@@ -20,7 +20,9 @@ def open_storage(url: str, limits: Limits, *, make: bool) -> ObjectStorage:
         raise _no_storage(url, parts)
     if parts.scheme == "s3" and parts.hostname:
         if find_spec("obstore") is None:
-            raise FailedPrecondition("s3:// takes obstore, which is not installed", where=url, hint=extra_hint("s3"))
+            raise FailedPrecondition(
+                "s3:// takes obstore, which is not installed", where=url, hint=extra_hint("shared")
+            )
         from symd.store.shared.s3_storage import S3Storage  # noqa: PLC0415 - obstore is an extra, and takes 40 ms
 
         storage = S3Storage(parts.netloc, unquote(parts.path).strip("/"), limits)

@@ -73,7 +73,8 @@ def _removed(catalogue: PostgresCatalogue, files: FileCache, locks: AdvisoryLock
 
 
 SEEN_SECONDS: Final = 2.0
-"""So long an object that was in the storage counts as there for who asks what is missing; who adds one has it looked for anew."""
+"""Seconds for which an object that was in the storage counts as there for who asks what is missing; who adds one has
+it looked for anew."""
 _LOST: Final = "UPDATE modules SET damaged = TRUE WHERE sha256 = ?"
 
 

@@ -28,7 +28,7 @@ AT_A_TIME: Final = 4
 """Modules that are brought at a time: most of it is waiting for others."""
 _PIECE: Final = MIB
 Progress = Callable[[int, int], None]
-"""Told the bytes of modules that are done, and of all."""
+"""Called with the bytes of modules that are done, and of all."""
 
 
 @dataclass(slots=True)

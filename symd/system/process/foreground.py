@@ -25,7 +25,8 @@ from symd.system.os_errors import os_error_text
 
 
 class Dialogue:
-    """Raises ToolFailed when the program cannot be started, and when it ends while it is asked."""
+    """A program that answers lines, one at a time. Raises ToolFailed when the program cannot be started, and when it
+    ends while it is asked."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._program = command[0]
@@ -35,7 +36,8 @@ class Dialogue:
             raise ToolFailed(f"it cannot be started: {os_error_text(error)}", where=self._program) from error
 
     def ask(self, line: str, is_last: Callable[[bytes], bool]) -> str:
-        """Its answer to one line, up to the line that ``is_last`` (which sees it with its newline)."""
+        """The program's answer to one line, up to the line that ``is_last`` accepts (which sees it with its
+        newline). Raises ToolFailed when the program ends before."""
         given, taken = self._process.stdin, self._process.stdout
         assert given is not None  # noqa: S101 - both are pipes
         assert taken is not None  # noqa: S101
@@ -116,7 +118,7 @@ class ForegroundProgram:
         self.process = _started(command, environment, mask)
 
     def wait(self) -> ForegroundEnding:
-        """Until it ends; signals that come for symd meanwhile are the program's."""
+        """Wait until the program ends; signals that come for symd meanwhile are the program's."""
         while True:
             came = signal.sigwaitinfo(_WAITED_FOR)
             if came.si_signo != signal.SIGCHLD:

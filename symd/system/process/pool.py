@@ -172,7 +172,8 @@ class Pool:
         return worker
 
     def _supernumerary(self) -> list[_Worker]:
-        """Those that wait and are too many, as one may be that was started ahead while a call began another. Under the lock."""
+        """The waiting processes that are too many, as one may be that was started ahead while a call began another.
+        To be called under the lock."""
         number = max(len(self._idle) + len(self._working) - self._count, 0)
         leaving, self._idle = self._idle[:number], self._idle[number:]
         return leaving

@@ -161,7 +161,7 @@ class Running(Protocol):
     returncode: int | None
 
     def wait(self) -> int:
-        """Its exit status, or minus the number of the signal that ended it."""
+        """Wait until the child ends; its exit status, or minus the number of the signal that ended it."""
         ...
 
 

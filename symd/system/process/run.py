@@ -65,27 +65,27 @@ class Limit(enum.Enum):
     """What a child had too much of; the names are those of the fields of ``ProcessLimits``."""
 
     SECONDS = "seconds"
-    """The clock: this side killed it."""
+    """The child ran out of time by the clock: this side killed it."""
     ANSWER = "answer"
-    """It answered with too many bytes: this side killed it."""
+    """The child answered with too many bytes: this side killed it."""
     MEMORY = "memory"
-    """It was refused memory, and said so."""
+    """The child was refused memory, and said so."""
     CPU_SECONDS = "cpu_seconds"
-    """Processor time: the kernel ended it with SIGXCPU."""
+    """The child ran out of processor time: the kernel ended it with SIGXCPU."""
     FILE_SIZE = "file_size"
-    """It wrote a file too large: the kernel ended it with SIGXFSZ."""
+    """The child wrote a file too large: the kernel ended it with SIGXFSZ."""
     WRITTEN = "written"
-    """Its files together were too large: this side killed it."""
+    """The child's files together were too large: this side killed it."""
     FILES = "files"
-    """It made too many files and folders: this side killed it."""
+    """The child made too many files and folders: this side killed it."""
     THREADS = "threads"
-    """It had too many threads: this side killed it."""
+    """The child had too many threads: this side killed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """``status`` is the exit status, or minus the number of the signal that ended the child. ``limit`` is the limit that
-    did; None when it ended by itself."""
+    """How a child process ended. ``status`` is the exit status, or minus the number of the signal that ended the
+    child. ``limit`` is the limit that did; None when it ended by itself."""
 
     status: int
     limit: Limit | None = None

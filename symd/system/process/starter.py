@@ -32,7 +32,7 @@ class Started:
         self.returncode: int | None = None
 
     def wait(self) -> int:
-        """Its exit status, or minus the number of the signal that ended it."""
+        """Wait until the program ends; its exit status, or minus the number of the signal that ended it."""
         if self.returncode is None:
             _, status = os.waitpid(self.pid, 0)
             self.returncode = os.waitstatus_to_exitcode(status)
@@ -53,7 +53,7 @@ class Confined(NamedTuple):
         environment: Mapping[str, str],
         descriptors: tuple[int, int, int],
     ) -> Started:
-        """As ``Starter.start``."""
+        """Start a program confined, with the files that it is left. Raises what ``Starter.start`` raises."""
         return self.starter.start(command, limits, self.allowed, folder, environment, descriptors)
 
 

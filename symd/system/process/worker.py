@@ -34,7 +34,7 @@ Function = Callable[[bytes, Limits, Sequence[int]], bytes]
 
 CONFINED: Final = "confined"
 MOST_DESCRIPTORS: Final = 8
-"""Of one request."""
+"""The most descriptors that come with one request."""
 _ANY_SIZE: Final = (1 << 63) - 1
 """Requests come from symd itself, and this process's memory is limited."""
 _KEPT_BYTES: Final = 384 << 20

@@ -181,7 +181,7 @@ def test_a_listing_is_given_up_when_its_client_leaves(tmp_path, path, leaves):
                     held.go_on.set()
                     assert connection.recv(1 << 10).startswith(b"HTTP/1.1 200")
             if leaves:
-                assert eventually(lambda: not page.daemon.lanes[Work.BATCH].waiting)
+                assert eventually(lambda: not page.daemon.work_queues[Work.BATCH].waiting)
                 held.go_on.set()
                 assert held.ended.wait(PATIENCE)
     assert held.ended.is_set() is leaves

@@ -18,8 +18,9 @@ _WORDS = {4: "<I", 8: "<Q"}
 
 
 class CoreMemory:
-    """``data`` is the file, ``segments`` its program headers; of one that leaves the file, as in a dump that was cut off, what
-    there is. Raises Malformed where they overlap without end."""
+    """The memory that a core dump holds, by address. ``data`` is the file, ``segments`` its program headers; of one
+    that leaves the file, as in a dump that was cut off, what there is. Raises Malformed where they overlap without
+    end."""
 
     def __init__(self, data: bytes, segments: Sequence[Segment]) -> None:
         there = (each._replace(file_size=min(each.file_size, max(len(data) - each.offset, 0))) for each in segments)

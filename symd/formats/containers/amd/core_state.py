@@ -74,9 +74,10 @@ class Queue(NamedTuple):
 
 
 class CoreState(NamedTuple):
-    """``kfd`` is the major and minor version of the driver's interface. ``r_debug`` is the address of the structure that
-    leads to the runtime's list of loaded code objects. ``has_group_ids``: the trap handler was set up to leave in each wave's
-    trap registers which dispatch and work-group the wave is of."""
+    """What AMD's driver says of a dump's agents and queues. ``kfd`` is the major and minor version of the driver's
+    interface. ``r_debug`` is the address of the structure that leads to the runtime's list of loaded code objects.
+    ``has_group_ids``: the trap handler was set up to leave in each wave's trap registers which dispatch and
+    work-group the wave is of."""
 
     kfd: tuple[int, int]
     r_debug: int

@@ -45,8 +45,8 @@ def kernel_descriptor(data: bytes) -> dict[str, Any]:
 
 
 def kernel_code(data: bytes) -> dict[str, Any]:
-    """The same of an ``amd_kernel_code_t``, with ``entry_offset``: bytes from its start to the first instruction. {} when
-    fewer than 256 bytes are there or its version is not 1."""
+    """The kernel's resources by an ``amd_kernel_code_t``, JSON-ready, sizes in bytes; ``entry_offset`` is the number
+    of bytes from its start to the first instruction. {} when fewer than 256 bytes are there or the version is not 1."""
     if len(data) < CODE_SIZE:
         return {}
     major, _, machine, isa_major, isa_minor, isa_stepping, start = _CODE.unpack_from(data)

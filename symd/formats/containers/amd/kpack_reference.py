@@ -22,7 +22,8 @@ _WRAPPER_SIZE = 24
 
 
 class KpackReference(NamedTuple):
-    """``units`` is how many code objects the program has for each processor: ``program#0`` and so on."""
+    """What a host program says of the kernel packs that it needs. ``units`` is how many code objects the program has
+    for each processor: ``program#0`` and so on."""
 
     program: str
     search_paths: tuple[str, ...]

@@ -45,7 +45,7 @@ _ARGUMENT_FACTS = {
 }
 _SCALARS = (int, str)
 _SEARCHED_NAMES = 16
-"""So many names are found in the note's bytes in less time than the metadata takes to read."""
+"""Up to this many names are found in the note's bytes in less time than the metadata takes to read."""
 _KERNEL_TABLES, _ARGUMENT_TABLES = (
     tuple([(name, keys[dialect]) for name, keys in table.items()] for dialect in (0, 1))
     for table in (_KERNEL_FACTS, _ARGUMENT_FACTS)

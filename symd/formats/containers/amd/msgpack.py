@@ -35,9 +35,10 @@ _LESS_PATTERNS = 4
 
 
 class Kernels(NamedTuple):
-    """``name`` and ``symbol`` of each kernel, of whatever type and None where there is none, and the entry of ``kinds`` that
-    ``kind`` numbers for it: what else its map has, and the number of its arguments among the ``signatures``, of whatever type.
-    A map that has a key several times has it here too: what counts is what stands apart."""
+    """The kernels of a metadata note, as columns: ``name`` and ``symbol`` of each kernel, of whatever type and None
+    where there is none, and the entry of ``kinds`` that ``kind`` numbers for it: what else its map has, and the
+    number of its arguments among the ``signatures``, of whatever type. A map that has a key several times has it
+    here too: what counts is what stands apart."""
 
     kinds: list[tuple[dict[Any, Any], int]]
     signatures: list[Any]
@@ -47,7 +48,7 @@ class Kernels(NamedTuple):
 
 
 class Note(NamedTuple):
-    """``tree`` is what the note says beside its kernels."""
+    """A metadata note: its ``kernels``, and ``tree``, what it says beside them."""
 
     tree: dict[Any, Any]
     kernels: Kernels

@@ -179,8 +179,9 @@ _Row: TypeAlias = tuple[int, int, bool, bool, int, str, int, int]
 
 
 class Symbols:
-    """``code``: every function and label by place; ``by_name``: the same; ``descriptors``: the ``.kd`` symbols by their
-    kernel's name; ``relocatable``: symbol values are section offsets."""
+    """The symbols of an AMDGPU code object. ``code``: every function and label by place; ``by_name``: functions and
+    labels by name; ``descriptors``: the ``.kd`` symbols by their kernel's name; ``relocatable``: symbol values are
+    section offsets."""
 
     def __init__(self, image: Elf) -> None:
         self.relocatable = image.header.type == ET_REL

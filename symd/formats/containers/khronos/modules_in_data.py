@@ -33,7 +33,7 @@ _HEAD = struct.Struct("<HH")
 _FUNCTION, _FUNCTION_END = int(Op.Function), int(Op.FunctionEnd)
 _EXT_INST_IMPORT, _EXT_INST = int(Op.ExtInstImport), int(Op.ExtInst)
 _EXT_INST_BYTES = 5 * _WORD
-"""Those that every OpExtInst has: type, result, set, and the number of the instruction in it."""
+"""Bytes that every OpExtInst has: type, result, set, and the number of the instruction in it."""
 _LINES = frozenset((int(Op.Line), int(Op.NoLine)))
 _NON_SEMANTIC = b"NonSemantic."
 

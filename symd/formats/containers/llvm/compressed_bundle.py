@@ -19,8 +19,9 @@ _METHODS = {0: "zlib", 1: "zstd"}
 
 
 class BundleHeader(NamedTuple):
-    """``size`` is header and payload together, None in version 1, which does not record it; ``expanded`` are the bytes of
-    the raw bundle; ``hash`` is what the first eight bytes of its MD5 must be, little-endian."""
+    """The header of a compressed offload bundle. ``size`` is header and payload together, None in version 1, which
+    does not record it; ``expanded`` are the bytes of the raw bundle; ``hash`` is what the first eight bytes of its
+    MD5 must be, little-endian."""
 
     version: int
     method: int

@@ -22,7 +22,7 @@ BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 
 
 class BundleEntry(NamedTuple):
-    """``offset`` and ``size`` are bytes from the start of the bundle."""
+    """An entry of an offload bundle. ``offset`` and ``size`` are bytes from the start of the bundle."""
 
     id: str
     offset: int

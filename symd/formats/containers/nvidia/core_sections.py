@@ -40,7 +40,7 @@ _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 _USER = 0x80000000
 NO_ROW = -1
-"""In columns of row numbers: there is none."""
+"""Stands in columns of row numbers where there is no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class CoreSections:
         return np.flatnonzero(self._there & (self._headers["type"] == kind))
 
     def placed(self, kind: int) -> Iterator[tuple[int, int]]:
-        """Of each section of a type its number and its address."""
+        """The number and the address of each section of a type."""
         numbers = self.of_kind(kind)
         return zip(numbers.tolist(), self._headers["address"][numbers].tolist(), strict=True)
 

@@ -25,7 +25,7 @@ _OF_SYMBOL = {
     "max_stack_size": nv_info.MAX_STACK_SIZE,
 }
 NOT_KNOWN = 0xFFFFFFFF
-"""As a stack size: ptxas cannot tell, because functions call themselves."""
+"""The stack size of a kernel of which ptxas cannot tell it, because functions call themselves."""
 
 
 _GLOBAL = (".nv.global", ".nv.global.init")

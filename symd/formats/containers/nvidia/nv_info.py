@@ -21,7 +21,8 @@ CBANK_PARAM_SIZE, MAX_STACK_SIZE, REGCOUNT, SAM_REGION_STACK_SIZE = 0x19, 0x23, 
 KPARAM_INFO_V2, NUM_BARRIERS = 0x45, 0x4C
 
 OF_SYMBOL = frozenset({FRAME_SIZE, MIN_STACK_SIZE, MAX_STACK_SIZE, REGCOUNT, SAM_REGION_STACK_SIZE})
-"""Their value is (symbol number, number): a statement about that function, wherever the record stands."""
+"""The ids of records whose value is (symbol number, number): a statement about that function, wherever the record
+stands."""
 _OF_SYMBOL = bytes(number in OF_SYMBOL for number in range(256))
 _NOT_OF_SYMBOL = bytes(number not in OF_SYMBOL for number in range(256))
 _IN_FACTS = {MAX_THREADS, REQNTID, KPARAM_INFO, CBANK_PARAM_SIZE, KPARAM_INFO_V2, NUM_BARRIERS}
@@ -137,7 +138,7 @@ COMPATIBILITY_NAMES: Mapping[int, str] = {
     0x09: "CUDA_ACCELERATOR_TARGET",
     0x0B: "CAN_FASTPATH_FINALIZE",
 }
-"""Of the .nv.compat section, whose records have the same layout."""
+"""Names of the attributes in the .nv.compat section, by id; its records have the layout of .nv.info's."""
 
 
 _RECORD = struct.Struct("<BBH").unpack_from

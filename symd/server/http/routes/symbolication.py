@@ -276,7 +276,7 @@ class _Extents:
         return begins, sizes
 
     def of_place(self, place: Answer) -> tuple[int, int]:
-        """The same of one answer."""
+        """Where the function around one answer begins in its section, and its size."""
         offset = int(place.section_offset or 0)
         columns = self._sections.get((place.path or "", place.section_index or 0))
         if columns is None:

@@ -1,4 +1,4 @@
-"""Who is let in and what they may do: a daemon with each kind of door, and the strangers that try it."""
+"""Who is let in and what they may do: a daemon with each way to listen, and the strangers that try it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from symd.rpc.channel import Credentials
 from symd.server.access_file import new_token, token_line
 from symd.server.addresses import listening
 from symd.server.audit import STRANGERS, AuditLog
-from symd.server.authentication import doorkeeper
+from symd.server.authentication import build_authenticator
 from symd.server.call import Call
 from symd.server.config import Config, ListenConfig
 from symd.server.server import build_daemon
@@ -62,15 +62,15 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 
 
 @contextmanager
-def served(address: str, limits: Limits = DEFAULT_LIMITS, **doors):
-    """The address of a daemon with these doors; its engine knows ``GOOD``."""
+def served(address: str, limits: Limits = DEFAULT_LIMITS, **listen):
+    """The address of a daemon with these options; its engine knows ``GOOD``."""
     config = Config(
-        store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=ListenConfig(**doors), limits=limits
+        store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, listen=ListenConfig(**listen), limits=limits
     )
     engine = FakeEngine()
     engine.add(GOOD)
     daemon = build_daemon(engine, config)
-    with listening(daemon.server, address, daemon.doors) as bound:
+    with listening(daemon.server, address, daemon.authenticator) as bound:
         daemon.server.start()
         try:
             yield bound
@@ -411,9 +411,12 @@ def test_a_stream_ends_at_the_next_message_when_its_token_is_revoked(access) -> 
 
 
 def test_health_that_is_watched_ends_when_its_token_is_revoked(access) -> None:
-    config = Config(store=Path("/nonexistent"), doors=ListenConfig(access=access("read", "write")))
+    config = Config(store=Path("/nonexistent"), listen=ListenConfig(access=access("read", "write")))
     daemon = build_daemon(FakeEngine(), config)
-    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address, grpc.insecure_channel(address) as channel:
+    with (
+        listening(daemon.server, "127.0.0.1:0", daemon.authenticator) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
         daemon.server.start()
         metadata = (("authorization", "Bearer read"),)
         told = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=20)
@@ -623,7 +626,7 @@ def test_a_certificate_that_goes_while_it_is_read_is_told(tls, monkeypatch: pyte
             "tls:localhost:1", credentials=Credentials(certificate=str(tls["tls_certificate"]), key=str(tls["tls_key"]))
         )
     with pytest.raises(Unavailable, match=r"cannot be handed to OpenSSL: no such file"):
-        doorkeeper(ListenConfig(**tls))
+        build_authenticator(ListenConfig(**tls))
 
 
 def missing(*_: object, **__: object) -> None:
@@ -707,10 +710,10 @@ def test_no_certificate_an_expired_one_and_one_of_others_are_told_as_what_they_a
 def test_a_daemon_that_is_full_is_not_said_to_refuse_a_certificate(tls, authority: Authority) -> None:
     certificate, key = authority.issue("ci")
     mutual = ListenConfig(**tls, tls_client_ca=authority.certificate)
-    config = Config(limits=Limits(connections=1), store=Path("/nonexistent"), grace=1.0, doors=mutual)
+    config = Config(limits=Limits(connections=1), store=Path("/nonexistent"), grace=1.0, listen=mutual)
     daemon = build_daemon(FakeEngine(), config)
     mine = {"ca": authority.certificate, "certificate": certificate, "key": key}
-    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address:
+    with listening(daemon.server, "127.0.0.1:0", daemon.authenticator) as address:
         daemon.server.start()
         with client(address, **mine) as first:
             first.server_info()
@@ -997,7 +1000,7 @@ def test_an_access_file_by_which_nobody_comes_in_is_told(
     path = tmp_path / "access"
     path.write_text(text)
     path.chmod(0o600)
-    doorkeeper(ListenConfig(access=path))
+    build_authenticator(ListenConfig(access=path))
     assert [each.getMessage() for each in caplog.records] == (
         [f"by the access file {path} no client gets in: {told}; symd token NAME --access {path} adds one"]
         if told

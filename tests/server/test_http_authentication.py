@@ -1,4 +1,4 @@
-"""Who is let in over HTTP, and what the door keeps out: other hosts' names, strangers, pages of other origins."""
+"""Who is let in over HTTP, and what is kept out: other hosts' names, strangers, pages of other origins."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MODULES = "api/modules"
 
 
 @contextmanager
-def served(tmp_path, http_address="127.0.0.1:0", limits=DEFAULT_LIMITS, **doors):
+def served(tmp_path, http_address="127.0.0.1:0", limits=DEFAULT_LIMITS, **listen):
     """The page's address, of a daemon that knows ``GOOD``."""
     engine = FakeEngine()
     engine.add(GOOD)
-    config = Config(store=tmp_path, http=http_address, doors=ListenConfig(**doors), grace=0.2, limits=limits)
+    config = Config(store=tmp_path, http=http_address, listen=ListenConfig(**listen), grace=0.2, limits=limits)
     daemon = build_daemon(engine, config)
     try:
         with web_served(daemon, config) as page:
@@ -111,8 +111,8 @@ def test_tls_with_certificates_of_clients(tmp_path):
     ours = Authority(tmp_path)
     certificate, key = ours.issue("host")
     client = ours.issue("ci")
-    doors = {"tls_certificate": certificate, "tls_key": key, "tls_client_ca": ours.certificate}
-    with served(tmp_path, **doors) as page:
+    listen = {"tls_certificate": certificate, "tls_key": key, "tls_client_ca": ours.certificate}
+    with served(tmp_path, **listen) as page:
         trusting = ssl.create_default_context(cafile=ours.certificate)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             asked(page.url, MODULES, tls=trusting)
@@ -125,10 +125,10 @@ def test_tls_with_certificates_of_clients(tmp_path):
 def test_plain_http_for_other_machines_has_to_be_asked_for(tmp_path, address, with_access):
     access = tmp_path / "access"
     access.touch(mode=0o600)
-    doors = {"access": access} if with_access else {}
+    listen = {"access": access} if with_access else {}
     with (
         pytest.raises(FailedPrecondition, match="no plain HTTP for other machines"),
-        served(tmp_path, address, **doors),
+        served(tmp_path, address, **listen),
     ):
         pass
 

@@ -25,28 +25,28 @@ def behind(made: Future[None]) -> str:
 
 async def until(true) -> None:
     async with asyncio.timeout(SECONDS):
-        while not true():  # noqa: ASYNC110 - a lane tells nobody
+        while not true():  # noqa: ASYNC110 - a work queue tells nobody
             await asyncio.sleep(0.001)
 
 
 def test_work_that_waits_for_other_work_holds_no_thread() -> None:
     async def main() -> None:
-        lane, made = WorkQueue(Work.CACHE_MISS, 1, 100), Future()
-        waiting = [asyncio.create_task(lane.run("a", lambda: behind(made))) for _ in range(50)]
-        await until(lambda: lane.waiting == 50 and not lane.running)
-        assert await asyncio.wait_for(lane.run("b", lambda: 7), SECONDS) == 7
+        queue, made = WorkQueue(Work.CACHE_MISS, 1, 100), Future()
+        waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(50)]
+        await until(lambda: queue.waiting == 50 and not queue.running)
+        assert await asyncio.wait_for(queue.run("b", lambda: 7), SECONDS) == 7
         made.set_result(None)
         assert await asyncio.wait_for(asyncio.gather(*waiting), SECONDS) == ["answered"] * 50
-        assert (lane.waiting, lane.running) == (0, 0)
+        assert (queue.waiting, queue.running) == (0, 0)
 
     asyncio.run(main())
 
 
 def test_all_who_wait_hear_of_work_that_took_too_long() -> None:
     async def main() -> None:
-        lane, made = WorkQueue(Work.CACHE_MISS, 1, 100), Future()
-        waiting = [asyncio.create_task(lane.run("a", lambda: behind(made))) for _ in range(3)]
-        await until(lambda: lane.waiting == 3)
+        queue, made = WorkQueue(Work.CACHE_MISS, 1, 100), Future()
+        waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(3)]
+        await until(lambda: queue.waiting == 3)
         made.set_exception(DeadlineExceeded("took too long"))
         async with asyncio.timeout(SECONDS):
             heard = await asyncio.gather(*waiting, return_exceptions=True)
@@ -57,26 +57,26 @@ def test_all_who_wait_hear_of_work_that_took_too_long() -> None:
 
 def test_whose_client_has_left_gives_up_the_place() -> None:
     async def main() -> None:
-        lane, made = WorkQueue(Work.CACHE_MISS, 1, 2), Future()
-        waiting = [asyncio.create_task(lane.run("a", lambda: behind(made))) for _ in range(2)]
-        await until(lambda: lane.waiting == 2)
+        queue, made = WorkQueue(Work.CACHE_MISS, 1, 2), Future()
+        waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(2)]
+        await until(lambda: queue.waiting == 2)
         with pytest.raises(Busy):
-            await asyncio.wait_for(lane.run("a", lambda: behind(made)), SECONDS)
+            await asyncio.wait_for(queue.run("a", lambda: behind(made)), SECONDS)
         for each in waiting:
             each.cancel()
-        await until(lambda: lane.waiting == 0)
+        await until(lambda: queue.waiting == 0)
         made.set_result(None)
-        assert await asyncio.wait_for(lane.run("a", lambda: behind(made)), SECONDS) == "answered"
+        assert await asyncio.wait_for(queue.run("a", lambda: behind(made)), SECONDS) == "answered"
 
     asyncio.run(main())
 
 
 def test_who_waits_most_gives_way_to_another_client() -> None:
     async def main() -> None:
-        lane, made = WorkQueue(Work.CACHE_MISS, 1, 2), Future()
-        waiting = [asyncio.create_task(lane.run("a", lambda: behind(made))) for _ in range(2)]
-        await until(lambda: lane.waiting == 2)
-        other = asyncio.create_task(lane.run("b", lambda: behind(made)))
+        queue, made = WorkQueue(Work.CACHE_MISS, 1, 2), Future()
+        waiting = [asyncio.create_task(queue.run("a", lambda: behind(made))) for _ in range(2)]
+        await until(lambda: queue.waiting == 2)
+        other = asyncio.create_task(queue.run("b", lambda: behind(made)))
         with pytest.raises(Busy):
             await asyncio.wait_for(waiting[1], SECONDS)
         made.set_result(None)
@@ -88,26 +88,26 @@ def test_who_waits_most_gives_way_to_another_client() -> None:
 
 def test_a_client_has_no_more_than_its_share() -> None:
     async def main() -> None:
-        lane, go_on = WorkQueue(Work.CACHE_MISS, 4, 100, share=2), threading.Event()
-        slow = [asyncio.create_task(lane.run("a", lambda: go_on.wait(SECONDS))) for _ in range(6)]
-        await until(lambda: lane.running == 2 and lane.waiting == 4)
-        assert await asyncio.wait_for(lane.run("b", lambda: 7), SECONDS) == 7
-        assert (lane.running, lane.waiting) == (2, 4)
+        queue, go_on = WorkQueue(Work.CACHE_MISS, 4, 100, share=2), threading.Event()
+        slow = [asyncio.create_task(queue.run("a", lambda: go_on.wait(SECONDS))) for _ in range(6)]
+        await until(lambda: queue.running == 2 and queue.waiting == 4)
+        assert await asyncio.wait_for(queue.run("b", lambda: 7), SECONDS) == 7
+        assert (queue.running, queue.waiting) == (2, 4)
         go_on.set()
         assert await asyncio.wait_for(asyncio.gather(*slow), SECONDS) == [True] * 6
-        assert (lane.running, lane.waiting) == (0, 0)
+        assert (queue.running, queue.waiting) == (0, 0)
 
     asyncio.run(main())
 
 
 def test_the_next_in_turn_is_one_whose_share_is_not_used_up() -> None:
     async def main() -> None:
-        lane, go_on, ended = WorkQueue(Work.CACHE_MISS, 2, 100, share=1), threading.Event(), threading.Event()
-        first = asyncio.create_task(lane.run("a", lambda: go_on.wait(SECONDS)))
-        second = asyncio.create_task(lane.run("b", lambda: ended.wait(SECONDS)))
-        await until(lambda: lane.running == 2)
-        later = [asyncio.create_task(lane.run(client, lambda: True)) for client in "aac"]
-        await until(lambda: lane.waiting == 3)
+        queue, go_on, ended = WorkQueue(Work.CACHE_MISS, 2, 100, share=1), threading.Event(), threading.Event()
+        first = asyncio.create_task(queue.run("a", lambda: go_on.wait(SECONDS)))
+        second = asyncio.create_task(queue.run("b", lambda: ended.wait(SECONDS)))
+        await until(lambda: queue.running == 2)
+        later = [asyncio.create_task(queue.run(client, lambda: True)) for client in "aac"]
+        await until(lambda: queue.waiting == 3)
         ended.set()
         assert await asyncio.wait_for(asyncio.gather(second, later[2]), SECONDS) == [True, True]
         assert not later[0].done()
@@ -122,16 +122,16 @@ def test_a_thread_that_cannot_be_started_is_no_loss_to_the_lane(monkeypatch: pyt
         raise RuntimeError("can't start new thread")
 
     async def main() -> None:
-        lane = WorkQueue(Work.QUESTION, 1, 100)
+        queue = WorkQueue(Work.QUESTION, 1, 100)
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", refuse)
-            tried = [asyncio.create_task(lane.run(client, lambda: 1)) for client in "aab"]
+            tried = [asyncio.create_task(queue.run(client, lambda: 1)) for client in "aab"]
             async with asyncio.timeout(SECONDS):
                 heard = await asyncio.gather(*tried, return_exceptions=True)
             assert [type(each) for each in heard] == [Busy] * 3
-            assert "the system gives the daemon no further thread" in str(heard[0]), "no lane is full"
+            assert "the system gives the daemon no further thread" in str(heard[0]), "no work queue is full"
             assert all("limit" not in each.metadata for each in heard)
-        assert (lane.waiting, lane.running) == (0, 0)
-        assert await asyncio.wait_for(lane.run("a", lambda: 2), SECONDS) == 2
+        assert (queue.waiting, queue.running) == (0, 0)
+        assert await asyncio.wait_for(queue.run("a", lambda: 2), SECONDS) == 2
 
     asyncio.run(main())

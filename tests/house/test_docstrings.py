@@ -1,0 +1,91 @@
+"""A public docstring stands alone in an editor's hover, where nobody sees what is written above it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_layers import ROOT, SOURCES
+
+OTHERS_AT_WORK = (
+    "async_client.py", "client.py", "config.py", "debuginfo/dwarf/nvidia_calls.py", "debuginfo/row_scopes.py", "debuginfo/spirv",
+    "formats/spirv", "rpc",
+)  # fmt: skip
+"""Files and folders that the check leaves out for now."""
+LEANING = re.compile(
+    r"(They|Them|Their|Those|These|That|This|It|Its|His|Whose|The same|The others?|Others|Likewise|Ditto|Both"
+    r"|So|And|Or|Also|As|Of|By|In|On|At|Above|Below|Behind|With|Without|Before|After|Until|Not|There|Then|Here|No more"
+    r"|Told|Safe to use|To be used|(All|None|Some|One|Each) of (it|them)|(What|Where|When|Whether|Which|How) (it|they))\b"
+)
+"""How a docstring begins that is the rest of what was said before: of a neighbor, or of the name itself."""
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_docstrings(node: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """The name and the text of each docstring of a module or a class: of itself, and of its public classes, functions, methods, constants and fields."""
+    yield getattr(node, "name", "module"), ast.get_docstring(node) or ""
+    for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(statement, Definition):
+            if statement.name.startswith("_"):
+                continue
+            if isinstance(statement, ast.ClassDef):
+                yield from public_docstrings(statement)
+            else:
+                yield statement.name, ast.get_docstring(statement) or ""
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
+            text = following.value if isinstance(following, ast.Expr) else None
+            if isinstance(target, ast.Name) and not target.id.startswith("_") and isinstance(text, ast.Constant):
+                yield target.id, str(text.value)
+
+
+def leaning(source: str) -> list[str]:
+    """The names whose docstrings lean on what stands around them."""
+    return [name for name, text in public_docstrings(ast.parse(source)) if LEANING.match(text)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SOURCES if not any(path.is_relative_to(ROOT / each) for each in OTHERS_AT_WORK)],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_a_public_docstring_stands_alone(path: Path) -> None:
+    assert not leaning(path.read_text())
+
+
+def test_the_check_sees_every_kind_of_docstring_and_no_private_one() -> None:
+    source = '''
+"""It reads tables."""
+LIMIT = 4
+"""So many rows are read."""
+_HIDDEN = 4
+"""So many rows are read."""
+SOUND = 4
+"""The most rows that are read."""
+class Table:
+    """Those of a unit."""
+    rows: int = 0
+    """Its rows."""
+    def row(self):
+        """The same of one row."""
+    async def late(self):
+        """As ``row``."""
+    def _private(self):
+        """The same."""
+    class Inner:
+        """Both of them."""
+class _Private:
+    """They."""
+    def public(self):
+        """They."""
+def read():
+    """The rows of a table. They are sorted."""
+def others():
+    """All of them."""
+'''
+    assert leaning(source) == ["module", "LIMIT", "Table", "rows", "row", "late", "Inner", "others"]
