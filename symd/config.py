@@ -24,41 +24,15 @@ class Limits(NamedTuple):
 
     module_size: int = 2048 * MIB
     """The largest module taken."""
-    nesting_depth: int = 8
-    """Containers inside containers."""
     object_count: int = 100_000
     """Code objects in one module."""
     expansion: int = 4096 * MIB
     """Bytes that compressed parts of one module may expand to, all together."""
-    expansion_ratio: int = 100
-    """The same for each byte of the module's file; 16 MiB are always taken."""
-    core_rows: int = 8_000_000
-    """Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
-    core_waves: int = 1_000_000
-    """Saved waves of one GPU core dump of a ROCm program, of all its queues together."""
-    core_call_frames: int = 200_000
-    """Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its code objects together."""
-    core_frames: int = 200_000
-    """Calls of all different stacks of one GPU core dump together."""
-    core_stacks: int = 20_000
-    """Different stacks that one GPU core dump is answered with, after equal ones are put together."""
-    shared_facts: int = 1_000_000
-    """Arguments and attributes that kernels of one module have because another kernel of the same code has them."""
-    debug_units: int = 100_000
-    """Units of DWARF in one code object."""
     debug_entries: int = 200_000_000
     """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
     work_ratio: int = 12
     """Steps of reading (line rows, instructions of line programs and of SPIR-V, debugging entries, attributes, entries of lists, code objects) for
     each byte of the module's file; a million are always taken, which is about a second."""
-    inline_depth: int = 1000
-    """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
-    line_files: int = 2_000_000
-    """Directories and files that the line tables of one code object list, all together."""
-    path_bytes: int = 256 * MIB
-    """Bytes of the paths that these make: a few long directories and many files multiply."""
-    upload_chunk: int = MIB
-    """One chunk of an upload."""
     batch: int = 4_000_000
     """Addresses in one request."""
     build_seconds: float = 120.0
@@ -66,14 +40,10 @@ class Limits(NamedTuple):
     question_seconds: float = 30.0
     """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), for a search for names, and for a
     request to ``/symbolicate/v5``."""
-    name_search_letters: int = 50_000_000
-    """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
     build_memory: int = 4096 * MIB
     """Address space of a process that reads modules."""
     index_size: int = 2048 * MIB
     """The largest file that reading a module makes: its index, or a code object that somebody wants."""
-    answer_size: int = 32 * MIB
-    """The largest answer to a question that is answered from a module's bytes: texts of sources, code for a listing."""
     open_indexes: int = 256 * MIB
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
@@ -84,121 +54,40 @@ class Limits(NamedTuple):
     """The longest a call to an object storage may take; a file gets a second more for each mebibyte."""
     free_disk: int = 64 * MIB
     """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
-    lock_seconds: float = 60.0
-    """The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or changes it."""
-    catalogue_seconds: float = 20.0
-    """The longest that a catalogue in PostgreSQL may take to connect, to answer one statement, and to let a transaction begin."""
     catalogue_connections: int = 8
-    """Connections to it that a daemon uses at a time, beside two of its own."""
-    label_length: int = 1024
-    """Characters of a module's label."""
-    alias_kind_length: int = 64
-    """Characters of an alias's kind."""
-    alias_key_length: int = 1024
-    """Characters of an alias's key."""
-    module_aliases: int = 10_000
-    """Aliases of one module, those of contexts included."""
+    """Connections to a catalogue in PostgreSQL that a daemon uses at a time, beside two of its own."""
     aliases: int = 100_000
     """Aliases in one store."""
     contexts: int = 10_000
     """Contexts in one store."""
-    loads: int = 1_000_000
-    """Loads and unloads that one context may be told, over all time."""
-    mappings: int = 4_000_000
-    """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about, and up to 500 where
-    all of them lie in one another."""
     module_events: int = 100_000
     """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a position."""
     profile_size: int = 1024 * MIB
     """Bytes of a profile once it is expanded, and of the one that is written."""
-    profile_ratio: int = 100
-    """Bytes that a byte of a compressed profile may expand to; a mebibyte is always taken."""
-    profile_records: int = 4_000_000
-    """Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored, and a twelfth always."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
     driver_memory: int = 2048 * MIB
     """Address space of the driver's process. Builds of the drivers that were tried take up to 700 MiB."""
-    driver_disk: int = 512 * MIB
-    """Bytes that the driver's process writes into its folder; builds that were tried wrote 20 KB."""
-    driver_files: int = 4096
-    """Files and folders that it makes there; builds that were tried made two."""
-    driver_threads: int = 256
-    """Threads of the driver's process."""
     disassembly_seconds: float = 60.0
     """Time that one disassembler gets for one request."""
-    disassembly_memory: int = 4096 * MIB
-    """Address space of a disassembler's process."""
-    disassembly_size: int = 32 * MIB
-    """Bytes of text that disassemblers may write for one request."""
-    demangle_seconds: float = 30.0
-    """Time that the demangler gets for the names of one question."""
-    demangle_memory: int = 1024 * MIB
-    """Address space of the demangler's process."""
     source_size: int = 16 * MIB
     """The largest source file shown."""
     folder_bytes: int = 512 * MIB
     """The largest file that is taken from a watched folder, of those that a running process has mapped, and module of its memory."""
-    folder_files: int = 1_000_000
-    """Files of watched folders that are looked at; each takes about 450 bytes of memory."""
-    folder_depth: int = 32
-    """Folders inside each other below a watched one."""
-    folders: int = 50_000
-    """Folders watched at a time, those below others too; the kernel takes about a kilobyte for each."""
     attach_bytes: int = 16384 * MIB
     """Bytes of a running process's memory that are searched for modules."""
-    attach_seconds: float = 60.0
-    """Time that this may take."""
-    capture_size: int = 1024 * MIB
-    """What a captured program hands over of one module: its debug data, binary, build log."""
     capture_bytes: int = 16384 * MIB
     """What one run of a captured program may add to the folder of its captures: modules, and the lines about them."""
-    capture_kernels: int = 100_000
-    """Kernels of one captured module."""
-    capture_fields: int = 1_000
-    """Fields of one record of a captured module, beside those of its kernels."""
-    compile_seconds: float = 60.0
-    """Time that a compiler gets for one of the libraries that are loaded into captured programs."""
-    compile_memory: int = 2048 * MIB
-    """Address space of that compiler's process."""
-    message_seconds: float = 30.0
-    """The longest a call may take to send its message after its headers, or the first message of a stream."""
     idle_seconds: float = 300.0
     """The longest a stream may be silent while the daemon waits for its next message."""
-    write_seconds: float = 60.0
-    """The longest a client may take to take a message of a stream."""
-    pending_calls: int = 4096
-    """Calls that have come and that the daemon has not looked at yet, about 16 KB each. gRPC ends further ones, with the status CANCELLED."""
-    waiting_calls: int = 1024
-    """Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
-    queued_calls: int = 1024
-    """Calls of one kind that may wait for a thread."""
-    batches: int = 2
-    """Large batches answered at a time."""
-    addresses_at_work: int = 4_000_000
-    """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
-    large_answers: int = 2
-    """Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large pages over HTTP; further ones wait."""
     cold_questions: int = 32
     """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
-    writes: int = 4
-    """Changes of the catalogue made at a time, such as aliases, events and removals: they wait for its lock. Further ones wait."""
-    uploads: int = 16
-    """Uploads open at a time."""
-    fetches: int = 4
-    """Modules brought from debuginfod's servers at a time; further ones wait."""
-    grabs: int = 4
-    """Grabs from drivers at a time."""
     bytes_in_flight: int = 160 * MIB
     """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
     client_bytes_in_flight: int = 96 * MIB
     """The same of one client."""
     request_bytes: int = 8 * MIB
     """The largest request that is no batch, no upload and no grab; that of a watch too."""
-    request_fields: int = 400_000
-    """Fields of one request of more than a megabyte; an address that is no column's is a field."""
-    row_answers: int = 400_000
-    """Answers of one response that are spelled out; columns have ``batch``."""
     response_bytes: int = 96 * MIB
     """The largest response, or message of a stream."""
     daemon_memory: int = 320 * MIB
@@ -207,12 +96,6 @@ class Limits(NamedTuple):
     """Calls open at a time on one connection; a client keeps further ones until another has ended."""
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
-    client_watches: int = 32
-    """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
-    connection_idle_seconds: float = 1800.0
-    """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
-    handshake_seconds: float = 10.0
-    """The longest a new connection may take to say that it speaks HTTP/2, encryption included."""
     keepalive_seconds: float = 60.0
     """How long a connection may be silent before the daemon asks whether the client is there, and then for the answer."""
 

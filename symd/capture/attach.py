@@ -11,7 +11,7 @@ from pathlib import Path
 from symd.capture import rocm_list
 from symd.capture.folder import FolderModule, FolderWatch, LeftOut, compiler_caches
 from symd.capture.mapped_file import device_code
-from symd.capture.memory_search import InMemory, MemorySearch
+from symd.capture.memory_search import ATTACH_SECONDS, InMemory, MemorySearch
 from symd.capture.others_files import is_trusted
 from symd.capture.process import MemoryMapping, RunningProcess
 from symd.config import Limits
@@ -64,7 +64,7 @@ class Attachment:
 
     def _listed(self, mappings: Sequence[MemoryMapping]) -> Iterator[ModuleLoaded]:
         """What ROCm's runtime lists for debuggers, with load addresses."""
-        end = time.monotonic() + self._limits.attach_seconds
+        end = time.monotonic() + ATTACH_SECONDS
         for listed in rocm_list.loaded_objects(self._process, mappings, self._limits, self.notes, end):
             if listed.data is None:
                 self.left_out.append(
@@ -100,9 +100,8 @@ class Attachment:
                 f"memory: passed over {counted(counts.damaged, 'beginning')} of modules: freed, or being written"
             )
         for limit in sorted(counts.limits):
-            self.notes.append(
-                f"memory: {counts.unsearched:,} bytes were not searched (raise it with --limit {limit}=VALUE)"
-            )
+            why = "raise it with --limit attach_bytes=VALUE" if limit == "attach_bytes" else "the time was over"
+            self.notes.append(f"memory: {counts.unsearched:,} bytes were not searched ({why})")
 
     def _mapped(self, mappings: Sequence[MemoryMapping]) -> Iterator[ModuleFound]:
         files = {(each.device, each.inode): each for each in reversed(mappings) if each.is_file and each.inode}

@@ -61,6 +61,13 @@ def compiler_caches(environment: Mapping[str, str], directory: Path = Path()) ->
     yield CompilerCache("HIP", chosen(("AMD_COMGR_CACHE_DIR",), cache / "comgr"), CaptureApi.HIP)
 
 
+FOLDER_FILES: Final = 1_000_000
+"""Files of watched folders that are looked at; each takes about 450 bytes of memory."""
+FOLDER_DEPTH: Final = 32
+"""Folders inside each other below a watched one."""
+FOLDERS: Final = 50_000
+"""Folders watched at a time, those below others too; the kernel takes about a kilobyte for each."""
+_RAISE: Final = "raise it with --limit folder_bytes=NUMBER"
 SETTLE_SECONDS: Final = 1.0
 """How long a file that was there before must not have changed before its bytes are believed to be all."""
 _WATCHED: Final = (
@@ -232,10 +239,10 @@ class FolderWatch:
     def _watch(self, folder: str, depth: int) -> None:
         if folder in self._watches:
             return
-        if depth > self._limits.folder_depth:
-            raise _over("it lies below more than {} folders", "folder_depth", self._limits.folder_depth)
-        if len(self._watches) >= self._limits.folders:
-            raise _over("more than {} folders are watched", "folders", self._limits.folders)
+        if depth > FOLDER_DEPTH:
+            raise _over("it lies below more than {} folders", "folder_depth", FOLDER_DEPTH)
+        if len(self._watches) >= FOLDERS:
+            raise _over("more than {} folders are watched", "folders", FOLDERS)
         try:
             watch = self._inotify.add_watch(folder, _WATCHED)
         except OSError as error:
@@ -290,16 +297,14 @@ class FolderWatch:
 
     def _remember(self, path: str, version: _Version) -> bool:
         """Keep that this was looked at; False where too many are kept, which is told once."""
-        if path in self._versions or len(self._versions) < self._limits.folder_files:
+        if path in self._versions or len(self._versions) < FOLDER_FILES:
             self._versions[path] = version
             return True
         if self._full:
             self.counts.left_out += 1
             return False
         self._full = True
-        raise _over(
-            "more than {} files were looked at, and new ones are left out", "folder_files", self._limits.folder_files
-        )
+        raise _over("more than {} files were looked at, and new ones are left out", "folder_files", FOLDER_FILES)
 
     def _module(self, path: str, data: bytes) -> Iterator[Finding]:
         digest = hashlib.sha256(data).hexdigest()
@@ -358,13 +363,13 @@ def _content(path: str, status: os.stat_result, roots: Sequence[str], limits: Li
     if not stat.S_ISREG(status.st_mode):
         raise Unsupported(f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is not followed or read")
     if status.st_size > limits.folder_bytes:
-        raise _over("it is larger than {} bytes", "folder_bytes", limits.folder_bytes)
+        raise _over("it is larger than {} bytes", "folder_bytes", limits.folder_bytes, _RAISE)
     with open(os.open(path, _OPEN), "rb", buffering=0) as stream:  # noqa: PTH123 - a path is opened with other flags
         if not os.path.samestat(os.fstat(stream.fileno()), status) or not _stands_below(stream.fileno(), roots):
             raise Unsupported("it was exchanged for another while it was looked at")
         data = stream.read(limits.folder_bytes + 1)
     if len(data) > limits.folder_bytes:
-        raise _over("it is larger than {} bytes", "folder_bytes", limits.folder_bytes)
+        raise _over("it is larger than {} bytes", "folder_bytes", limits.folder_bytes, _RAISE)
     return data
 
 
@@ -378,6 +383,5 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _over(sentence: str, limit: str, value: int) -> LimitExceeded:
-    hint = f"raise it with --limit {limit}=NUMBER"
+def _over(sentence: str, limit: str, value: int, hint: str = "") -> LimitExceeded:
     return LimitExceeded(sentence.format(f"{value:,}"), hint=hint, metadata={"limit": limit})

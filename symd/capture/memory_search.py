@@ -21,6 +21,8 @@ from symd.formats.containers.llvm import compressed_bundle
 from symd.formats.containers.nvidia import fatbin
 from symd.formats.elf.constants import EM_AMDGPU, EM_CUDA, EM_INTEL182, EM_INTELGT, EM_NONE, ET_CORE
 
+ATTACH_SECONDS: Final = 60.0
+"""Time that the memory of a running process is searched, and what its runtime lists is read."""
 Read = Callable[[int, int], bytes]
 """Offset and size to bytes, fewer where there are no more."""
 MAGICS: Final = (elf.MAGIC, igc_debug.MAGIC, compressed_bundle.MAGIC, fatbin.MAGIC)
@@ -99,7 +101,7 @@ class MemorySearch:
         self.counts = SearchCounts()
         self._process, self._limits = process, limits
         self._mappings = [each for each in mappings if _is_searched(each)]
-        self._end = time.monotonic() + limits.attach_seconds
+        self._end = time.monotonic() + ATTACH_SECONDS
 
     def __iter__(self) -> Iterator[InMemory]:
         for mapping in self._mappings:

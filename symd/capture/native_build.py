@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.capture.folder_hints import ensure_writable, folder_hint
-from symd.config import Limits, native_cache
+from symd.config import native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
 from symd.system.os_errors import os_error_text
 from symd.system.private_files import FILE_MODE, make_folder
@@ -39,6 +39,10 @@ _FLAGS: Final = (
 _HINT: Final = "install one: apt-get install gcc libc6-dev"
 _FULL: Final = tuple(os.strerror(each) for each in (errno.ENOSPC, errno.EDQUOT))
 """What compilers print where there is no room for what they write; ``run_tool`` has them speak the language of the C locale, as Python does."""
+COMPILE_SECONDS: Final = 60.0
+"""Time that a compiler gets for one of the libraries that are loaded into captured programs."""
+_MEMORY: Final = 2 << 30
+"""Address space of that compiler's process."""
 _ANSWER_BYTES: Final = 1 << 20
 
 OPENCL_LAYER: Final = "opencl_layer"
@@ -48,7 +52,7 @@ HIP_PRELOAD: Final = "hip_preload"
 _LEVEL_ZERO_WRAPPER: Final = "level_zero_wrapper"
 
 
-def library(name: str, limits: Limits, instead: Path | None = None) -> Path:
+def library(name: str, instead: Path | None = None) -> Path:
     """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``, built below ``instead`` where the user's
     cache cannot be written, or others may change it.
 
@@ -56,17 +60,17 @@ def library(name: str, limits: Limits, instead: Path | None = None) -> Path:
     room for it, FailedPrecondition where others may change the cache and there is no ``instead``.
     """
     prebuilt = _NATIVE / f"{name}.so"
-    return prebuilt if prebuilt.exists() else _built(name, (), (), limits, instead)
+    return prebuilt if prebuilt.exists() else _built(name, (), (), instead)
 
 
-def wrapper_driver(driver: str, limits: Limits, instead: Path | None = None) -> Path:
+def wrapper_driver(driver: str, instead: Path | None = None) -> Path:
     """The wrapper of the Level Zero driver ``driver``, a library's name or its absolute path. ``instead``, and what it raises, as for
     ``library``."""
     needed = ("-Wl,--no-as-needed", "needed.so", "-Wl,--allow-shlib-undefined")
-    return _built(_LEVEL_ZERO_WRAPPER, (f'-DDRIVER="{driver}"',), (driver, *needed), limits, instead)
+    return _built(_LEVEL_ZERO_WRAPPER, (f'-DDRIVER="{driver}"',), (driver, *needed), instead)
 
 
-def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Limits, instead: Path | None) -> Path:
+def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], instead: Path | None) -> Path:
     made_of = [platform.machine(), *_FLAGS, *defines, *wrapped]
     digest = hashlib.sha256("\0".join(made_of).encode())
     for source in sorted((*_NATIVE.glob("*.c"), *_NATIVE.glob("*.h"))):
@@ -87,7 +91,7 @@ def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Li
         elif stranger is not None:
             hint = "set XDG_CACHE_HOME to a folder that only you can change"
             raise FailedPrecondition("other users may change the libraries kept there", where=str(stranger), hint=hint)
-    _build(target, name, defines, wrapped, limits)
+    _build(target, name, defines, wrapped)
     return target
 
 
@@ -110,7 +114,7 @@ def _usable(target: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and mine and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Limits) -> None:
+def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[str]) -> None:
     compiler = _compiler()
     partial = target.with_name(f".{name}-{secrets.token_hex(8)}.so")
     try:
@@ -119,9 +123,9 @@ def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[st
         if wrapped:
             driver, *rest = wrapped
             stub = partial.with_name(f"{partial.name}.needed.so")
-            _compile([compiler, *_FLAGS, f"-Wl,-soname,{driver}", "-x", "c", os.devnull, "-o", str(stub)], limits)
+            _compile([compiler, *_FLAGS, f"-Wl,-soname,{driver}", "-x", "c", os.devnull, "-o", str(stub)])
             more += [str(stub) if word == "needed.so" else word for word in rest]
-        _compile([compiler, *_FLAGS, str(_NATIVE / f"{name}.c"), *more, "-o", str(partial)], limits)
+        _compile([compiler, *_FLAGS, str(_NATIVE / f"{name}.c"), *more, "-o", str(partial)])
         partial.chmod(FILE_MODE)
         partial.rename(target)
     except OSError as error:
@@ -145,11 +149,11 @@ def _compiler() -> str:
     return found
 
 
-def _compile(command: Sequence[str], limits: Limits) -> None:
+def _compile(command: Sequence[str]) -> None:
     from symd.system.process.process import ProcessLimits  # noqa: PLC0415 - mostly a library is there already, and a program waits
     from symd.system.process.tool import run_tool, tool_error  # noqa: PLC0415
 
-    ended = run_tool(command, ProcessLimits(limits.compile_seconds, limits.compile_memory, _ANSWER_BYTES), hint=_HINT)
+    ended = run_tool(command, ProcessLimits(COMPILE_SECONDS, _MEMORY, _ANSWER_BYTES), hint=_HINT)
     if ended.ending.status != 0 or ended.ending.signal:
         if full := next((reason for reason in _FULL if reason in ended.printed), ""):
             raise StoreUnavailable(

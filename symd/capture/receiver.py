@@ -42,6 +42,8 @@ from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _log: Final = logging.getLogger("symd.capture")
+CAPTURE_SIZE: Final = 1 << 30
+"""What a captured program hands over of one module: its debug data, binary, build log."""
 _MESSAGE_BYTES: Final = 1 << 16
 _LOOK_SECONDS: Final = 1.0
 """How often the folder for records that could not be sent is looked at while nothing comes."""
@@ -231,7 +233,7 @@ class Receiver:
         connections = [key.data for key in self._selector.get_map().values() if isinstance(key.data, _Connection)]
         whole = True
         for connection in sorted(connections, key=lambda each: each.received):
-            count, room = len(came), self._limits.capture_size - sum(len(each.data) for each, _ in came)
+            count, room = len(came), CAPTURE_SIZE - sum(len(each.data) for each, _ in came)
             if room < 0:
                 return False
             if not self._drain(connection, came, room):
@@ -312,10 +314,10 @@ class Receiver:
 
     def _whole(self, descriptor: int) -> bytes:
         size = os.fstat(descriptor).st_size
-        if size > self._limits.capture_size:
+        if size > CAPTURE_SIZE:
             metadata = {"limit": "capture_size"}
             raise LimitExceeded(
-                f"{size} bytes, and the limit is {self._limits.capture_size}",
+                f"{size} bytes, and at most {CAPTURE_SIZE} are taken",
                 where="captured record",
                 metadata=metadata,
             )
@@ -353,7 +355,7 @@ class Receiver:
 
     def _take(self, sent: _Sent, users: Sequence[int], connection: _Connection | None) -> None:
         """``users`` are who may have had a hand in it: a program with more rights may write to another's connection what that wants."""
-        record = parse_record(sent.data, self._limits)
+        record = parse_record(sent.data)
         self._check_known(users, record.key)
         process = self._process(record, connection)
         self.counts.said_lost += record.lost

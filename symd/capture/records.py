@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final
 
 from symd.capture.process import COMMAND_BYTES, command_words
-from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from symd.model.captures import CaptureApi, CaptureWay, ModuleForm
 
@@ -24,6 +23,10 @@ _FIELD: Final = struct.Struct("<IIQQ")
 """tag, form, address, bytes that follow."""
 _BEYOND_PROCESSES: Final = 1 << 31
 """Numbers of processes are positive numbers of 32 bits with a sign (pid_t)."""
+CAPTURE_KERNELS: Final = 100_000
+"""Kernels of one captured module."""
+CAPTURE_FIELDS: Final = 1_000
+"""Fields of one record of a captured module, beside those of its kernels."""
 _WHERE: Final = "captured record"
 
 
@@ -99,7 +102,7 @@ def time_of(data: bytes) -> int:
     return int(HEADER.unpack_from(data)[9]) if len(data) >= HEADER.size else 0
 
 
-def parse_record(data: bytes, limits: Limits) -> Record:
+def parse_record(data: bytes) -> Record:
     """The record that ``data`` is, all of it.
 
     Raises Unsupported for a version that this symd does not know, LimitExceeded for too many kernels or fields, Malformed for anything else
@@ -119,22 +122,22 @@ def parse_record(data: bytes, limits: Limits) -> Record:
     if process >= _BEYOND_PROCESSES:
         raise Malformed(f"no process has the number {process}", where=_WHERE)
     head = (RecordKind(kind), _APIS[api], _WAYS[way], process, start_time, image, time, handle, code, lost)
-    return Record(*head, **_contents(data, limits))  # type: ignore[arg-type]
+    return Record(*head, **_contents(data))  # type: ignore[arg-type]
 
 
-def _contents(data: bytes, limits: Limits) -> dict[str, object]:
+def _contents(data: bytes) -> dict[str, object]:
     command: tuple[str, ...] = ()
     texts = dict.fromkeys(_TEXTS.values(), "")
     kernels: list[tuple[str, int]] = []
     bytes_of: dict[ModuleForm, bytes] = {}
-    for tag, form, address, contents in _fields(data, limits):
+    for tag, form, address, contents in _fields(data):
         if tag == RecordTag.DATA:
             if form not in _FORMS:
                 raise Malformed(f"module data of the unknown form {form}", where=_WHERE)
             bytes_of[_FORMS[form]] = bytes(contents)
         elif tag == RecordTag.KERNEL:
-            if len(kernels) >= limits.capture_kernels:
-                raise _over(f"more than {limits.capture_kernels} kernels", "capture_kernels")
+            if len(kernels) >= CAPTURE_KERNELS:
+                raise _over(f"more than {CAPTURE_KERNELS} kernels", "capture_kernels")
             kernels.append((_text(contents), address))
         elif tag == RecordTag.COMMAND:
             command = command_words(bytes(contents[:COMMAND_BYTES]))
@@ -144,11 +147,10 @@ def _contents(data: bytes, limits: Limits) -> dict[str, object]:
 
 
 def _over(message: str, limit: str) -> LimitExceeded:
-    hint = f"raise it with --limit {limit}=NUMBER"
-    return LimitExceeded(message, where=_WHERE, hint=hint, metadata={"limit": limit})
+    return LimitExceeded(message, where=_WHERE, metadata={"limit": limit})
 
 
-def _fields(data: bytes, limits: Limits) -> Iterator[tuple[int, int, int, memoryview]]:
+def _fields(data: bytes) -> Iterator[tuple[int, int, int, memoryview]]:
     """Tag, form, address and bytes of each field; tags that are not known are for the caller to pass over."""
     whole = memoryview(data)
     at = HEADER.size
@@ -159,8 +161,8 @@ def _fields(data: bytes, limits: Limits) -> Iterator[tuple[int, int, int, memory
         tag, form, address, size = _FIELD.unpack_from(data, at)
         at += _FIELD.size
         others += tag != RecordTag.KERNEL
-        if others > limits.capture_fields:
-            raise _over(f"more than {limits.capture_fields} fields beside kernels", "capture_fields")
+        if others > CAPTURE_FIELDS:
+            raise _over(f"more than {CAPTURE_FIELDS} fields beside kernels", "capture_fields")
         if size > len(data) - at:
             raise Malformed(f"the field before byte {at} has {size} bytes, and {len(data) - at} are left", where=_WHERE)
         yield tag, form, address, whole[at : at + size]

@@ -51,7 +51,7 @@ def loaded_objects(
     for number, (name, bias) in enumerate(names):
         if time.monotonic() > end:
             rest = len(names) - number
-            notes.append(f"{rest} of them were not read (raise it with --limit attach_seconds=VALUE)")
+            notes.append(f"{rest} of them were not read (the time was over)")
             return
         yield LoadedObject(name, bias, _content(process, name, limits))
 

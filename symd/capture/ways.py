@@ -23,7 +23,6 @@ from symd.capture.native_build import (
     wrapper_driver,
 )
 from symd.capture.run_folder import RunFolder, let_in
-from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.model.captures import CaptureWay
 from symd.system.private_files import make_folder, write_bytes
@@ -114,7 +113,7 @@ def chosen_ways(wanted: Collection[CaptureWay], program: ProgramFile) -> tuple[C
 
 
 def environment_for(
-    ways: Collection[CaptureWay], base: Mapping[str, str], folder: RunFolder, sources: Path | None, limits: Limits
+    ways: Collection[CaptureWay], base: Mapping[str, str], folder: RunFolder, sources: Path | None
 ) -> dict[str, str]:
     """``base`` with what takes the ways into a program, and what tells their libraries where to hand over. ``sources`` is the folder for
     source texts where lines are asked for. Raises what building the libraries raises, and InvalidInput for a folder whose name the
@@ -126,10 +125,10 @@ def environment_for(
     # What the older generation of Intel's drivers finds in its caches has no debug data. A folder that is not there switches them off.
     result |= {"cl_cache_dir": str(folder.inner / "no-cache"), "l0_cache_dir": str(folder.inner / "no-cache")}
     if CaptureWay.OPENCL_LAYER in ways:
-        _append(result, "OPENCL_LAYERS", _placed(library(OPENCL_LAYER, limits, folder.native), folder), ":")
+        _append(result, "OPENCL_LAYERS", _placed(library(OPENCL_LAYER, folder.native), folder), ":")
     if CaptureWay.PRELOAD in ways:
         for name in (LEVEL_ZERO_PRELOAD, *_runtime_preloads(base)):
-            _append(result, "LD_PRELOAD", _placed(library(name, limits, folder.native), folder), ":")
+            _append(result, "LD_PRELOAD", _placed(library(name, folder.native), folder), ":")
     if CaptureWay.FOLDER in ways:
         from symd.capture.dump_folder import dump_environment  # noqa: PLC0415 - slow to import, and seldom needed
 
@@ -137,7 +136,7 @@ def environment_for(
     if CaptureWay.LISTENER in ways:
         result["PYTHONPATH"] = os.pathsep.join(filter(None, (_placed_injected(folder), base.get("PYTHONPATH"))))
     if CaptureWay.WRAPPER_DRIVER in ways:
-        _wrap_drivers(result, folder, limits)
+        _wrap_drivers(result, folder)
     return result
 
 
@@ -196,12 +195,12 @@ def _copy(file: Path, copied: Path) -> str:
     return str(copied)
 
 
-def _wrap_drivers(environment: dict[str, str], folder: RunFolder, limits: Limits) -> None:
+def _wrap_drivers(environment: dict[str, str], folder: RunFolder) -> None:
     """The loader takes exactly the drivers that it is told, so that those which it would find are named too."""
     told = [name for name in environment.get("ZE_ENABLE_ALT_DRIVERS", "").split(",") if name]
     drivers = told or [_INTEL_DRIVER, *filter(_is_installed, _OTHER_DRIVERS)]
     wrapped = [
-        _reachable(built := wrapper_driver(name, limits, folder.native), folder, f"{built.parent.name}.so")
+        _reachable(built := wrapper_driver(name, folder.native), folder, f"{built.parent.name}.so")
         if Path(name).name.startswith("libze_intel_gpu.")
         else name
         for name in drivers

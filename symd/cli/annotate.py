@@ -90,7 +90,7 @@ def command(
         given = [_given(text, answering) for text in modules]
         source = _Modules(answering, files, path, given, is_server=server is not None)
         annotator = Annotator(source, given)
-        demangler = Demangler(limits) if demangle else None
+        demangler = Demangler() if demangle else None
         for piece, whole in _lines(handle):
             _pass_on(sys.stdout.buffer, piece, annotator, demangler, whole=whole)
 

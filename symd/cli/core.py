@@ -56,7 +56,7 @@ def command(
     MODULE that has the same code, or by the file that the dump says they were loaded from, where that is here. With
     --server these files stay here unless --files is given; then those with the same code are sent.
     """
-    demangler = Demangler(limits) if demangle else None
+    demangler = Demangler() if demangle else None
     with open_symbolizer(server, limits) as symbolizer:
         digest = add_module(symbolizer, file, server, limits)
         others = [add_module(symbolizer, each, server, limits) for each in modules]

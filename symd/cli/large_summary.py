@@ -40,7 +40,7 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
         with ThreadPoolExecutor(_HASHING) as pool:
             digest = pool.submit(sha256_of, data)
             try:
-                objects = tuple(_summaries(opening, limits, budget, pool if object_digests else None))
+                objects = tuple(_summaries(opening, budget, pool if object_digests else None))
             except SymdError as error:
                 raise error.prefix_where(file) from None
             return ModuleSummary(
@@ -54,12 +54,12 @@ def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> Mo
 
 
 def _summaries(
-    opening: ContainerUnpacker, limits: Limits, budget: DebugBudget, pool: ThreadPoolExecutor | None
+    opening: ContainerUnpacker, budget: DebugBudget, pool: ThreadPoolExecutor | None
 ) -> Iterator[ObjectSummary]:
     """Every code object described. The digest of each is made while the next one is opened: no more than two are in memory, without digests one."""
     pending: tuple[ObjectSummary, Future[str]] | None = None
     for code in opening:
-        described = read_now(_described(code, limits, budget))
+        described = read_now(_described(code, budget))
         if pool is None:
             yield described
         else:
@@ -78,14 +78,14 @@ def _with_digest(summary: ObjectSummary, digest: Future[str]) -> ObjectSummary:
     return summary._replace(sha256=Digest(digest.result()))
 
 
-def _described(code: CodeObject, limits: Limits, budget: DebugBudget) -> ObjectSummary:
+def _described(code: CodeObject, budget: DebugBudget) -> ObjectSummary:
     if code.vendor is not Vendor.INTEL:
         return code_summary(code, _LATER)
     from symd import debuginfo  # noqa: PLC0415 - large libraries are mostly of others
     from symd.index.module import judged_summary  # noqa: PLC0415 - likewise
     from symd.index.module_tables import DecodedObject  # noqa: PLC0415
 
-    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, limits, budget)), _LATER)
+    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, budget)), _LATER)
 
 
 def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:

@@ -22,7 +22,7 @@ _SIZES: Final = MappingProxyType(
 )
 _COUNTS: Final = MappingProxyType({"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12})
 _SECONDS: Final = MappingProxyType({"": 1.0, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0})
-_BYTES: Final = frozenset(("bytes_in_flight", "client_bytes_in_flight", "expansion", "open_indexes", "upload_chunk"))
+_BYTES: Final = frozenset(("bytes_in_flight", "client_bytes_in_flight", "expansion", "open_indexes"))
 """Limits that are sizes, though their names do not end as those of others do."""
 _SIZE_ENDINGS: Final = ("_size", "_memory", "_bytes", "_disk")
 
@@ -49,29 +49,15 @@ _MESSAGE: Final = 64 * MIB
 _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
     {
         "build_memory": (_WORKER, SIZE.highest),
-        "disassembly_memory": (_WORKER, SIZE.highest),
         "driver_memory": (_WORKER, SIZE.highest),
         "daemon_memory": (_WORKER, SIZE.highest),
-        "upload_chunk": (1, _MESSAGE),
         "request_bytes": (1, _MESSAGE),
         "free_disk": (0, SIZE.highest),
         "connections": (1, _INT32),
         "calls_per_connection": (1, _INT32),
-        "nesting_depth": (1, 100),
-        "core_rows": (1, 1_000_000_000),
-        "core_waves": (1, 1_000_000_000),
-        "core_call_frames": (1, 100_000_000),
-        "core_frames": (1, 10_000_000),
-        "core_stacks": (1, 1_000_000),
-        "inline_depth": (1, 10_000),
-        "batches": (1, 1024),
         "cold_questions": (1, 1024),
-        "writes": (1, 1024),
-        "uploads": (1, 1024),
-        "fetches": (1, 1024),
-        "grabs": (1, 1024),
     }
-    | dict.fromkeys(("aliases", "module_aliases", "contexts", "loads", "mappings"), (0, COUNT.highest))
+    | dict.fromkeys(("aliases", "contexts"), (0, COUNT.highest))
 )
 """Lowest and highest value of the limits that have others than their kind: 0 where "none" is sensible; threads; what gRPC counts in
 32 bits."""
@@ -81,7 +67,6 @@ _SMALLER_FIRST: Final = (
     ("response_bytes", "client_bytes_in_flight", "a response that is allowed is refused as BUSY, always"),
     ("bytes_in_flight", "daemon_memory", "calls are ended for want of memory before the limit is reached"),
     ("module_size", "store_size", "a module that is allowed does not fit into the store"),
-    ("module_aliases", "aliases", "no module can have as many"),
 )
 
 

@@ -284,7 +284,7 @@ def command(
             if as_json:
                 sys.stdout.writelines(instruction_lines(listing, sources))
             else:
-                _print(listing, sources, Demangler(limits) if demangle else None, first=found == 0)
+                _print(listing, sources, Demangler() if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
     return _completeness(file, found + 1, problems)

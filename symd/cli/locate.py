@@ -75,7 +75,7 @@ def command(
         ]
         missing = any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers)
         hint = _about_files(module, file) if missing and not as_json else ""
-    names = readable(answers, Demangler(limits) if demangle else None)
+    names = readable(answers, Demangler() if demangle else None)
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
     if hint:

@@ -59,7 +59,7 @@ def command(
         found = list(module.symbolizer.names(module.digest, wanted, path))
         if not found:
             raise _nothing(pattern, file, "" if match is Match.GLOB else _like(module, pattern, path))
-    readable = Demangler(limits).names(_mangled(each) for each in found) if demangle else {}
+    readable = Demangler().names(_mangled(each) for each in found) if demangle else {}
     for each in found:
         shown = readable.get(_mangled(each), each.name)
         if as_json:

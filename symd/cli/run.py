@@ -119,7 +119,7 @@ def command(
     sent: Sent | None = None
     try:
         lines = chosen if debug_lines else None
-        environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines, limits)
+        environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines)
         ending, counts, sent = _captured(program, environment | simulated, run, chosen, limits)
     except ProgramNotStarted as error:
         _say(f"{program[0]}: {os_error_text(error.reason)}")
@@ -140,7 +140,7 @@ def command(
 
 
 def _environment(
-    program: str, wanted: Sequence[CaptureWay], run: RunFolder, lines: Destination | None, limits: Limits
+    program: str, wanted: Sequence[CaptureWay], run: RunFolder, lines: Destination | None
 ) -> dict[str, str]:
     """The program's environment; ``lines`` is where captures go where lines are asked for."""
     ways = chosen_ways(wanted, program_file(program, os.environ))
@@ -154,12 +154,12 @@ def _environment(
             make_inside(lines.folder)
             sources = own_folder(sources)
     try:
-        return environment_for(ways, _own_environment(), run, sources, limits)
+        return environment_for(ways, _own_environment(), run, sources)
     except ToolMissing as error:
         if wanted:
             raise
         _say(f"{error.message}; modules are taken from what compilers dump, without load addresses ({error.hint})")
-        return environment_for(WITHOUT_COMPILER, _own_environment(), run, None, limits)
+        return environment_for(WITHOUT_COMPILER, _own_environment(), run, None)
 
 
 def _own_environment() -> dict[str, str]:

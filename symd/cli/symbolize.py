@@ -116,7 +116,7 @@ def command(
                 "--object, --debug, --store, --as-written and --style are about a FILE, not about --context"
             )
         return _device_addresses(
-            context, server, time, (file, *queries), _demangler(limits) if demangle else None, as_json=as_json
+            context, server, time, (file, *queries), _demangler() if demangle else None, as_json=as_json
         )
     if time is not None:
         raise click.UsageError("--time is about device addresses: it takes --context")
@@ -130,7 +130,7 @@ def command(
         raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
     with _answering(file, server, limits, debug, store, (roots, rules)) as (answers, kernels):
         ask = partial(answers, path=path, as_written=as_written or styled is not None)
-        demangler = _demangler(limits) if demangle and not styled else None
+        demangler = _demangler() if demangle and not styled else None
         lines = styled or _lines(demangler, as_json=as_json)
         session = Session(styled.asking(ask) if styled else ask, lines, demangler)
         if asked:
@@ -230,10 +230,10 @@ class _KernelsOf:
         return self._module.summary().kernel_sizes(kernel, path)
 
 
-def _demangler(limits: Limits) -> Demangler:
+def _demangler() -> Demangler:
     from symd.query.demangler import Demangler  # noqa: PLC0415 - few ask for it
 
-    return Demangler(limits)
+    return Demangler()
 
 
 def _lines(demangler: Demangler | None, *, as_json: bool) -> AnswerLines:

@@ -26,7 +26,7 @@ from symd.cores.stopped import (
 )
 from symd.debuginfo.dwarf.call_frames import CallFrames
 from symd.errors import LimitExceeded, SymdError
-from symd.formats.budget import Budget, exceeded
+from symd.formats.budget import Budget
 from symd.formats.containers.amd import amdgpu, amdgpu_core, amdgpu_core_file, core_state
 from symd.formats.containers.amd.core_state import Agent, LoadedObject, Queue
 from symd.formats.containers.format import Element
@@ -80,7 +80,6 @@ class _Reading:
         self._budget = budget
         self._given_frames = frames
         self._code_frames: dict[int, CodeFrames] = {}
-        self._frame_count = 0
         self._notes: list[str] = []
         self._register_bytes = 0
         self._room = amd_waves.AreaRoom(self._core.memory)
@@ -168,9 +167,7 @@ class _Reading:
                     alike[key].append(wave._replace(hardware=(), traps=(), scalar=b"", vector=b""))
                 else:
                     alike[key] = [wave]
-                if len(alike) > self._budget.limits.core_stacks:
-                    limit = self._budget.limits.core_stacks
-                    raise exceeded("core_stacks", limit, f"the dump has more than {limit} different stacks")
+                self._budget.check_core_stacks(len(alike))
         except LimitExceeded:
             raise
         except SymdError as error:
@@ -188,7 +185,7 @@ class _Reading:
             self._frame("pc", key.pc, key.pc),
             *(self._frame("return", at, at - 1) for at in key.callers.addresses),
         )
-        self._count_frames(len(frames))
+        self._budget.count_core_frames(len(frames))
         outermost = frames[-1].place
         kernel = self._kernel(key.packet, queue) or (outermost.function if outermost else "")
         fault = CoreFault(0, "stopped", ", ".join(key.reasons)) if key.reasons else None
@@ -209,12 +206,6 @@ class _Reading:
         """A call, whose code is ``at``."""
         place = self._code.place(at)
         return CoreFrame(kind, address, place, Reason.OUTSIDE_TEXT if place is None else Reason.NO_DEBUG_INFO)
-
-    def _count_frames(self, count: int) -> None:
-        limit = self._budget.limits.core_frames
-        self._frame_count += count
-        if self._frame_count > limit:
-            raise exceeded("core_frames", limit, f"the dump's different stacks have more than {limit} calls")
 
     def _kernel(self, packet: int | None, queue: Queue) -> str:
         """The name of the kernel that a dispatch launched, where its packet is in the dump."""

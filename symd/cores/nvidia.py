@@ -27,7 +27,7 @@ from symd.cores.stopped import (
     identity_of,
 )
 from symd.errors import SymdError
-from symd.formats.budget import Budget, exceeded
+from symd.formats.budget import Budget
 from symd.formats.containers.format import Element
 from symd.formats.containers.nvidia import cubin, cuda_core, cuda_core_modules
 from symd.formats.containers.nvidia.core_sections import (
@@ -131,7 +131,6 @@ class _Reading:
         self.calls = sections.rows(CALLS)
         self.call_stacks: list[tuple[tuple[int, int], ...]] = [()]
         self._register_bytes = 0
-        self._frame_count = 0
         self._known_frames: dict[tuple[str, int, CorePlace | None], CoreFrame] = {}
 
     def core(self) -> StoppedCore:
@@ -286,9 +285,7 @@ class _Reading:
         same = (lanes.device, lanes.grid, lanes.pc, lanes.offset, lanes.exception, lanes.error_pc, lanes.has_error_pc)
         columns = [column.astype(np.uint64) for column in (*same, lanes.active, lanes.trapped, lanes.stack)]
         distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        limit = self.budget.limits.core_stacks
-        if distinct.shape[1] > limit:
-            raise exceeded("core_stacks", limit, f"the dump has more than {limit} different stacks")
+        self.budget.check_core_stacks(distinct.shape[1])
         which = which.reshape(-1)
         order = np.lexsort((lanes.lane, lanes.warp, which))
         return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
@@ -298,7 +295,7 @@ class _Reading:
         device, grid = int(lanes.device[first]), int(lanes.grid[first])
         pc, error_pc = int(lanes.pc[first]), int(lanes.error_pc[first]) if lanes.has_error_pc[first] else None
         calls = self.call_stacks[int(lanes.stack[first])]
-        self._count_frames(len(calls) + 1)
+        self.budget.count_core_frames(len(calls) + 1)
         frames = tuple(self._frames(device, pc, error_pc, int(lanes.offset[first]), calls, grid))
         kernel = self._in_kernel(device, grid, 0) or next(
             (frame.place for frame in reversed(frames) if frame.place), None
@@ -314,12 +311,6 @@ class _Reading:
             frames=frames,
             waves=tuple(self._waves(lanes, members)),
         )
-
-    def _count_frames(self, count: int) -> None:
-        limit = self.budget.limits.core_frames
-        self._frame_count += count
-        if self._frame_count > limit:
-            raise exceeded("core_frames", limit, f"the dump's different stacks have more than {limit} calls")
 
     def _frame(self, kind: Literal["pc", "error_pc", "return"], address: int, place: CorePlace | None) -> CoreFrame:
         """One object for all stacks that have the call: they are as large as that makes them, in the answer too."""

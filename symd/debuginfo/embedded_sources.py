@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from symd.config import DEFAULT_LIMITS
 from symd.core.line_header import LineHeaderReader
 from symd.core.strings import StringReader
 from symd.debuginfo import layout
@@ -92,9 +91,9 @@ def _table_entries(sections: DebugSections) -> Iterator[tuple[str, EmbeddedSourc
         return
     folders = {unit.stmt_list: unit.comp_dir for unit in reversed(read_units(sections).units)}
     strings = StringReader(sections)
-    full = FilePaths(sections.lines.name, DEFAULT_LIMITS)
+    full = FilePaths(sections.lines.name)
     again = LineHeaderReader(sections.lines.data, sections.lines.name, strings)
-    for header in read_headers(sections.lines, strings, frozenset(), Warnings(), DEFAULT_LIMITS):
+    for header in read_headers(sections.lines, strings, frozenset(), Warnings()):
         paths = full.of(header, folders.get(header.offset, b""))
         for path, (md5, source) in zip(paths, again.details(header), strict=header.version >= 5):
             text = source.decode("utf-8", "replace") if source else None

@@ -74,7 +74,7 @@ class _AddressReading:
         size = next(each.size for each in code.sections if each.index == section)
         self._address, self._text = base + offset, (base, base + size)
         sections = relocated(code, self._layout, DebugBudget.of(code, limits))
-        units = read_units(sections, limits)
+        units = read_units(sections)
         is_elsewhere = any(unit.dwo_name or unit.dwo_id is not None for unit in units.units)
         if is_elsewhere or units.warnings or TEXT_COLUMN in sections.lines.data:
             raise NotPlain
@@ -84,7 +84,7 @@ class _AddressReading:
             units, self._chosen = chosen.units, [*chosen.spans]
         if sum(unit.end - unit.offset for unit in units.units) > _LARGEST:
             raise NotPlain
-        self._lines = read_tables(sections, units, limits)
+        self._lines = read_tables(sections, units)
         self._calls = self._lines.calls()
         self._found = self._row_at(section)
         self._scopes = _Scopes(sections, units, self._lines)

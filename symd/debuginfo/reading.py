@@ -30,7 +30,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import LimitExceeded, SymdError
-from symd.formats.budget import DebugBudget, exceeded
+from symd.formats.budget import DebugBudget, beyond
 from symd.formats.elf import debug_link
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Kernel, Vendor
 from symd.model.columns import U32
@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from symd.debuginfo.row_scopes import InlinedScopes
 
 
-def check_depth(scopes: Scopes, limits: Limits) -> None:
-    """Raises LimitExceeded where more than ``limits.inline_depth`` scopes stand inside each other."""
-    most = limits.inline_depth
-    if deeper_than(scopes.parent, most):
-        what = f"passes the limit inline_depth = {most}: so many functions and inlined calls inside each other"
-        raise exceeded("inline_depth", most, what)
+INLINE_DEPTH = 1000
+"""Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
+
+
+def check_depth(scopes: Scopes) -> None:
+    """Raises LimitExceeded where more than ``INLINE_DEPTH`` scopes stand inside each other."""
+    if deeper_than(scopes.parent, INLINE_DEPTH):
+        what = f"more than {INLINE_DEPTH} functions and inlined calls stand inside each other"
+        raise beyond("inline_depth", INLINE_DEPTH, what)
 
 
 def deeper_than(parent: U32, depth: int) -> bool:
@@ -92,7 +95,7 @@ def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget 
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
     one for itself."""
-    return _at_once(_steps(code, limits, budget or DebugBudget.of(code, limits)))
+    return _at_once(_steps(code, budget or DebugBudget.of(code, limits)))
 
 
 _Steps = Generator[None, None, DebugInfo]
@@ -108,7 +111,7 @@ def _at_once(steps: _Steps) -> DebugInfo:
             return found
 
 
-def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
+def _steps(code: CodeObject, budget: DebugBudget) -> _Steps:
     if code.debug is DebugScheme.NONE and not (code.kind is CodeKind.SPIRV and "build_id" in code.facts):
         return DebugInfo(LineRows.empty(), Scopes.empty(), warnings=_debug_file(code))
     if code.kind is CodeKind.SPIRV:
@@ -117,13 +120,13 @@ def _steps(code: CodeObject, limits: Limits, budget: DebugBudget) -> _Steps:
         layout = assign(code)
         sections = relocated(code, layout, budget)
         yield
-        units = dwarf.read_units(sections, limits)
+        units = dwarf.read_units(sections)
         yield
-        debug = yield from _decoded(code, layout, sections, units, limits)
+        debug = yield from _decoded(code, layout, sections, units)
         for section in code.sections:
             if section.name.startswith(".debug_"):
                 section.forget()  # half of a file with debug data
-    check_depth(debug.scopes, limits)
+    check_depth(debug.scopes)
     return debug
 
 
@@ -162,39 +165,35 @@ def read_in_turn(
         if is_small:
             waiting.append(code)
         if len(waiting) == _TOGETHER or not is_small:
-            yield from _some_in_turn(waiting, limits, budget)
+            yield from _some_in_turn(waiting, budget)
             waiting = []
         if not is_small:
-            found = [read_or_refused(code, limits, budget)]
+            found = [read_or_refused(code, budget)]
             del code  # a large one, which this generator would keep while it waits
             yield found.pop()
-    yield from _some_in_turn(waiting, limits, budget)
+    yield from _some_in_turn(waiting, budget)
 
 
-def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
+def read_or_refused(code: CodeObject, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
     """One of ``read_in_turn``; ``budget`` is that of its module."""
-    return _side_by_side([code], limits, budget)[0]
+    return _side_by_side([code], budget)[0]
 
 
-def _some_in_turn(
-    objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
-) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+def _some_in_turn(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Decode several code objects side by side; where they pass a limit together, one by one, so that the first ones
     are read before it is passed."""
     trial = budget.trial()
-    found = _side_by_side(objects, limits, trial)
+    found = _side_by_side(objects, trial)
     if any(isinstance(debug, LimitExceeded) for _, debug in found):
-        return [read_or_refused(code, limits, budget) for code in objects]
+        return [read_or_refused(code, budget) for code in objects]
     budget.accept(trial)
     return found
 
 
-def _side_by_side(
-    objects: Sequence[CodeObject], limits: Limits, budget: DebugBudget
-) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+def _side_by_side(objects: Sequence[CodeObject], budget: DebugBudget) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Some of ``read_in_turn``, step by step."""
     found: dict[int, DebugInfo | SymdError] = {}
-    reading = dict(enumerate(_steps(code, limits, budget) for code in objects))
+    reading = dict(enumerate(_steps(code, budget) for code in objects))
     while reading:
         for number, steps in [*reading.items()]:
             try:
@@ -227,16 +226,16 @@ def read_part(
         return None
     layout = assign(code)
     sections = relocated(code, layout, DebugBudget.of(code, limits))
-    units = dwarf.read_units(sections, limits)
+    units = dwarf.read_units(sections)
     if any(unit.dwo_id is not None for unit in units.units):
         return None
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(places))
     if chosen is None:
         return None
-    debug = _at_once(_decoded(code, layout, sections, chosen.units, limits))
+    debug = _at_once(_decoded(code, layout, sections, chosen.units))
     if debug.rows.calls is not None or not len(debug.rows):
         return None
-    check_depth(debug.scopes, limits)
+    check_depth(debug.scopes)
     spans = TextRanges(*layout.spans(*np.array(chosen.spans, np.uint64).T))
     held = _functions(code, debug.scopes).inside(spans)
     return PartialDebugInfo(debug, held) if all(held.holds(*place) for place in places) else None
@@ -257,9 +256,8 @@ def _decoded(
     layout: LinearLayout,
     sections: DebugSections,
     units: Units,
-    limits: Limits,
 ) -> _Steps:
-    lines = dwarf.read_lines(sections, units, limits)
+    lines = dwarf.read_lines(sections, units)
     yield
     scopes = dwarf.read_scopes(sections, lines, units)
     yield

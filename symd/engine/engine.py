@@ -265,7 +265,7 @@ class Engine:
             )
         asked = checked_queries(queries)
         index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
-        return symbolize(index, asked, path, QueryBudget(self.limits, check_cancelled))
+        return symbolize(index, asked, path, QueryBudget(check_cancelled))
 
     def symbolize_one(
         self,
@@ -281,10 +281,7 @@ class Engine:
             if first is not None:
                 return first
             index = self._indexes.for_queries(digest, (asked,))
-        return (
-            _answer(index, asked, path)
-            or symbolize(index, (asked,), path, QueryBudget(self.limits, check_cancelled))[0]
-        )
+        return _answer(index, asked, path) or symbolize(index, (asked,), path, QueryBudget(check_cancelled))[0]
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
@@ -314,7 +311,7 @@ class Engine:
         as_written: bool = False,
         check_cancelled: Callable[[], None] = never_cancelled,
     ) -> Answers:
-        effort = QueryBudget(self.limits, check_cancelled)
+        effort = QueryBudget(check_cancelled)
         kernel, section, path = checked_kernel(kernel), checked_section(section), checked_path(path)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
@@ -385,7 +382,7 @@ class Engine:
         def read(within: str, section: int, offset: int) -> Visible | str:
             return self._indexes.ask(name, VariablesAt(within, section, offset))
 
-        return variables(self._indexes.whole(name), checked_query(query), read, path, QueryBudget(self.limits))
+        return variables(self._indexes.whole(name), checked_query(query), read, path, QueryBudget())
 
     def listing(
         self,
@@ -398,7 +395,7 @@ class Engine:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
         digest = checked_name(digest)
         index = self._indexes.whole(digest)
-        part = with_kernel_name(index, part, QueryBudget(self.limits, check_cancelled))
+        part = with_kernel_name(index, part, QueryBudget(check_cancelled))
         check_cancelled()
         codes = self._indexes.ask(digest, ListedCode(part))
         found = self._disassemble(codes, part.kernel, self.limits, check_cancelled)

@@ -20,6 +20,22 @@ _HEADER_ENTRIES = 32
 """A unit or a line table of nothing takes as long as so many entries."""
 _ELEMENT_STEPS = 400
 """An element or a code object of nothing takes as long as so many steps."""
+NESTING_DEPTH = 8
+"""Containers inside containers."""
+EXPANSION_RATIO = 100
+"""Bytes that compressed parts may expand to for each byte of the module's file; ``_ALWAYS_EXPANDED`` are always taken."""
+SHARED_FACTS = 1_000_000
+"""Arguments and attributes that kernels of one module have because another kernel of the same code has them."""
+CORE_ROWS = 8_000_000
+"""Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
+CORE_WAVES = 1_000_000
+"""Saved waves of one GPU core dump of a ROCm program, of all its queues together."""
+CORE_CALL_FRAMES = 200_000
+"""Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its code objects together."""
+CORE_FRAMES = 200_000
+"""Calls of all different stacks of one GPU core dump together."""
+CORE_STACKS = 20_000
+"""Different stacks that one GPU core dump is answered with, after equal ones are put together."""
 
 
 class WorkBudget:
@@ -68,17 +84,15 @@ class Budget(WorkBudget):
     def __init__(self, limits: Limits, stored: int = 0) -> None:
         super().__init__(limits, stored)
         self.limits = limits
-        self._most_expanded = max(_ALWAYS_EXPANDED, stored * limits.expansion_ratio)
+        self._most_expanded = max(_ALWAYS_EXPANDED, stored * EXPANSION_RATIO)
         self._objects = 0
         self._expanded = 0
-        self._shared_facts = 0
-        self._core_waves = 0
-        self._core_call_frames = 0
+        self._counts: dict[str, int] = {}
 
     def check_depth(self, depth: int, where: str) -> None:
         """Check that ``depth`` containers may be open around ``where``. Raises LimitExceeded."""
-        if depth > self.limits.nesting_depth:
-            raise _over("nesting_depth", self.limits.nesting_depth, where)
+        if depth > NESTING_DEPTH:
+            raise beyond("nesting_depth", NESTING_DEPTH, f"lies in more than {NESTING_DEPTH} containers", where)
 
     def count_elements(self, where: str, number: int = 1) -> None:
         """Count elements or code objects that were found. Raises LimitExceeded."""
@@ -90,21 +104,33 @@ class Budget(WorkBudget):
     def count_shared_facts(self, number: int, where: str) -> None:
         """Count the arguments and attributes that a kernel has because another one of the same code has them. Raises
         LimitExceeded."""
-        self._shared_facts += number
-        if self._shared_facts > self.limits.shared_facts:
-            raise _over("shared_facts", self.limits.shared_facts, where)
+        self._count("shared_facts", SHARED_FACTS, number, "arguments and attributes of other kernels", where)
+
+    def count_core_rows(self, number: int) -> None:
+        """Count rows of tables of a GPU core dump. Raises LimitExceeded."""
+        self._count("core_rows", CORE_ROWS, number, "rows of tables")
 
     def count_core_waves(self, where: str) -> None:
         """Count a saved wave of a GPU core dump, or an area without any. Raises LimitExceeded."""
-        self._core_waves += 1
-        if self._core_waves > self.limits.core_waves:
-            raise _over("core_waves", self.limits.core_waves, where)
+        self._count("core_waves", CORE_WAVES, 1, "saved waves", where)
 
     def count_core_call_frame(self, where: str) -> None:
         """Count an entry of call frame information of a code object in a GPU core dump. Raises LimitExceeded."""
-        self._core_call_frames += 1
-        if self._core_call_frames > self.limits.core_call_frames:
-            raise _over("core_call_frames", self.limits.core_call_frames, where)
+        self._count("core_call_frames", CORE_CALL_FRAMES, 1, "entries of call frame information", where)
+
+    def count_core_frames(self, number: int) -> None:
+        """Count the calls of a stack of a GPU core dump that is like no other. Raises LimitExceeded."""
+        self._count("core_frames", CORE_FRAMES, number, "calls in different stacks")
+
+    def check_core_stacks(self, number: int) -> None:
+        """Check that a GPU core dump may have ``number`` different stacks. Raises LimitExceeded."""
+        if number > CORE_STACKS:
+            raise beyond("core_stacks", CORE_STACKS, f"has more than {CORE_STACKS} different stacks")
+
+    def _count(self, name: str, most: int, number: int, what: str, where: str = "") -> None:
+        self._counts[name] = count = self._counts.get(name, 0) + number
+        if count > most:
+            raise beyond(name, most, f"has more than {most} {what}", where)
 
     @property
     def expansion_left(self) -> int:
@@ -117,7 +143,8 @@ class Budget(WorkBudget):
         if self._expanded > self.limits.expansion:
             raise _over("expansion", self.limits.expansion, where)
         if self._expanded > self._most_expanded:
-            raise _over("expansion_ratio", self.limits.expansion_ratio, where)
+            what = f"compressed parts expand to more than {EXPANSION_RATIO} bytes for each byte of the file"
+            raise beyond("expansion_ratio", EXPANSION_RATIO, what, where)
 
 
 class DebugBudget(WorkBudget):
@@ -167,8 +194,14 @@ class DebugBudget(WorkBudget):
 
 def exceeded(name: str, value: int, what: str, where: str = "") -> LimitExceeded:
     """The error of a file that passes the limit ``name``; ``what`` is a sentence that says so."""
-    hint = f"raise the limit {name} if the file is to be trusted"
-    return LimitExceeded(what, where=where, hint=hint, metadata={"limit": name, "value": str(value)})
+    error = beyond(name, value, what, where)
+    error.hint = f"raise the limit {name} if the file is to be trusted"
+    return error
+
+
+def beyond(name: str, value: int, what: str, where: str = "") -> LimitExceeded:
+    """The same of a bound that nobody sets."""
+    return LimitExceeded(what, where=where, metadata={"limit": name, "value": str(value)})
 
 
 def _over(name: str, value: int, where: str) -> LimitExceeded:

@@ -130,7 +130,7 @@ def convert(
         profile = by_code_id(profile, resolver, options)
     if not profile.samples:
         profile.notes.append("there are no samples in it")
-    written = exports.export(profile, to, ProfileBudget(options.limits, 0), value)
+    written = exports.export(profile, to, ProfileBudget(options, 0), value)
     return Converted(written.data, report, (*profile.notes, *written.notes))
 
 
@@ -150,18 +150,17 @@ def symbolized_samples(
 
 
 def _expanded(data: bytes, options: Options | None) -> tuple[bytes, Options]:
-    """What is inside, and the options with the limits that hold for it."""
+    """What is inside, and the options for it."""
     options = options or Options()
     if not gzipped.compressed(data):
         return data, options
-    limits = gzipped.limits_inside(len(data), options.limits)
-    return gzipped.expand(data, limits), replace(options, limits=limits)
+    return gzipped.expand(data, options.limits), replace(options, stored=len(data))
 
 
 def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:
     if module.NAME not in READERS:
         raise Unsupported(f"the samples of a {module.NAME} profile are not read", where="the profile")
-    return READERS[module.NAME](data, ProfileBudget(options.limits, len(data)))
+    return READERS[module.NAME](data, ProfileBudget(options, len(data)))
 
 
 _ANY_COUNTS = "any counts can be given as folded stacks, lines such as [KERNEL+0x40] 12"

@@ -126,7 +126,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add frames to the rows that have none of an earlier run. A code object is known by its id, as the user named it: rocprofv3
     leaves it beside the trace as ``…_code_object_id_ID.out``."""
     text = json_text.decode(data)
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     document = read(text, spending)
     batch, tally = AddressBatch(), Tally()
     objects = _CodeObjects(resolver, batch)

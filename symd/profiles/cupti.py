@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from symd.config import DEFAULT_LIMITS
 from symd.errors import LimitExceeded, Malformed
 from symd.model.answers import Reason
 from symd.model.json.answers import frames_text
@@ -33,7 +32,7 @@ def claims(data: bytes) -> bool:
     """The first line is an object with the two members that say where a sample was taken."""
     try:
         first = json_text.decode(data[: 1 << 20].partition(b"\n")[0])
-        _, record = next(each_record(first, ProfileBudget(DEFAULT_LIMITS, len(first))), (None, None))
+        _, record = next(each_record(first, ProfileBudget(Options(), len(first))), (None, None))
     except (Malformed, LimitExceeded):
         return False
     return isinstance(record, dict) and "cubinCrc" in record and "pcOffset" in record
@@ -50,7 +49,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     batch = AddressBatch()
     functions = _FunctionTargets(resolver, batch)
     pending: list[tuple[Span, bool, int]] = []
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     for number, (span, record) in enumerate(each_record(text, spending)):
         if number % PROGRESS_RECORDS == 0:
             options.progress("reading records", span.begin, len(text))

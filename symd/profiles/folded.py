@@ -55,7 +55,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     options.progress("reading stacks", 0, len(text))
     batch = AddressBatch()
     handles: dict[str, int] = {}
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     placer = MappingPlacer(resolver, options.limits)
     for found in _FRAME.finditer(text):
         spending.read()

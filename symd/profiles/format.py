@@ -22,10 +22,11 @@ def no_progress(_stage: str, _done: int, _total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Budgets against hostile profiles, and who is told how far it is."""
+    """Budgets against hostile profiles, and who is told how far it is. ``stored`` is how many bytes a gzipped profile has as it is stored."""
 
     limits: Limits = field(default_factory=Limits)
     progress: Progress = no_progress
+    stored: int | None = None
 
 
 class Weight(NamedTuple):

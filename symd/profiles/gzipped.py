@@ -5,15 +5,15 @@ from __future__ import annotations
 import gzip
 import zlib
 
-from symd.config import MIB, Limits
-from symd.errors import Malformed
-from symd.formats.budget import exceeded
+from symd.config import Limits
+from symd.errors import LimitExceeded, Malformed
+from symd.formats.budget import beyond, exceeded
 
 MAGIC = b"\x1f\x8b"
 EXPANDED_PIECE_BYTES = 1 << 24
 """Bytes expanded at a time, after each of which the budget is looked at."""
-_SHARE = 12
-"""Any file may have this part of the records that a mebibyte may have: what compresses no further has all of them."""
+PROFILE_RATIO = 100
+"""Bytes that a byte of a compressed profile may expand to."""
 _ALWAYS = 1 << 20
 """Bytes that any file may expand to: a few equal lines compress better than a profile does."""
 
@@ -24,8 +24,7 @@ def compressed(data: bytes) -> bool:
 
 def expand(data: bytes, limits: Limits) -> bytes:
     """Every member, one after another. Raises Malformed, and LimitExceeded before the memory is spent."""
-    name, budget = expansion_budget(len(data), limits)
-    left = budget
+    left, too_large = expansion_budget(len(data), limits)
     pieces: list[bytes] = []
     while data:
         machine = zlib.decompressobj(wbits=31)
@@ -37,8 +36,7 @@ def expand(data: bytes, limits: Limits) -> bytes:
             data = machine.unconsumed_tail
             left -= len(piece)
             if left < 0:
-                value = getattr(limits, name)
-                raise exceeded(name, value, f"expands to more than {budget} bytes ({name} = {value})", "the profile")
+                raise too_large
             if not piece and not data and not machine.eof:
                 raise Malformed("gzip data ends too early", where="the profile")
             pieces.append(piece)
@@ -46,16 +44,14 @@ def expand(data: bytes, limits: Limits) -> bytes:
     return b"".join(pieces)
 
 
-def limits_inside(stored: int, limits: Limits) -> Limits:
-    """The limits for what so many stored bytes hold: records of nothing compress so well that their number alone says little."""
-    most = limits.profile_records
-    return limits._replace(profile_records=min(most, max(most // _SHARE, stored * most // MIB)))
-
-
-def expansion_budget(stored: int, limits: Limits) -> tuple[str, int]:
-    """The limit that holds for so many stored bytes, and the bytes that they may expand to."""
-    by_ratio = max(_ALWAYS, stored * limits.profile_ratio)
-    return ("profile_size", limits.profile_size) if limits.profile_size < by_ratio else ("profile_ratio", by_ratio)
+def expansion_budget(stored: int, limits: Limits) -> tuple[int, LimitExceeded]:
+    """The bytes that so many stored ones may expand to, and the error of those that would be more."""
+    most, by_ratio = limits.profile_size, max(_ALWAYS, stored * PROFILE_RATIO)
+    if most < by_ratio:
+        what = f"expands to more than profile_size = {most} bytes"
+        return most, exceeded("profile_size", most, what, "the profile")
+    what = f"{stored} bytes expand to more than {by_ratio}"
+    return by_ratio, beyond("profile_ratio", PROFILE_RATIO, what, "the profile")
 
 
 def compress(data: bytes) -> bytes:

@@ -62,7 +62,7 @@ def claims(data: bytes) -> bool:
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     whole = each_field(data, where=WHERE, spending=spending)
     found = [item for item in whole if item.number == schema.ProfilesData.dictionary and item.wire == LENGTH]
     if len(found) != 1:

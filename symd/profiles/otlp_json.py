@@ -64,7 +64,7 @@ def claims(data: bytes) -> bool:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the locations that have none, in every document of the text."""
     text = json_text.decode(data)
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     edits: list[Edit] = []
     reports = []
     for document in _documents(text, spending):

@@ -75,7 +75,7 @@ def module_symbols(packet: Packet) -> list[tuple[_Key, dict[int, bytes]]]:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Append the symbols of frames that have a mapping and no symbols yet. A module is known by its build id, in hexadecimal
     digits or as the text that it is, or by the path of the mapping."""
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     wanted: dict[TracedMapping, dict[int, None]] = {}
     known: dict[_Key, set[int]] = {}
     for packet in each_packet(data, spending):

@@ -13,7 +13,6 @@ import zstandard
 
 from symd.config import Limits
 from symd.errors import Malformed
-from symd.formats.budget import exceeded
 from symd.profiles import gzipped
 from symd.profiles.profile_budget import ProfileBudget
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
@@ -177,7 +176,7 @@ def _contents(data: bytes, spending: ProfileBudget) -> Iterator[bytes]:
 
 def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
     """Raises LimitExceeded before the memory is spent."""
-    name, most = gzipped.expansion_budget(len(data), limits)
+    most, too_large = gzipped.expansion_budget(len(data), limits)
     try:
         if kind == _Packet.compressed_packets:
             expanded = zlib.decompressobj().decompress(data, most + 1)
@@ -187,8 +186,7 @@ def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
     except (zlib.error, zstandard.ZstdError) as error:
         raise Malformed(f"compressed packets are damaged: {error}", where=WHERE) from error
     if len(expanded) > most:
-        value = getattr(limits, name)
-        raise exceeded(name, value, f"expands to more than {most} bytes ({name} = {value})", WHERE)
+        raise too_large
     return expanded
 
 

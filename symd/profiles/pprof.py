@@ -101,7 +101,7 @@ class Location:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the locations that have none and whose mapping is a known module: by build id or file name as the
     user named it, or by SHA-256. A location without a mapping belongs to the one whose range holds its address."""
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     profile = _Profile(data, spending)
     tally = Tally(already=profile.symbolized)
     changed = profile.rewritten(resolver, options, tally)

@@ -3,10 +3,16 @@ answer of many frames is written wherever its address stands."""
 
 from __future__ import annotations
 
-from symd.config import Limits
-from symd.formats.budget import exceeded
+from symd.config import MIB
+from symd.formats.budget import beyond, exceeded
+from symd.profiles.format import Options
 from symd.profiles.json_text import WHERE
 
+PROFILE_RECORDS = 4_000_000
+"""Fields, samples, rows and frames that are read of one profile; of a gzipped one so many for each MiB that is stored: records of nothing compress
+so well that their number alone says little."""
+_SHARE = 12
+"""Any gzipped one may have this part of them: what compresses no further has all."""
 MEMBERS_A_RECORD = 16
 """JSON values that count as one record: what is read of a sample or a record has about as many."""
 
@@ -14,17 +20,20 @@ MEMBERS_A_RECORD = 16
 class ProfileBudget:
     """Counts what one profile of ``size`` bytes has cost, against ``limits``."""
 
-    def __init__(self, limits: Limits, size: int) -> None:
-        self.limits = limits
+    def __init__(self, options: Options, size: int) -> None:
+        self.limits = options.limits
+        self._most_records = most = PROFILE_RECORDS
+        if options.stored is not None:
+            self._most_records = min(most, max(most // _SHARE, options.stored * most // MIB))
         self._records = 0
         self._bytes = size
 
     def read(self, number: int = 1) -> None:
         """Count fields, samples, rows or frames that are read. Raises LimitExceeded."""
         self._records += number
-        most = self.limits.profile_records
+        most = self._most_records
         if self._records > most:
-            raise exceeded("profile_records", most, f"has more than profile_records = {most} fields or samples", WHERE)
+            raise beyond("profile_records", most, f"has more than {most} fields or samples", WHERE)
 
     def read_json(self, text: str, begin: int, end: int) -> None:
         """Count the JSON values of ``text[begin:end]``, which are about to be read. Raises LimitExceeded."""

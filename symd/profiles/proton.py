@@ -91,7 +91,7 @@ def frame_of_name(name: str) -> Frame:
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:  # noqa: ARG001 - there is nothing to look up
     """The profile as it is; the report counts the frames that have lines. Raises Malformed."""
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     if is_trace(data):
         number = sum(1 for _ in events(data, spending))
     else:

@@ -47,7 +47,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     named it, or through the URI where reading it is allowed. What a ``memory://`` URI named is gone with the process:
     the report says so, and the samples stay."""
     text = json_text.decode(data)
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     spending.read_json(text, 0, len(text))
     tally = Tally()
     notes: list[str] = []

@@ -48,7 +48,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     kernels = _KernelTargets(resolver, batch)
     headers: list[Span] = []
     rows: list[tuple[Span, int]] = []
-    spending = ProfileBudget(options.limits, len(data))
+    spending = ProfileBudget(options, len(data))
     for span, row, extended in each_row(text, options.progress):
         spending.read()
         if row is None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 
-from symd.config import Limits
 from symd.errors import ToolFailed, ToolMissing
 from symd.model.answers import Answer, Frame
 
@@ -14,6 +13,10 @@ LLVM_PROGRAMS = ("llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in rang
 PROGRAMS = ("c++filt", *LLVM_PROGRAMS[:-1])
 _AS_ADDR2LINE = "--no-verbose"
 """Makes c++filt write names as addr2line does: without the hashes of Rust, and ``std::string`` in short."""
+DEMANGLE_SECONDS = 30.0
+"""Time that the demangler gets for the names of one question."""
+_MEMORY = 1 << 30
+"""Address space of the demangler's process."""
 _ANSWER_BYTES = 256 << 20
 """A mangled name that repeats its own parts reads as a far longer one."""
 _HINT = "leave out -C"
@@ -22,16 +25,14 @@ _MANGLED = ("_Z", "_R", "_D")
 
 
 class Demangler:
-    """A demangler that is installed, run as a process of its own. Raises ToolMissing when none is. ``limits`` bound
-    what one run may cost."""
+    """A demangler that is installed, run as a process of its own. Raises ToolMissing when none is."""
 
-    def __init__(self, limits: Limits | None = None, programs: Sequence[str] = PROGRAMS) -> None:
+    def __init__(self, programs: Sequence[str] = PROGRAMS) -> None:
         """The first of the ``programs`` that is installed."""
         found = next((path for path in map(shutil.which, programs) if path), None)
         if found is None:
             raise ToolMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
         self._command = [found, _AS_ADDR2LINE] if found.endswith("c++filt") else [found]
-        self._limits = limits or Limits()
         self._known: dict[str, str] = {}
         self._unread: set[str] = set()
 
@@ -75,7 +76,7 @@ class Demangler:
         from symd.system.process.tool import run_tool, tool_error  # noqa: PLC0415
 
         text = "\n".join(names) + "\n"
-        process_limits = ProcessLimits(self._limits.demangle_seconds, self._limits.demangle_memory, _ANSWER_BYTES)
+        process_limits = ProcessLimits(DEMANGLE_SECONDS, _MEMORY, _ANSWER_BYTES)
         ended = run_tool(self._command, process_limits, stdin=text.encode(), hint=_HINT)
         if ended.ending.status:
             raise tool_error(self._command[0], ended, _HINT)

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import LimitExceeded
 from symd.model.waiting import never_cancelled
+
+NAME_SEARCH_LETTERS = 50_000_000
+"""Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
 
 
 class QueryBudget:
     """What one request may spend on the names of functions. ``check_cancelled`` is called now and then, and raises
     when nobody waits for the answer any more."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, check_cancelled: Callable[[], None] = never_cancelled) -> None:
-        self._most = self._left = limits.name_search_letters
+    def __init__(self, check_cancelled: Callable[[], None] = never_cancelled) -> None:
+        self._left = NAME_SEARCH_LETTERS
         self.check_cancelled = check_cancelled
 
     def spend(self, characters: int) -> None:
@@ -25,7 +27,7 @@ class QueryBudget:
         self._left -= characters
         if self._left < 0:
             raise LimitExceeded(
-                f"to find the functions by the names asked for, more than {self._most} characters of names would have to be spelled out",
+                f"to find the functions by the names asked for, more than {NAME_SEARCH_LETTERS} characters of names would have to be spelled out",
                 hint="ask by linkage names, as `symd names` lists them; or for one code object",
-                metadata={"limit": "name_search_letters", "value": str(self._most)},
+                metadata={"limit": "name_search_letters", "value": str(NAME_SEARCH_LETTERS)},
             )

@@ -55,6 +55,8 @@ class MethodOptions(NamedTuple):
 
 
 _OPTIONS: dict[Handler, MethodOptions] = {}
+REQUEST_FIELDS = 400_000
+"""Fields of one request of more than a megabyte; an address that is no column's is a field."""
 _NO_OPTIONS = MethodOptions()
 
 
@@ -108,7 +110,7 @@ class Method(NamedTuple):
         if self.is_plain and len(data) > limits.request_bytes:
             raise message_too_large("the request", len(data), "request_bytes", limits.request_bytes)
         if len(data) >= COUNTED_FIELDS_BYTES:
-            check_fields(data, self.request.DESCRIPTOR, limits.request_fields)
+            check_fields(data, self.request.DESCRIPTOR, REQUEST_FIELDS)
         return parsed(self.request, data, self.request.DESCRIPTOR.full_name)
 
 

@@ -104,7 +104,7 @@ def _answer(
     elif batch.as_columns:
         _write_columns(service, batch, response, _answers(service, batch, check_cancelled), sent)
     else:
-        check_rows(batch, service.config.limits)
+        check_rows(batch)
         _write_rows(response, _answers(service, batch, check_cancelled), ResponseSizeLimit(service.config.limits))
 
 
@@ -191,14 +191,18 @@ def _frames_text_size(frames: Iterable[Frame]) -> int:
     return size
 
 
-def check_rows(batch: Batch, limits: Limits) -> None:
+ROW_ANSWERS = 400_000
+"""Answers of one response that are spelled out; columns have ``batch``."""
+
+
+def check_rows(batch: Batch) -> None:
     """Raises ``LimitExceeded`` for more answers than are spelled out in one response."""
     count = len(batch.queries) if batch.column is None else len(batch.column.values)
-    if count > limits.row_answers:
+    if count > ROW_ANSWERS:
         raise LimitExceeded(
-            f"{count} answers are wanted spelled out, at most {limits.row_answers} are",
+            f"{count} answers are wanted spelled out, at most {ROW_ANSWERS} are",
             hint="ask for columns, or send several batches",
-            metadata={"limit": "row_answers", "value": str(limits.row_answers)},
+            metadata={"limit": "row_answers", "value": str(ROW_ANSWERS)},
         )
 
 

@@ -1,4 +1,4 @@
-"""The time that a question may take."""
+"""The time that a question may take, and its client."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Callable
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
+
+MESSAGE_SECONDS = 30.0
+"""The longest a call may take to send its message after its headers, or the first message of a stream."""
+WRITE_SECONDS = 60.0
+"""The longest a client may take to take a message of a stream."""
 
 
 def deadline_check(limits: Limits) -> Callable[[], None]:

@@ -16,18 +16,19 @@ from typing import Any
 from grpc.aio import EOF
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from symd.config import Limits
 from symd.errors import Busy, InvalidInput, NotFound
 from symd.server.call import Call, CallEnded
 from symd.server.messages import parsed_inline
 from symd.server.waiting import WaitingCalls
 
+CLIENT_WATCHES = 32
+"""Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
+
 
 class Watches:
     """Knows the watches that are open, each of which holds a sleeping thread for long, and ends them all when asked to."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._most = limits.client_watches
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[int, Callable[[], None]] = {}
         self._count: Counter[str] = Counter()
@@ -40,7 +41,7 @@ class Watches:
         name = client.rpartition(":")[0] if client.startswith(("ipv4:", "ipv6:")) else client  # a peer without its port
         key = id(close)
         with self._lock:
-            if self._count[name] >= self._most:
+            if self._count[name] >= CLIENT_WATCHES:
                 raise self._too_many(name)
             self._count[name] += 1
             self._open[key] = close
@@ -62,9 +63,9 @@ class Watches:
 
     def _too_many(self, client: str) -> Busy:
         return Busy(
-            f"{client} has {self._most} watches open already",
-            hint="close some; client_watches may be raised where the daemon is started",
-            metadata={"limit": "client_watches", "value": str(self._most)},
+            f"{client} has {CLIENT_WATCHES} watches open already",
+            hint="close some",
+            metadata={"limit": "client_watches", "value": str(CLIENT_WATCHES)},
         )
 
 

@@ -102,11 +102,11 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         build_work_queues(config),
         waiting,
         BytesInFlight(config.limits),
-        Watches(config.limits),
-        WeightedSemaphore(config.limits.addresses_at_work, COUNTED_ADDRESSES),
+        Watches(),
+        WeightedSemaphore(ADDRESSES_AT_WORK, COUNTED_ADDRESSES),
         names,
     )
-    health = Health(names, waiting, Watches(config.limits))
+    health = Health(names, waiting, Watches())
     authenticator = build_authenticator(config.listen)
     router = Router(context, health, Reflection(names, waiting), authenticator, metrics, spans)
     server = Server(router, options(config.limits))
@@ -126,6 +126,14 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
     return daemon
 
 
+ADDRESSES_AT_WORK: Final = 4_000_000
+"""Addresses of batches that are answered at a time, those of streams too; further batches wait."""
+PENDING_CALLS: Final = 4096
+"""Calls that have come and that the daemon has not looked at yet, about 16 KB each. gRPC ends further ones, with the status CANCELLED."""
+CONNECTION_IDLE_SECONDS: Final = 1800.0
+"""How long a connection may be without a call before it is closed; a client opens another when it needs one."""
+HANDSHAKE_SECONDS: Final = 10.0
+"""The longest a new connection may take to say that it speaks HTTP/2, encryption included."""
 _LEAST_BETWEEN_PINGS: Final = 10_000
 """Milliseconds. Who asks more often whether the daemon is there loses the connection."""
 
@@ -140,11 +148,11 @@ def options(limits: Limits) -> Options:
         ("grpc.http2.bdp_probe", 0),  # else the window of each upload grows to what comes while the disk writes
         ("grpc.max_concurrent_streams", limits.calls_per_connection),
         # Between the two numbers gRPC would end calls by chance, from 1,000 on if it were not told.
-        ("grpc.server.max_pending_requests", limits.pending_calls),
-        ("grpc.server.max_pending_requests_hard_limit", limits.pending_calls),
+        ("grpc.server.max_pending_requests", PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS),
         ("grpc.max_allowed_incoming_connections", limits.connections),
-        ("grpc.max_connection_idle_ms", _milliseconds(limits.connection_idle_seconds)),
-        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.handshake_seconds)),
+        ("grpc.max_connection_idle_ms", _milliseconds(CONNECTION_IDLE_SECONDS)),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(HANDSHAKE_SECONDS)),
         ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_permit_without_calls", 1),

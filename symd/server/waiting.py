@@ -19,6 +19,7 @@ from grpc_status import rpc_status
 from symd.config import Limits
 from symd.errors import Busy, DeadlineExceeded, SymdError
 from symd.rpc.wire.failures import to_status
+from symd.server import deadline
 from symd.server.bridge import Requests, Responses
 from symd.server.call import Call
 from symd.server.memory import own_bytes
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     Context = Any
     """What grpc.aio gives a handler."""
 
+WAITING_CALLS = 1024
+"""Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
+_RAISE_IDLE = "; idle_seconds may be raised where the daemon is started"
 SWEEP_FRACTION = 0.25
 """Calls whose time is over are looked for at intervals of this fraction of the shortest time allowed."""
 LONGEST_SWEEP_PERIOD = 0.05
@@ -61,7 +65,7 @@ class WaitingCalls:
         """The daemon's memory when no call had waited for long, or the least since, bytes."""
         self._period = min(
             LONGEST_SWEEP_PERIOD,
-            SWEEP_FRACTION * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds),
+            SWEEP_FRACTION * min(deadline.MESSAGE_SECONDS, limits.idle_seconds, deadline.WRITE_SECONDS),
         )
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -78,7 +82,7 @@ class WaitingCalls:
             waiting = self._first[call.client] = {}
         waiting[call] = context, loop.time()
         self._count += 1
-        if self._count > self._limits.waiting_calls:
+        if self._count > WAITING_CALLS:
             self._end_oldest()
         if not self._sweeping:
             self._sweep_later(loop)
@@ -108,14 +112,13 @@ class WaitingCalls:
     def _end_oldest(self) -> None:
         most = max(self._first.values(), key=len)
         call, (context, _) = next(iter(most.items()))
-        limit = self._limits.waiting_calls
         self._abort(
             call,
             context,
             Busy(
-                f"more than {limit} calls wait for their message, and this one has waited longest",
-                hint="send the message together with the call; waiting_calls may be raised where the daemon is started",
-                metadata={"limit": "waiting_calls", "value": str(limit)},
+                f"more than {WAITING_CALLS} calls wait for their message, and this one has waited longest",
+                hint="send the message together with the call",
+                metadata={"limit": "waiting_calls", "value": str(WAITING_CALLS)},
             ),
         )
 
@@ -163,7 +166,7 @@ class WaitingCalls:
 
     def _end_silent(self, now: float) -> None:
         """End the calls whose first message has not come in time."""
-        seconds = self._limits.message_seconds
+        seconds = deadline.MESSAGE_SECONDS
         for waiting in tuple(self._first.values()):
             for call, (context, since) in tuple(waiting.items()):
                 if now - since <= seconds:
@@ -172,14 +175,14 @@ class WaitingCalls:
 
     def _end_stalled(self, now: float) -> None:
         """End the streams whose client takes no response, or sends no further request."""
-        limits = self._limits
+        written, idle = deadline.WRITE_SECONDS, self._limits.idle_seconds
         for call, stream in tuple(self._streams.items()):
             requests, responses = stream.requests, stream.responses
-            if responses is not None and _passed(responses.stalled_since, now, limits.write_seconds):
-                error = _late("the client did not take a response", "write_seconds", limits.write_seconds)
+            if responses is not None and _passed(responses.stalled_since, now, written):
+                error = _late("the client did not take a response", "write_seconds", written)
                 self._abort(call, stream.context, error)
-            elif requests is not None and _passed(requests.awaited_since, now, limits.idle_seconds):
-                error = _late("the stream was idle", "idle_seconds", limits.idle_seconds)
+            elif requests is not None and _passed(requests.awaited_since, now, idle):
+                error = _late("the stream was idle", "idle_seconds", idle, _RAISE_IDLE)
                 self._abort(call, stream.context, error)
 
     def _end_unauthorized(self) -> None:
@@ -210,9 +213,9 @@ def _passed(since: float | None, now: float, seconds: float) -> bool:
     return since is not None and now - since > seconds
 
 
-def _late(what: str, limit: str, seconds: float) -> DeadlineExceeded:
+def _late(what: str, limit: str, seconds: float, more: str = "") -> DeadlineExceeded:
     return DeadlineExceeded(
         f"{what} for {seconds:g} s",
-        hint=f"begin again; {limit} may be raised where the daemon is started",
+        hint=f"begin again{more}",
         metadata={"limit": limit, "value": f"{seconds:g}"},
     )

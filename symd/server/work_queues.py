@@ -74,9 +74,24 @@ FREE_THREAD_SECONDS = 0.5
 """How long a call waits for a free thread where other calls may keep theirs without an end, such as streams, before it is refused: a
 thread whose call has just ended may not be free yet."""
 
+QUEUED_CALLS = 1024
+"""Calls of one kind that may wait for a thread."""
+BATCHES = 2
+"""Large batches answered at a time."""
+LARGE_ANSWERS = 2
+"""Listings made at a time, answers to GPU core dumps, texts of sources, code objects cut out of a module, and large pages over HTTP; further ones wait."""
+WRITES = 4
+"""Changes of the catalogue made at a time, such as aliases, events and removals: they wait for its lock. Further ones wait."""
+UPLOADS = 16
+"""Uploads open at a time."""
+FETCHES = 4
+"""Modules brought from debuginfod's servers at a time; further ones wait."""
+GRABS = 4
+"""Grabs from drivers at a time."""
+
 
 class Work(StrEnum):
-    """The kinds of work; each value names the limit of how much there may be at a time."""
+    """The kinds of work; each value names, in errors, how much there may be at a time."""
 
     QUESTION = "workers"
     BATCH = "batches"
@@ -343,25 +358,22 @@ WorkQueues = Mapping[Work, WorkQueue]
 
 def build_work_queues(config: Config) -> WorkQueues:
     """The work queues that the configuration asks for."""
-    limits = config.limits
-    queue = limits.queued_calls
+    queue, cold = QUEUED_CALLS, config.limits.cold_questions
     shared = {
         Work.QUESTION: config.workers,
-        Work.BATCH: limits.batches,
-        Work.LARGE: limits.large_answers,
-        Work.FETCH: limits.fetches,
+        Work.BATCH: BATCHES,
+        Work.LARGE: LARGE_ANSWERS,
+        Work.FETCH: FETCHES,
     }
     kept = {
-        Work.UPLOAD: limits.uploads,
+        Work.UPLOAD: UPLOADS,
         Work.STREAM: config.streams,
-        Work.GRAB: limits.grabs,
+        Work.GRAB: GRABS,
         Work.WATCH: config.watches,
     }
     return {
         **{work: WorkQueue(work, size, queue) for work, size in shared.items()},
-        Work.CACHE_MISS: WorkQueue(
-            Work.CACHE_MISS, limits.cold_questions, queue, share=(limits.cold_questions + 1) // 2
-        ),
-        Work.WRITE: WorkQueue(Work.WRITE, limits.writes, queue, share=(limits.writes + 1) // 2),
+        Work.CACHE_MISS: WorkQueue(Work.CACHE_MISS, cold, queue, share=(cold + 1) // 2),
+        Work.WRITE: WorkQueue(Work.WRITE, WRITES, queue, share=(WRITES + 1) // 2),
         **{work: WorkQueue(work, size, queue, FREE_THREAD_SECONDS) for work, size in kept.items()},
     }

@@ -6,7 +6,7 @@ not large (``LARGE_MODULE``), goes to the *quick* pool, which has ``QUICK_SECOND
 *long* pool, where the index of a large module goes at once. Some processes of both are started ahead.
 
 Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a processor,
-and to ``Limits.answer_size`` bytes of answer; an index or a code object does not come as an answer but as a file of at most
+and to ``ANSWER_SIZE`` bytes of answer; an index or a code object does not come as an answer but as a file of at most
 ``Limits.index_size`` bytes. What comes back can run no code here (``engine.reading.values``)."""
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 Observer = Callable[[str, str, float], None]
 """Called after each question with its kind ("index" or "question"), "OK" or the reason of its error, and the seconds that it took."""
+ANSWER_SIZE: Final = 32 << 20
+"""The largest answer to a question that is answered from a module's bytes: texts of sources, code for a listing."""
 QUICK_SECONDS: Final = 2.0
 """What takes longer is begun again where nobody waits behind it."""
 _FUNCTION: Final = "symd.engine.reading.served:answer"
@@ -136,7 +138,7 @@ class Workers:
         return ProcessLimits(
             seconds,
             memory,
-            limits.answer_size,
+            ANSWER_SIZE,
             cpu_seconds=math.ceil(seconds),
             file_size=limits.index_size,
         )
@@ -179,8 +181,8 @@ def _death(ending: ExitStatus, limits: Limits, *, building: bool) -> SymdError:
             value = limits.build_memory
             return LimitExceeded(f"{doing} takes more than {value} bytes of memory", **_raise("build_memory", value))
         case Limit.ANSWER:
-            value = limits.answer_size
-            return LimitExceeded(f"the answer takes more than {value} bytes", **_raise("answer_size", value))
+            metadata = {"limit": "answer_size", "value": str(ANSWER_SIZE)}
+            return LimitExceeded(f"the answer takes more than {ANSWER_SIZE} bytes", metadata=metadata)
     log.error("a process that read a module %s", ending)
     metadata = {"signal": ending.signal} if ending.signal else {}
     return WorkerDied(

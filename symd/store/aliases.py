@@ -36,7 +36,7 @@ class Aliases:
         """Add all aliases or, on an error, none; of one kind and key in one context the last one told wins. Raises
         ``ModuleNotFound``, and ``LimitExceeded`` for names that are too long or too many."""
         for alias in aliases:
-            budgets.check_alias(alias, self._limits)
+            budgets.check_alias(alias)
         with self._catalogue.writing(seconds=patience()) as connection:
             for alias in aliases:
                 _add(connection, alias)

@@ -1,4 +1,4 @@
-"""What a store keeps at most, beside the bytes of modules: each budget is a field of ``Limits`` and is named in its error."""
+"""What a store keeps at most, beside the bytes of modules: budgets that operators set, and bounds that they do not; either is named in its error."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from symd.store import rows
 from symd.store.connection import ANY_NUMBER, Connection, typed
 from symd.store.paths import not_found
 
+LABEL_LENGTH = 1024
+"""Characters of a module's label."""
+ALIAS_KIND_LENGTH = 64
+"""Characters of an alias's kind."""
+ALIAS_KEY_LENGTH = 1024
+"""Characters of an alias's key."""
+MODULE_ALIASES = 10_000
+"""Aliases of one module, those of contexts included."""
+LOADS = 1_000_000
+"""Loads and unloads that one context may be told, over all time."""
+MAPPINGS = 4_000_000
+"""Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about, and up to 500 where
+all of them lie in one another."""
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
 
 
@@ -47,15 +60,15 @@ def check_size(size: int, limits: Limits) -> None:
         raise exceeded(limits, "module_size", f"the module is larger than {limits.module_size} bytes")
 
 
-def check_label(label: str, limits: Limits) -> None:
+def check_label(label: str) -> None:
     """Raises ``LimitExceeded`` for a label that is too long."""
-    _check_length(label, "label_length", "the label", limits)
+    _check_length(label, "label_length", LABEL_LENGTH, "the label")
 
 
-def check_alias(alias: Alias, limits: Limits) -> None:
+def check_alias(alias: Alias) -> None:
     """Raises ``LimitExceeded`` for a kind or key that is too long."""
-    _check_length(alias.kind, "alias_kind_length", "an alias's kind", limits)
-    _check_length(alias.key, "alias_key_length", "an alias's key", limits)
+    _check_length(alias.kind, "alias_kind_length", ALIAS_KIND_LENGTH, "an alias's kind")
+    _check_length(alias.key, "alias_key_length", ALIAS_KEY_LENGTH, "an alias's key")
 
 
 def check_alias_counts(connection: Connection, digests: set[str], limits: Limits) -> None:
@@ -64,9 +77,9 @@ def check_alias_counts(connection: Connection, digests: set[str], limits: Limits
         what = f"the store would have more than {limits.aliases} aliases"
         raise exceeded(limits, "aliases", what, "delete aliases, contexts or modules")
     for digest in sorted(digests):
-        if connection.execute(_OF_MODULE, (digest,)).fetchone()[0] > limits.module_aliases:
-            what = f"module {digest} would have more than {limits.module_aliases} aliases"
-            raise exceeded(limits, "module_aliases", what, "delete some of them")
+        if connection.execute(_OF_MODULE, (digest,)).fetchone()[0] > MODULE_ALIASES:
+            what = f"module {digest} would have more than {MODULE_ALIASES} aliases"
+            raise _beyond("module_aliases", MODULE_ALIASES, what, "delete some of them")
 
 
 def check_contexts(connection: Connection, limits: Limits) -> None:
@@ -76,27 +89,26 @@ def check_contexts(connection: Connection, limits: Limits) -> None:
         raise exceeded(limits, "contexts", what, "delete those that have ended")
 
 
-def check_context(segments: int, events: int, limits: Limits) -> None:
+def check_context(segments: int, events: int) -> None:
     """Raises ``LimitExceeded`` when a context was told more than it may be."""
-    if segments > limits.mappings:
-        what = f"the context would have {segments} segments, at most {limits.mappings} are kept"
-        raise exceeded(limits, "mappings", what, "begin another context")
-    if events > limits.loads:
-        what = f"the context would have {events} loads and unloads, at most {limits.loads} are kept"
-        raise exceeded(limits, "loads", what, "begin another context")
+    if segments > MAPPINGS:
+        what = f"the context would have {segments} segments, at most {MAPPINGS} are kept"
+        raise _beyond("mappings", MAPPINGS, what, "begin another context")
+    if events > LOADS:
+        what = f"the context would have {events} loads and unloads, at most {LOADS} are kept"
+        raise _beyond("loads", LOADS, what, "begin another context")
 
 
 def exceeded(limits: Limits, name: str, what: str, instead: str = "") -> LimitExceeded:
     """The error of the limit ``name``: what is too much, and what may be done instead of raising it."""
     hint = f"raise the limit {name}"
-    return LimitExceeded(
-        what,
-        hint=f"{instead}, or {hint}" if instead else hint,
-        metadata={"limit": name, "value": str(getattr(limits, name))},
-    )
+    return _beyond(name, getattr(limits, name), what, f"{instead}, or {hint}" if instead else hint)
 
 
-def _check_length(text: str, name: str, whose: str, limits: Limits) -> None:
-    most = getattr(limits, name)
+def _check_length(text: str, name: str, most: int, whose: str) -> None:
     if len(text) > most:
-        raise exceeded(limits, name, f"{whose} has {len(text)} characters, at most {most} are taken", "shorten it")
+        raise _beyond(name, most, f"{whose} has {len(text)} characters, at most {most} are taken", "shorten it")
+
+
+def _beyond(name: str, most: int, what: str, hint: str) -> LimitExceeded:
+    return LimitExceeded(what, hint=hint, metadata={"limit": name, "value": str(most)})

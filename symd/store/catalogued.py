@@ -258,7 +258,7 @@ class CataloguedModules(ABC):
 
     def relabel(self, digest: str, label: str) -> None:
         """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
-        check_label(label, self._limits)
+        check_label(label)
         with self._changing(digest, patience()) as connection:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 

@@ -200,7 +200,7 @@ class ContextLog:
                 changes = batch.changes(rows.around(batch))
             segments += sum(len(batch.segments[each.event]) for each in changes.loads)
             told += len(changes.loads) + rows.add_unloads(batch)
-            budgets.check_context(segments, told, self._limits)
+            budgets.check_context(segments, told)
             rows.change(batch, changes, revision + 1)
             connection.execute(
                 "UPDATE contexts SET revision = ?, segments = ?, events = ? WHERE number = ?",

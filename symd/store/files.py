@@ -266,11 +266,15 @@ def _if_abandoned(path: Path, act: Callable[[Path], None]) -> bool:
         return False
 
 
+LOCK_SECONDS = 60.0
+"""The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or changes it."""
+
+
 @contextmanager
 def locked(path: Path, *, shared: bool = False, seconds: float | None = None) -> Iterator[None]:
     """Hold the lock file ``path`` against every other process and thread, or only against who does not share it.
 
-    Waits for as long as it takes, or so many seconds (the limit ``lock_seconds``), and then says in the log what for; raises
+    Waits for as long as it takes, or so many seconds, and then says in the log what for; raises
     StoreUnavailable when they are over."""
     handle = private_files.open_private(path, os.O_RDWR)
     try:
@@ -310,8 +314,8 @@ def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:
     raise StoreUnavailable(
         f"another process has held the store's lock for {seconds:g} s",
         where=str(path),
-        hint=f"end it (fuser {path} says which it is), or wait longer with --limit lock_seconds=SECONDS",
-        metadata={"limit": "lock_seconds", "file": str(path)},
+        hint=f"end it (fuser {path} says which it is)",
+        metadata={"file": str(path)},
     )
 
 

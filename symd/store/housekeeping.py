@@ -14,7 +14,7 @@ from symd.errors import SymdError
 from symd.store.catalogue import Catalogue, newest
 from symd.store.catalogue_check import fault_of
 from symd.store.changes import ChangeReader
-from symd.store.files import disk
+from symd.store.files import LOCK_SECONDS, disk
 from symd.store.folder_writability import FolderWritability
 from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
@@ -140,7 +140,7 @@ class Housekeeping:
         try:
             with disk(self._paths.root):
                 self._paths.create(durable=True)
-                finish_replacing(self._paths, self._limits.lock_seconds)
+                finish_replacing(self._paths, LOCK_SECONDS)
                 recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
                 left = adopt(self._paths, self._catalogue, self._limits, recovery, self._ended.is_set).uncatalogued
             if left:

@@ -28,6 +28,7 @@ from symd.store.catalogued import CataloguedModules, EarlierAttempts, Figures
 from symd.store.connection import Connection
 from symd.store.eviction import NOTHING, Evicted, RemoveFile, make_room, remove_indexes, remove_modules, unlink
 from symd.store.files import (
+    LOCK_SECONDS,
     IncomingFile,
     disk,
     is_hollow,
@@ -124,9 +125,8 @@ class Store(CataloguedModules):
             wrong = error.metadata["fault"]
         with disk(self.root):
             damaged = newest(self.root)
-        seconds = self._limits.lock_seconds
         try:
-            told = replace_catalogue(self._paths, damaged, wrong, durable=self._durable, lock_seconds=seconds)
+            told = replace_catalogue(self._paths, damaged, wrong, durable=self._durable, lock_seconds=LOCK_SECONDS)
         except StoreUnavailable as error:
             error.message = f"the catalogue is damaged ({wrong}), and cannot be replaced: {error.message}"
             raise
@@ -136,8 +136,8 @@ class Store(CataloguedModules):
 
     def _checked(self) -> Catalogue:
         """The catalogue, when it has been looked through. Raises ``DataLoss``."""
-        seconds, is_new = self._limits.lock_seconds, not self._tree.modules
-        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=seconds, may_be_new=is_new)
+        is_new = not self._tree.modules
+        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=LOCK_SECONDS, may_be_new=is_new)
         try:
             with catalogue.reading() as connection:
                 check(connection, catalogue.path)
@@ -154,7 +154,7 @@ class Store(CataloguedModules):
                 catalogue.renew()  # what was left may have been the room that lacked
                 if catalogue.unwritable is not None:
                     return catalogue, Recovery(leftovers)
-            finish_replacing(self._paths, self._limits.lock_seconds)
+            finish_replacing(self._paths, LOCK_SECONDS)
             catalogue.is_recovered = True
             recovery = recover(self._paths, catalogue, self._limits, self._tree)
             if not catalogue.is_recovered:

@@ -63,7 +63,7 @@ class Upload:
         given) raises ``HashMismatch``; ``LimitExceeded`` for a label that is too long or where the store has no room; after any error the store is as it was before the upload."""
         digest = self.digest
         try:
-            check_label(label, self._limits)
+            check_label(label)
             if expected_digest and digest != checked_digest(expected_digest):
                 raise _mismatch(digest, expected_digest)
             with self._noticing():

@@ -67,7 +67,7 @@ class SymbolServiceServicer:
 
     def Symbolize(self, request, context):
         """Frames for one address or many. RESOURCE_EXHAUSTED: more than ServerInfo.max_batch addresses; or names that no kernel has take
-        more to look for than the limits `name_search_letters` and `question_seconds` allow.
+        more to look for than `name_search_letters` and `question_seconds` allow.
 
         Many gRPC libraries take messages of at most 4 MiB unless told otherwise: answers that are spelled out reach that at about
         45,000 addresses (93 bytes each), columns at about a million.

@@ -33,32 +33,32 @@ def symbols(path: Path) -> list[str]:
 
 
 def test_nothing_is_exported_but_what_loaders_look_up() -> None:
-    assert symbols(library(OPENCL_LAYER, LIMITS)) == ["clGetLayerInfo", "clInitLayer"]
-    assert symbols(library(LEVEL_ZERO_PRELOAD, LIMITS)) == ["zeGetModuleProcAddrTable"]
-    assert symbols(wrapper_driver("libze_intel_gpu.so.1", LIMITS)) == ["zeGetModuleProcAddrTable"]
+    assert symbols(library(OPENCL_LAYER)) == ["clGetLayerInfo", "clInitLayer"]
+    assert symbols(library(LEVEL_ZERO_PRELOAD)) == ["zeGetModuleProcAddrTable"]
+    assert symbols(wrapper_driver("libze_intel_gpu.so.1")) == ["zeGetModuleProcAddrTable"]
 
 
 def test_a_wrapper_needs_the_driver_that_it_wraps() -> None:
     for driver in ("libze_intel_gpu.so.1", "/opt/intel/libze_intel_gpu.so.1"):
-        built = wrapper_driver(driver, LIMITS)
+        built = wrapper_driver(driver)
         words = [require("readelf"), "-d", str(built)]
         said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
         assert f"[{driver}]" in said
 
 
 def test_the_second_use_builds_nothing(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    first = library(OPENCL_LAYER, LIMITS)
+    first = library(OPENCL_LAYER)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert library(OPENCL_LAYER, LIMITS) == first
+    assert library(OPENCL_LAYER) == first
     assert {path.name for path in first.parent.iterdir()} == {"opencl_layer.so"}
     assert first.is_relative_to(cache)
 
 
 def test_what_others_could_have_changed_is_built_again() -> None:
-    built = library(OPENCL_LAYER, LIMITS)
+    built = library(OPENCL_LAYER)
     built.write_bytes(b"not this")
     built.chmod(0o777)
-    assert library(OPENCL_LAYER, LIMITS).read_bytes().startswith(b"\x7fELF")
+    assert library(OPENCL_LAYER).read_bytes().startswith(b"\x7fELF")
     assert not built.stat().st_mode & 0o022
 
 
@@ -68,27 +68,27 @@ def test_a_cache_that_another_user_may_change_is_not_used(
     way: str, cache: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """He could put his library in its place after it was looked at: the folder's owner may rename what is in it."""
-    built = library(OPENCL_LAYER, LIMITS)
+    built = library(OPENCL_LAYER)
     (folder,) = cache.glob(way) if way != "." else [cache]
     os.chown(folder, 65534, 65534)
     with pytest.raises(FailedPrecondition, match=r"other users may change .*set XDG_CACHE_HOME"):
-        library(OPENCL_LAYER, LIMITS)
+        library(OPENCL_LAYER)
     run = tmp_path_factory.mktemp("run")
-    assert library(OPENCL_LAYER, LIMITS, run).is_relative_to(run)
+    assert library(OPENCL_LAYER, run).is_relative_to(run)
     os.chown(folder, 0, 0)
-    assert library(OPENCL_LAYER, LIMITS, run) == built
+    assert library(OPENCL_LAYER, run) == built
 
 
 def test_a_cache_in_which_others_may_write_is_not_used(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     cache.chmod(0o757)
     run = tmp_path_factory.mktemp("run")
-    assert library(OPENCL_LAYER, LIMITS, run).is_relative_to(run)
+    assert library(OPENCL_LAYER, run).is_relative_to(run)
 
 
 def test_others_may_not_write_in_a_cache_that_is_made(cache: Path) -> None:
     before = os.umask(0)
     try:
-        built = library(OPENCL_LAYER, LIMITS)
+        built = library(OPENCL_LAYER)
     finally:
         os.umask(before)
     made = [each for each in built.parents if each.is_relative_to(cache) and each != cache]
@@ -98,7 +98,7 @@ def test_others_may_not_write_in_a_cache_that_is_made(cache: Path) -> None:
 def test_no_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ToolMissing, match=r"no C compiler.*apt-get install gcc libc6-dev"):
-        library(OPENCL_LAYER, LIMITS)
+        library(OPENCL_LAYER)
 
 
 def script(folder: Path, text: str) -> str:
@@ -111,10 +111,11 @@ def script(folder: Path, text: str) -> str:
 def test_a_compiler_that_fails_or_hangs_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CC", script(tmp_path, "echo no stdio.h here >&2; exit 1"))
     with pytest.raises(ToolFailed, match=r"no stdio.h here"):
-        library(OPENCL_LAYER, LIMITS)
+        library(OPENCL_LAYER)
     monkeypatch.setenv("CC", script(tmp_path, "sleep 100"))
+    monkeypatch.setattr(native_build, "COMPILE_SECONDS", 0.2)
     with pytest.raises(DeadlineExceeded):
-        library(OPENCL_LAYER, Limits(compile_seconds=0.2))
+        library(OPENCL_LAYER)
     assert not list(tmp_path.rglob("*.so"))
 
 
@@ -122,7 +123,7 @@ def test_a_cache_that_cannot_be_written_says_so(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(StoreUnavailable, match="XDG_CACHE_HOME"):
-        library(OPENCL_LAYER, LIMITS)
+        library(OPENCL_LAYER)
 
 
 def test_a_library_is_built_elsewhere_where_the_cache_cannot_be_written(
@@ -130,7 +131,7 @@ def test_a_library_is_built_elsewhere_where_the_cache_cannot_be_written(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    built = library(OPENCL_LAYER, LIMITS, tmp_path / "run")
+    built = library(OPENCL_LAYER, tmp_path / "run")
     assert built.is_relative_to(tmp_path / "run")
     assert symbols(built) == ["clGetLayerInfo", "clInitLayer"]
 
@@ -147,7 +148,7 @@ def test_a_full_disk_is_not_a_missing_compiler(which: str, monkeypatch: pytest.M
         monkeypatch.setenv(which, str(place))
         monkeypatch.setattr("tempfile.tempdir", None)  # asked once, and kept
         with pytest.raises(StoreUnavailable, match="no space left on device") as caught:
-            library(OPENCL_LAYER, LIMITS)
+            library(OPENCL_LAYER)
         assert "apt-get" not in str(caught.value)
         assert which in str(caught.value)
 
@@ -161,7 +162,7 @@ def fill(file: Path, leave: int) -> None:
 def test_a_library_beside_its_source_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(native_build, "_NATIVE", tmp_path)
     (tmp_path / "opencl_layer.so").write_bytes(b"")
-    assert library(OPENCL_LAYER, LIMITS) == tmp_path / "opencl_layer.so"
+    assert library(OPENCL_LAYER) == tmp_path / "opencl_layer.so"
 
 
 @pytest.mark.parametrize("name", ["opencl_layer", "level_zero_preload", "level_zero_wrapper"])

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from symd.capture.native_build import OPENCL_LAYER, library
-from symd.config import Limits
 from tests.capture.stand_in import DATA, FAILED, LOADED, UNLOADED, Taken, run_stand_in
 from tests.tools import require
 
@@ -27,7 +26,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def records(program: Path, folder: Path, call: str, answer: int, when: str, told: int) -> list[Taken]:
     with run_stand_in(folder) as run:
         environment = {"SYMD_CAPTURE": str(run.folder)}
-        command = [str(program), str(library(OPENCL_LAYER, Limits())), call, str(answer), when]
+        command = [str(program), str(library(OPENCL_LAYER)), call, str(answer), when]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         assert done.stdout == f"answered {answer}, told {told}\n"
         return run.records()

@@ -57,8 +57,9 @@ def kept() -> CompressedColumn:
 
 
 @pytest.fixture
-def receiver(folder: RunFolder, kept: CompressedColumn) -> Receiver:
-    made = Receiver(folder, kept, Limits(capture_size=10_000))
+def receiver(folder: RunFolder, kept: CompressedColumn, monkeypatch: pytest.MonkeyPatch) -> Receiver:
+    monkeypatch.setattr("symd.capture.receiver.CAPTURE_SIZE", 10_000)
+    made = Receiver(folder, kept, Limits())
     made.start()
     return made
 
@@ -153,13 +154,13 @@ def test_a_spooled_file_with_holes_is_not_read(folder: RunFolder, receiver: Rece
     assert "has holes" in str(error)
 
 
-def test_memory_with_holes_is_not_read(folder: RunFolder, receiver: Receiver) -> None:
+def test_memory_with_holes_is_not_read(folder: RunFolder, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may say a gigabyte, and has none."""
     descriptor = os.memfd_create("record", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     os.write(descriptor, own(b"x" * 5000))
     os.ftruncate(descriptor, 1 << 30)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
-    receiver._limits = Limits()
+    monkeypatch.setattr("symd.capture.receiver.CAPTURE_SIZE", 1 << 30)
     [error] = refuse(folder, receiver, lambda connected: send_file(connected, descriptor))
     assert "has holes" in str(error)
 

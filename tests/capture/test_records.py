@@ -50,7 +50,7 @@ def test_everything_that_a_record_says() -> None:
         + field(COMMAND, b"./a\0\0-b c\0")
         + field(99, b"of a later symd")
     )
-    read = parse_record(record(fields=fields, api=1, way=2, code=-3, lost=4, handle=2**64 - 1), LIMITS)
+    read = parse_record(record(fields=fields, api=1, way=2, code=-3, lost=4, handle=2**64 - 1))
     assert read.kind is RecordKind.LOADED
     assert (read.api, read.way) == (CaptureApi.LEVEL_ZERO, CaptureWay.WRAPPER_DRIVER)
     assert (read.process, read.start_time, read.image, read.time) == (100, 5, 1, 1000)
@@ -82,24 +82,25 @@ def test_everything_that_a_record_says() -> None:
 )
 def test_what_is_no_record_is_refused_by_name(data: bytes, error: type[SymdError], said: str) -> None:
     with pytest.raises(error, match=said):
-        parse_record(data, LIMITS)
+        parse_record(data)
 
 
-def test_more_kernels_than_the_limit_name_the_limit() -> None:
+def test_more_kernels_than_the_limit_name_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.capture.records.CAPTURE_KERNELS", 2)
     with pytest.raises(LimitExceeded) as caught:
-        parse_record(record(fields=field(KERNEL, b"k") * 3), Limits(capture_kernels=2))
+        parse_record(record(fields=field(KERNEL, b"k") * 3))
     assert caught.value.metadata == {"limit": "capture_kernels"}
 
 
 def test_more_fields_than_the_limit_name_the_limit() -> None:
     with pytest.raises(LimitExceeded) as caught:
-        parse_record(record(fields=b"\0" * 24 * 1_001), LIMITS)
+        parse_record(record(fields=b"\0" * 24 * 1_001))
     assert caught.value.metadata == {"limit": "capture_fields"}
-    assert len(parse_record(record(fields=field(KERNEL, b"k") * 1_001), LIMITS).kernels) == 1_001
+    assert len(parse_record(record(fields=field(KERNEL, b"k") * 1_001)).kernels) == 1_001
 
 
 def test_a_long_command_line_is_cut_off() -> None:
-    assert len(parse_record(record(fields=field(COMMAND, b"\0" * 100_000)), LIMITS).command) == 4096
+    assert len(parse_record(record(fields=field(COMMAND, b"\0" * 100_000))).command) == 4096
 
 
 @given(st.binary(max_size=400), st.integers(0, 500), st.integers(0, 255))
@@ -108,12 +109,12 @@ def test_any_bytes_are_a_record_or_an_error_of_symds(tail: bytes, at: int, value
     whole[at % len(whole)] = value
     for data in (bytes(whole), bytes(whole[: at % len(whole)])):
         with contextlib.suppress(SymdError):
-            list(RecordEvents().events(parse_record(data, LIMITS), 1))
+            list(RecordEvents().events(parse_record(data), 1))
 
 
 def events(*records: bytes, process: int = 7) -> list[object]:
     made = RecordEvents("here")
-    return [event for each in records for event in made.events(parse_record(each, LIMITS), process)]
+    return [event for each in records for event in made.events(parse_record(each), process)]
 
 
 def test_loads_and_unloads_in_order() -> None:
@@ -158,6 +159,6 @@ def test_a_record_without_the_programs_number_is_no_other_program() -> None:
     told = [
         type(event)
         for number, image in enumerate((1, 0, 1, 2))
-        for event in events.events(parse_record(loaded(handle=number, image=image), Limits()), 7)
+        for event in events.events(parse_record(loaded(handle=number, image=image)), 7)
     ]
     assert told == [ModuleLoaded, ModuleLoaded, ModuleLoaded, ProcessEnded, ModuleLoaded]

@@ -62,7 +62,7 @@ def test_a_line_that_cannot_be_read_is_passed_over_and_told(
     out: Path, sleeper: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     with FolderSink(out) as sink:
-        for event in RecordEvents().events(parse_record(loaded(handle=1, process=7), LIMITS), 7):
+        for event in RecordEvents().events(parse_record(loaded(handle=1, process=7)), 7):
             sink.take(event)
     with (out / EVENTS).open("a") as lines:
         lines.write('{"event": ' + "[" * 200_000 + "\n")
@@ -75,7 +75,7 @@ def test_a_line_that_cannot_be_read_is_passed_over_and_told(
 
 def test_records_go_where_the_run_wanted_them(out: Path, sleeper: subprocess.Popen[bytes]) -> None:
     with FolderSink(out) as sink:
-        for event in RecordEvents().events(parse_record(loaded(handle=1, process=7), LIMITS), 7):
+        for event in RecordEvents().events(parse_record(loaded(handle=1, process=7)), 7):
             sink.take(event)
     folder = killed(
         out, sleeper, record(UNLOADED, handle=1, process=7, time=2000), loaded(b"late", handle=2, process=7, time=3000)
@@ -160,7 +160,7 @@ def test_processes_of_other_runs_that_live_are_not_ended(out: Path, sleeper: sub
     with FolderSink(out) as sink:
         living = loaded(handle=1, process=own, start_time=start_time(own))
         for process, data in ((own, living), (7, loaded(handle=2, process=7))):
-            for event in RecordEvents().events(parse_record(data, LIMITS), process):
+            for event in RecordEvents().events(parse_record(data), process):
                 sink.take(event)
     killed(out, sleeper)
     end(sleeper)

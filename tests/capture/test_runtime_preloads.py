@@ -87,7 +87,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 def preloaded(*preloads: str) -> dict[str, str]:
-    return {"LD_PRELOAD": ":".join(str(library(name, Limits())) for name in preloads)}
+    return {"LD_PRELOAD": ":".join(str(library(name)) for name in preloads)}
 
 
 def executed(
@@ -212,7 +212,7 @@ def test_dlsym_answers_others_as_if_they_had_asked_it(tmp_path: Path, runtime: R
     compiled("-fno-builtin", "-o", tmp_path / "asking", tmp_path / "asking.c", "-ldl")
     wrapped = f"{tmp_path}/next.so"
     for order in ("{symd}:{next}", "{next}:{symd}"):
-        names = order.format(symd=library(runtime.preload, Limits()), next=wrapped)
+        names = order.format(symd=library(runtime.preload), next=wrapped)
         outcomes = [
             subprocess.run([tmp_path / "asking"], capture_output=True, text=True, env={"LD_PRELOAD": value}, check=True)
             for value in (wrapped, names)
@@ -224,7 +224,7 @@ def test_dlsym_answers_others_as_if_they_had_asked_it(tmp_path: Path, runtime: R
 @EACH
 def test_only_what_is_watched_is_exported(runtime: Runtime) -> None:
     listed = subprocess.run(
-        ["nm", "-D", "--defined-only", library(runtime.preload, Limits())], capture_output=True, text=True, check=True
+        ["nm", "-D", "--defined-only", library(runtime.preload)], capture_output=True, text=True, check=True
     )
     names = {line.split()[-1] for line in listed.stdout.splitlines()}
     assert "dlsym" in names

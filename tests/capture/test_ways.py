@@ -12,7 +12,6 @@ import pytest
 from symd.capture import ways
 from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.capture.ways import ProgramFile, chosen_ways, environment_for, program_file
-from symd.config import Limits
 from symd.model.captures import CaptureWay
 
 LAYER, PRELOAD, WRAPPER = CaptureWay.OPENCL_LAYER, CaptureWay.PRELOAD, CaptureWay.WRAPPER_DRIVER
@@ -96,7 +95,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RunFolde
 
 def test_what_the_user_set_stays_in_front(folder: RunFolder) -> None:
     base = {"LD_PRELOAD": "/a.so", "OPENCL_LAYERS": "/l.so", "HOME": "/home", "EMPTY": ""}
-    made = environment_for((LAYER, PRELOAD), base, folder, None, Limits())
+    made = environment_for((LAYER, PRELOAD), base, folder, None)
     assert {name: made[name] for name in ("HOME", "EMPTY")} == {"HOME": "/home", "EMPTY": ""}
     first, ours = made["LD_PRELOAD"].split(":")
     assert first == "/a.so"
@@ -106,7 +105,7 @@ def test_what_the_user_set_stays_in_front(folder: RunFolder) -> None:
     assert made["SYMD_CAPTURE"] == str(folder.inner)
     assert not Path(made["cl_cache_dir"]).exists()
     assert set(made) - set(base) == {"SYMD_CAPTURE", "SYMD_CAPTURE_KEY", "cl_cache_dir", "l0_cache_dir"}
-    again = environment_for((LAYER, PRELOAD), made, folder, None, Limits())
+    again = environment_for((LAYER, PRELOAD), made, folder, None)
     assert again == made  # a run inside a run
 
 
@@ -121,7 +120,7 @@ def test_what_the_user_set_stays_in_front(folder: RunFolder) -> None:
 )
 def test_the_drivers_that_the_loader_is_told(folder: RunFolder, told: str, wrapped: str, by_table: bool) -> None:
     base = {"ZE_ENABLE_ALT_DRIVERS": told} if told else {}
-    made = environment_for((WRAPPER,), base, folder, None, Limits())
+    made = environment_for((WRAPPER,), base, folder, None)
     drivers = made["ZE_ENABLE_ALT_DRIVERS"].split(",")
     assert [Path(each).read_text() if Path(each).exists() else each for each in drivers] == wrapped.split(",")
     assert ("ZE_ENABLE_LOADER_DRIVER_DDI_PATH" in made) is by_table

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd.engine.files.input import is_regular_file
+from symd.formats import budget
 from tests.builders.amdgpu_core import AmdgpuCore
 from tests.builders.cuda_core import CudaCore
 from tests.builders.elf import build_elf
@@ -115,9 +116,10 @@ def test_what_is_no_dump(run: Run, tmp_path: Path) -> None:
     assert (done.code, "not written to its end" in done.err, done.err.count("\n")) == (2, True, 1)
 
 
-def test_a_limit_that_is_passed_is_named(run: Run) -> None:
-    done = run("core", "--limit", "core_stacks=2", DUMP)
-    assert (done.code, "core_stacks" in done.err) == (2, True)
+def test_a_bound_that_is_passed_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "CORE_STACKS", 2)
+    done = run("core", DUMP)
+    assert (done.code, "more than 2 different stacks" in done.err) == (2, True)
 
 
 def test_files_that_the_dump_names_are_opened(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from symd import errors
-from symd.config import Limits
 from symd.query.demangler import Demangler
 from tests.tools import require
 
@@ -20,11 +19,11 @@ MANGLED = ["_Z4vaddi", "_ZN1a1bEv", "_Z", "plain"]
 def filt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Puts a shell script in the place of c++filt, before all that PATH has."""
 
-    def install(script: str, limits: Limits | None = None) -> Demangler:
+    def install(script: str) -> Demangler:
         (tmp_path / "c++filt").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "c++filt").chmod(stat.S_IRWXU)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        return Demangler(limits)
+        return Demangler()
 
     return install
 
@@ -72,9 +71,12 @@ def test_each_name_is_asked_for_once(filt, tmp_path: Path) -> None:
         ("sleep 600", errors.DeadlineExceeded, "no end within 1 seconds"),
     ],
 )
-def test_a_demangler_that_fails_is_one_error_that_says_what_to_do(filt, script: str, kind, said: str) -> None:
+def test_a_demangler_that_fails_is_one_error_that_says_what_to_do(
+    filt, script: str, kind, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symd.query.demangler.DEMANGLE_SECONDS", 1.0 if "sleep" in script else 60.0)
     with pytest.raises(kind, match=said) as caught:
-        filt(script, Limits(demangle_seconds=1.0 if "sleep" in script else 60.0)).names(MANGLED)
+        filt(script).names(MANGLED)
     assert type(caught.value) is kind
     assert "c++filt" in caught.value.where
     assert caught.value.hint == "leave out -C"

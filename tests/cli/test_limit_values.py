@@ -28,8 +28,8 @@ from symd.config import MIB, Limits
         ("build_seconds=90s", 90.0),
         ("build_seconds=1.5min", 90.0),
         ("idle_seconds=2h", 7200.0),
-        ("message_seconds=250ms", 0.25),
-        ("connection_idle_seconds=1d", 86400.0),
+        ("keepalive_seconds=250ms", 0.25),
+        ("idle_seconds=1d", 86400.0),
     ],
 )
 def test_a_value_has_the_units_of_what_its_limit_counts(text: str, value: float) -> None:
@@ -74,7 +74,7 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
 def test_contradictions_name_both_limits_and_their_values() -> None:
     (one,) = contradictions(Limits(bytes_in_flight=90 * MIB))
     assert one.startswith("client_bytes_in_flight (96 MiB) is more than bytes_in_flight (90 MiB): ")
-    assert len([*contradictions(Limits(store_size=5, aliases=3))]) == 2
+    assert len([*contradictions(Limits(store_size=5, request_bytes=100 * MIB))]) == 2
 
 
 def test_the_page_of_the_limits_is_named_where_it_is() -> None:

@@ -13,7 +13,7 @@ from symd.capture import native_build
 from symd.capture.native_build import OPENCL_LAYER, library
 from symd.cli import captures_destination
 from symd.cli.doctor import daemon_report
-from symd.config import DEFAULT_LIMITS, default_server, default_socket, default_store
+from symd.config import default_server, default_socket, default_store
 from symd.errors import FailedPrecondition
 from symd.server.config import Config
 from tests.cli.conftest import Run
@@ -108,9 +108,9 @@ def test_a_run_keeps_its_captures_in_a_temporary_folder(tmp_path: Path) -> None:
 
 def test_libraries_are_built_in_the_run_s_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symd.capture.native_build._NATIVE", _native_without_prebuilt(tmp_path))
-    assert library(OPENCL_LAYER, DEFAULT_LIMITS, tmp_path / "run").is_relative_to(tmp_path / "run")
+    assert library(OPENCL_LAYER, tmp_path / "run").is_relative_to(tmp_path / "run")
     with pytest.raises(FailedPrecondition, match="no home folder"):
-        library(OPENCL_LAYER, DEFAULT_LIMITS)
+        library(OPENCL_LAYER)
 
 
 def _native_without_prebuilt(tmp_path: Path) -> Path:

@@ -51,8 +51,8 @@ class Dump(CudaCore):
         return self.warp(self.cta, **{"number": 4, **fields})  # type: ignore[arg-type]
 
 
-def stopped(dump: CudaCore, **limits: int) -> CoreDump:
-    return read(dump.build(), Budget(Limits(**limits))).dump  # type: ignore[arg-type]
+def stopped(dump: CudaCore) -> CoreDump:
+    return read(dump.build(), Budget(Limits())).dump
 
 
 def only(dump: CudaCore) -> CoreStack:

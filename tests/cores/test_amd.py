@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.cores.read import read
 from symd.cores.stopped import StoppedCore
 from symd.errors import LimitExceeded, Malformed, SymdError, UnknownFormat
-from symd.formats import containers
+from symd.formats import budget, containers
 from symd.formats.budget import Budget
 from symd.model.cores import CoreFault, CoreStack
 from tests.builders.amdgpu_core import AREA, RING, AmdgpuCore
@@ -41,8 +41,8 @@ WIDTHS = [(version, wave32) for version in PARKS for wave32 in (False, True) if 
 """gfx9 has waves of 64 lanes alone."""
 
 
-def stopped(dump: AmdgpuCore, **limits: int) -> StoppedCore:
-    return read(dump.build(), Budget(Limits(**limits)))  # type: ignore[arg-type]
+def stopped(dump: AmdgpuCore) -> StoppedCore:
+    return read(dump.build(), Budget(Limits()))
 
 
 def only(dump: AmdgpuCore) -> CoreStack:
@@ -330,28 +330,33 @@ def test_segments_that_leave_the_file_or_overlap_without_end() -> None:
         read(bytes(data), Budget(Limits()))
 
 
-def test_limits_on_waves_and_stacks() -> None:
+def test_bounds_on_waves_and_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     dump = loaded()
     for number in range(4):
         dump.wave(pc=SHADE + 8 * number, vector=[[0]] * 4)
-    for name in ("core_stacks", "core_waves"):
-        assert len(stopped(dump, **{name: 4}).dump.stacks) == 4
-        with pytest.raises(LimitExceeded) as caught:
-            stopped(dump, **{name: 3})
-        assert caught.value.metadata["limit"] == name
+    for name in ("core_stacks", "core_waves", "core_frames"):
+        with monkeypatch.context() as patch:
+            patch.setattr(budget, name.upper(), 4)
+            assert len(stopped(dump).dump.stacks) == 4
+            patch.setattr(budget, name.upper(), 3)
+            with pytest.raises(LimitExceeded) as caught:
+                stopped(dump)
+        assert caught.value.metadata == {"limit": name, "value": "3"}
 
 
-def test_the_limit_on_waves_is_one_of_the_whole_dump() -> None:
+def test_the_bound_on_waves_is_one_of_the_whole_dump(monkeypatch: pytest.MonkeyPatch) -> None:
     dump = loaded((9, 4, 2), xccs=3)
     for _ in range(2):
         dump.wave(pc=SHADE, vector=[[0]] * 4, accumulators=[[0]] * 4)
-    assert sum(len(stack.waves) for stack in stopped(dump, core_waves=6).dump.stacks) == 6
+    monkeypatch.setattr(budget, "CORE_WAVES", 6)
+    assert sum(len(stack.waves) for stack in stopped(dump).dump.stacks) == 6
+    monkeypatch.setattr(budget, "CORE_WAVES", 5)
     with pytest.raises(LimitExceeded) as caught:
-        stopped(dump, core_waves=5)
+        stopped(dump)
     assert caught.value.metadata == {"limit": "core_waves", "value": "5"}
 
 
-def test_compute_dies_without_waves_count_too() -> None:
+def test_compute_dies_without_waves_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dump of a few KB that claims four thousand million of them, all in one place."""
     dump = loaded()
     data = bytearray(dump.build())
@@ -359,19 +364,21 @@ def test_compute_dies_without_waves_count_too() -> None:
     struct.pack_into("<I", data, data.index(queue) + 16, 0)
     agent = struct.pack("<8I", 90006, 240, 10, 4, 1, dump.xccs, 0x2000_8000, 0x400)
     struct.pack_into("<I", data, data.index(agent) + 20, 0xFFFF_FFFF)
+    monkeypatch.setattr(budget, "CORE_WAVES", 1000)
     with pytest.raises(LimitExceeded) as caught:
-        read(bytes(data), Budget(Limits(core_waves=1000)))
+        read(bytes(data), Budget(Limits()))
     assert caught.value.metadata["limit"] == "core_waves"
 
 
-def test_an_area_that_many_compute_dies_claim_is_not_read_for_each() -> None:
+def test_an_area_that_many_compute_dies_claim_is_not_read_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be most of the dump, and there may be four thousand million of them."""
     dump = loaded(xccs=0xFFFF_FFFF, list_code=False)
     for number in range(200):
         dump.wave(pc=SHADE + 8 * number, vector=[[0]] * 4)
     one = replace(dump, xccs=1)
     dump._areas = lambda: (0, one._areas()[1])  # type: ignore[method-assign]
-    found = read(dump.build(), Budget(Limits(core_waves=10_000))).dump
+    monkeypatch.setattr(budget, "CORE_WAVES", 10_000)
+    found = stopped(dump).dump
     assert sum(len(stack.waves) for stack in found.stacks) < 200 * 20
     assert any("overlap so much" in note for note in found.notes)
 

@@ -15,7 +15,7 @@ from symd.cores.read import read
 from symd.debuginfo.dwarf.call_frames import FrameAddress, FrameRow, RegisterRule, RuleKind
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
-from symd.formats import containers
+from symd.formats import budget, containers
 from symd.formats.budget import Budget
 from symd.model.cores import CoreStack
 from symd.store import Store
@@ -254,7 +254,7 @@ def test_registers_that_ask_for_each_other_in_a_long_row_are_not_known() -> None
 
 
 @pytest.mark.parametrize("entry", ["function", "empty", "damaged"])
-def test_entries_of_call_frame_information_are_counted(entry: str) -> None:
+def test_entries_of_call_frame_information_are_counted(entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that say nothing: each takes a few bytes and as long as one that does."""
     entries = {
         "function": CallFrameSection([Function(0x1600, 4)] * 19).build(),
@@ -262,7 +262,9 @@ def test_entries_of_call_frame_information_are_counted(entry: str) -> None:
         "damaged": struct.pack("<IB", 1, 0) * 20,
     }
     dump = dump_of(Machine(GFX900, PROBE, exec_mask=1, count=3)).build()
-    assert read(dump, Budget(Limits(core_call_frames=20)), {0: entries[entry]}).dump.stacks
+    monkeypatch.setattr(budget, "CORE_CALL_FRAMES", 20)
+    assert read(dump, Budget(Limits()), {0: entries[entry]}).dump.stacks
+    monkeypatch.setattr(budget, "CORE_CALL_FRAMES", 19)
     with pytest.raises(LimitExceeded) as caught:
-        read(dump, Budget(Limits(core_call_frames=19)), {0: entries[entry]})
+        read(dump, Budget(Limits()), {0: entries[entry]})
     assert caught.value.metadata == {"limit": "core_call_frames", "value": "19"}

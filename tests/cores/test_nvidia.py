@@ -9,6 +9,7 @@ import pytest
 from symd.config import Limits
 from symd.cores.read import read
 from symd.errors import LimitExceeded, Malformed
+from symd.formats import budget
 from symd.formats.budget import Budget
 from symd.model.cores import NOT_LOADED, CoreFault, CorePlace, CoreWave
 from tests.builders.cuda_core import CALLS, LANES, META, REGISTERS, SMS, USER, WARPS, Table
@@ -417,15 +418,18 @@ def test_a_row_number_past_the_parents_table() -> None:
     assert stopped(dump).stacks == ()
 
 
-def test_limits_on_rows_and_stacks() -> None:
+def test_bounds_on_rows_and_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
     dump = Dump()
     warp = dump.one_warp()
     for lane in range(8):
         dump.lane(warp, number=lane, pc=KERNEL + 16 * lane)
-    assert len(stopped(dump, core_stacks=8).stacks) == 8
-    for name, value in (("core_rows", 10), ("core_stacks", 7), ("core_frames", 7)):
-        with pytest.raises(LimitExceeded) as caught:
-            stopped(dump, **{name: value})
+    monkeypatch.setattr(budget, "CORE_STACKS", 8)
+    assert len(stopped(dump).stacks) == 8
+    for name, value in (("core_rows", 10), ("core_frames", 7), ("core_stacks", 7)):
+        with monkeypatch.context() as patch:
+            patch.setattr(budget, name.upper(), value)
+            with pytest.raises(LimitExceeded) as caught:
+                stopped(dump)
         assert caught.value.metadata == {"limit": name, "value": str(value)}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from symd.server.health import CLIENT_WATCHES
 from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
 from symd.v1.module_service_pb2 import WatchModulesRequest
@@ -31,18 +32,20 @@ def shown(access: Path, name: str) -> dict[str, object]:
 def test_one_client_cannot_take_all_watches(tmp_path: Path) -> None:
     access = tmp_path / "access"
     greedy, other = shown(access, "greedy"), shown(access, "other")
-    more = ("--address", "127.0.0.1:0", "--access", str(access), "--limit", "client_watches=2")
+    more = ("--address", "127.0.0.1:0", "--access", str(access))
     with serving(tmp_path, *more) as daemon:
         assert daemon.process.stdout is not None
         with grpc.insecure_channel(daemon.process.stdout.readline().split()[-1]) as channel:
             watch_modules = ModuleServiceStub(channel).WatchModules
             first = watch_modules(WatchModulesRequest(), **greedy)
             second = BreakpointServiceStub(channel).WatchBreakpoints(BREAKPOINTS, **greedy)
-            next(first), next(second)
+            more_of_them = [watch_modules(WatchModulesRequest(), **greedy) for _ in range(CLIENT_WATCHES - 2)]
+            for watch in (first, second, *more_of_them):
+                next(watch)
             with pytest.raises(grpc.RpcError) as caught:
                 next(watch_modules(WatchModulesRequest(), **greedy))
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            assert "greedy has 2 watches open already" in caught.value.details()
+            assert f"greedy has {CLIENT_WATCHES} watches open already" in caught.value.details()
             next(watch_modules(WatchModulesRequest(), **other))
             first.cancel()
             until = time.monotonic() + SECONDS

@@ -128,11 +128,11 @@ def read_lines(data: bytes) -> None:
     parts = dict(zip(_LINES, bundle.unpack(data, len(_LINES)), strict=True))
     sections = DebugSections.of(parts)
     with fitting():
-        headers = list(read_headers(sections.lines, StringReader(sections), frozenset(), Warnings(), LIMITS))
+        headers = list(read_headers(sections.lines, StringReader(sections), frozenset(), Warnings()))
         for header in headers:
             compiled, plain = (_rows(module, sections, header) for module in (line_program, _UNCOMPILED))
             assert compiled == plain, header
-        dwarf.read_lines(sections, limits=LIMITS)
+        dwarf.read_lines(sections)
 
 
 def _rows(module: ModuleType, sections: DebugSections, header: LineHeader) -> list[object] | str:
@@ -151,7 +151,7 @@ def _decoded(data: bytes) -> object:
     code = _code(data)
     try:
         sections = relocated(code, assign(code), DebugBudget.of(code, LIMITS))
-        rows, left_out = read_rows(sections, dwarf.read_units(sections, LIMITS).units, SCOPES, with_children=True)
+        rows, left_out = read_rows(sections, dwarf.read_units(sections).units, SCOPES, with_children=True)
         lists = [rows.ranges.which, rows.ranges.start, rows.ranges.stop]
         dies = [*rows.wide, *rows.narrow], lists, rows.missing_offsets, rows.missing_lists, rows.ranges.damaged
         return dies, [(place, str(error)) for place, error in left_out], plain(debuginfo.read(code, LIMITS))
@@ -176,8 +176,8 @@ def read_folded(data: bytes) -> None:
     with fitting():
         layout = assign(code)
         sections = relocated(code, layout)
-        units = dwarf.read_units(sections, LIMITS)
-        lines = dwarf.read_lines(sections, units, LIMITS)
+        units = dwarf.read_units(sections)
+        lines = dwarf.read_lines(sections, units)
         scopes = dwarf.read_scopes(sections, lines, units)
         functions = function_lines(scopes)
         found = find_folded(sections, lines, scopes, units, functions, layout)

@@ -38,7 +38,7 @@ def image(*sections: Section) -> bytes:
 
 
 def noise(size: int) -> bytes:
-    """Bytes that do not compress and are never NUL: with them a section stays below ``Limits.expansion_ratio``."""
+    """Bytes that do not compress and are never NUL: with them a section stays below ``EXPANSION_RATIO``."""
     return random.Random(size).randbytes(size).replace(b"\0", b"n")
 
 
@@ -49,7 +49,7 @@ def directories_times_files() -> bytes:
 
 
 def expanding_strings() -> bytes:
-    """60 KB of which everything that looks at debug data expands 25 MB."""
+    """300 KB of which everything that looks at debug data expands 25 MB."""
     return image(
-        compressed(".debug_line", line_table(b"/d", 1)), compressed(".debug_str", noise(30_000) + bytes(25 * MIB))
+        compressed(".debug_line", line_table(b"/d", 1)), compressed(".debug_str", noise(270_000) + bytes(25 * MIB))
     )

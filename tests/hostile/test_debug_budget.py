@@ -35,7 +35,7 @@ def functions(count: int) -> list[Section]:
 
 
 def noise_behind(content: bytes) -> bytes:
-    """What compresses less, so that the whole stays below ``Limits.expansion_ratio``: a type unit of other bytes."""
+    """What compresses less, so that the whole stays below ``EXPANSION_RATIO``: a type unit of other bytes."""
     body = bytes(number * number % 251 for number in range(20_000))
     return content + struct.pack("<IHBBIQI", len(body) + 20, 5, 2, 8, 0, 0, 0) + body
 

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS
 from symd.debuginfo.reading import deeper_than
-from symd.formats import containers
+from symd.formats import budget, containers
 from symd.index import Index
 from symd.index.file_index import FileIndex
 from symd.index.module import build_index
@@ -58,40 +58,37 @@ def frames(index: Index) -> int:
     return len(answer.frames)
 
 
+@pytest.fixture(autouse=True)
+def _no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "EXPANSION_RATIO", 10_000)
+
+
 @pytest.mark.parametrize("calls", [0, 1, 998, 999])
-def test_as_many_frames_as_the_limit_allows_are_given(calls: int) -> None:
-    assert frames(Index(build_index(nested(calls), Limits(expansion_ratio=10_000)))) == calls + 1
+def test_as_many_frames_as_are_allowed_are_given(calls: int) -> None:
+    assert frames(Index(build_index(nested(calls), DEFAULT_LIMITS))) == calls + 1
 
 
-@pytest.mark.parametrize(("calls", "limit"), [(1000, "inline_depth = 1000"), (500_000, "work_ratio = 12")])
-def test_more_are_not_read_and_the_note_names_the_limit(calls: int, limit: str) -> None:
+@pytest.mark.parametrize(("calls", "said"), [(1000, "more than 1000 functions"), (500_000, "work_ratio = 12")])
+def test_more_are_not_read_and_the_note_says_how_many_are(calls: int, said: str) -> None:
     data = nested(calls)
     assert len(data) < 60_000
-    index = Index(build_index(data, Limits(expansion_ratio=10_000)))
+    index = Index(build_index(data, DEFAULT_LIMITS))
     assert index.size < 20_000
     [note] = index.summary.objects[0].notes
-    assert limit in note
+    assert said in note
     assert frames(index) <= 1
 
 
-def test_the_limit_is_the_operators() -> None:
-    limits = Limits(expansion_ratio=10_000, inline_depth=1500)
-    assert frames(Index(build_index(nested(1200), limits))) == 1201
-
-
-def test_one_question_about_one_file_meets_the_same_limit() -> None:
-    limits = Limits(expansion_ratio=10_000)
-    unpacked = containers.unpack(nested(5000), limits)
-    index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), 0, ""), limits)
+def test_one_question_about_one_file_meets_the_same_bound() -> None:
+    unpacked = containers.unpack(nested(5000))
+    index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), 0, ""), DEFAULT_LIMITS)
     assert frames(index.for_queries([ByAddress(ObjectAddress(TEXT + 4))])) <= 1
 
 
 def test_its_variables_are_answered_in_bounded_depth() -> None:
-    data, limits = nested(500_000), Limits(expansion_ratio=10_000)
-    index = Index(build_index(data, limits))
-    found = variables(
-        index, ByAddress(ObjectAddress(TEXT + 4)), partial(visible_in, containers.unpack(data, limits).objects)
-    )
+    data = nested(500_000)
+    index = Index(build_index(data, DEFAULT_LIMITS))
+    found = variables(index, ByAddress(ObjectAddress(TEXT + 4)), partial(visible_in, containers.unpack(data).objects))
     assert found.visible.variables == ()
 
 

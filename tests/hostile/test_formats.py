@@ -112,18 +112,12 @@ def test_what_is_nested_within_the_limit_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_what_is_nested_too_deep_is_refused_by_the_limits_name(name: str) -> None:
-    error = use(nested(WRAPPERS[name], HEALTHY, Limits().nesting_depth + 1))
+def test_what_is_nested_too_deep_is_refused_with_the_bound(name: str) -> None:
+    assert isinstance(use(nested(WRAPPERS[name], HEALTHY, 8)), Index)
+    error = use(nested(WRAPPERS[name], HEALTHY, 9))
     assert isinstance(error, LimitExceeded)
-    assert error.metadata["limit"] == "nesting_depth"
-    assert "nesting_depth = 8" in str(error)
-
-
-def test_the_depth_is_the_operators() -> None:
-    deep = nested(WRAPPERS["archive"], HEALTHY, 20)
-    assert len(containers.unpack(deep, Limits(nesting_depth=20)).objects) == 1
-    with pytest.raises(LimitExceeded):
-        containers.unpack(deep, Limits(nesting_depth=19))
+    assert error.metadata == {"limit": "nesting_depth", "value": "8"}
+    assert str(error).endswith("lies in more than 8 containers")
 
 
 def test_formats_nest_in_each_other() -> None:

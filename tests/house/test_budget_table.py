@@ -1,13 +1,16 @@
-"""docs/reliability.md lists every limit of symd/config.py with its default."""
+"""docs/reliability.md lists every limit of symd/config.py with its default, and fixed bounds with their values."""
 
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 from symd.config import Limits
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+TEXT = PAGE.read_text()
+TABLES = TEXT[TEXT.index("\n## Budgets") : TEXT.index("\n## Operations")]
 
 
 def shown(value: float) -> str:
@@ -17,7 +20,15 @@ def shown(value: float) -> str:
 
 
 def test_the_page_lists_every_limit_with_its_default() -> None:
-    text = PAGE.read_text()
-    table = text[text.index("\n## Budgets") : text.index("\n## Operations")]
-    listed = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE))
+    listed = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", TABLES, re.MULTILINE))
     assert listed == {name: shown(value) for name, value in Limits()._asdict().items()}
+
+
+def test_the_page_lists_fixed_bounds_with_their_values() -> None:
+    rows = re.findall(r"^\| `([\w/]+)\.py` \| (.*) \|$", TABLES, re.MULTILINE)
+    assert rows
+    for file, bounds in rows:
+        module = import_module(f"symd.{file.replace('/', '.')}")
+        listed = dict(re.findall(r"`(\w+)` ([\d,]*\d(?: MiB| s\b)?)", bounds))
+        assert listed, file
+        assert listed == {name: shown(getattr(module, name.upper())) for name in listed}

@@ -8,6 +8,7 @@ import pytest
 
 from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
 from symd.config import MIB, Limits
+from symd.server import work_queues
 from symd.server.config import Config
 from symd.server.work_queues import Work
 
@@ -28,6 +29,7 @@ def test_every_kind_is_met() -> None:
     assert {kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}
 
 
-def test_work_queues_name_limits_that_there_are() -> None:
+def test_work_queues_name_bounds_that_there_are() -> None:
     """Their errors say so; ``workers``, ``streams`` and ``watches`` are options of their own."""
-    assert {str(work) for work in Work} <= {*NAMES, *(field.name for field in fields(Config))}
+    fixed = {name.lower() for name in vars(work_queues) if name.isupper()}
+    assert {str(work) for work in Work} <= {*NAMES, *fixed, *(field.name for field in fields(Config))}

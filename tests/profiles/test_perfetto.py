@@ -126,7 +126,7 @@ def test_compressed_packets_are_read(resolver, sample, kind):
 def test_compressed_packets_expand_so_far_and_no_further(resolver):
     bomb = Trace()
     bomb.packet.add().compressed_packets = zlib.compress(bytes(1 << 24), 9)
-    with pytest.raises(LimitExceeded, match="profile_ratio"):
+    with pytest.raises(LimitExceeded, match="expand to more than"):
         profiles.symbolize(bomb.SerializeToString(), resolver, Options(Limits(profile_size=1 << 21)))
     damaged = Trace()
     damaged.packet.add().compressed_packets = b"\x78\x9cno"

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from symd import profiles
-from symd.config import Limits
 from symd.errors import Malformed, Unsupported
 from symd.model.answers import Reason
 from symd.profiles import Resolver, rocprofv3
@@ -150,4 +149,4 @@ def test_an_offset_that_is_no_address_is_outside(resolver, sample, offset):
 def test_deep_nesting_is_refused(resolver):
     data = b'{"rocprofiler-sdk-tool": [{"metadata": ' + b"[" * 200_000
     with pytest.raises(Malformed):
-        rocprofv3.symbolize(data, resolver, Options(Limits()))
+        rocprofv3.symbolize(data, resolver, Options())

@@ -10,7 +10,7 @@ import pytest
 from symd import profiles
 from symd.config import Limits
 from symd.errors import LimitExceeded
-from symd.profiles import Options
+from symd.profiles import Options, gzipped, profile_budget
 from symd.profiles.profile_budget import MEMBERS_A_RECORD
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.modules import SAMPLES
@@ -46,20 +46,23 @@ SYMBOLIZED = (
 
 
 @pytest.mark.parametrize("name", MANY_RECORDS)
-def test_more_records_than_the_limit_are_refused_before_they_are_kept(resolver, name):
+def test_more_records_than_are_taken_are_refused_before_they_are_kept(resolver, name, monkeypatch):
     data = MANY_RECORDS[name]
-    with pytest.raises(LimitExceeded, match="profile_records = 1000 ") as caught:
-        profiles.symbolize(data, resolver, Options(Limits(profile_records=1000)))
-    assert caught.value.metadata["limit"] == "profile_records"
     assert profiles.symbolize(data, resolver).data is data
+    form = name.rpartition(" of ")[2].replace("rocprofv3", "rocprofv3-json")
+    monkeypatch.setattr(profile_budget, "PROFILE_RECORDS", 1000)
+    with pytest.raises(LimitExceeded, match="more than 1000 fields") as caught:
+        profiles.symbolize(data, resolver, name=form)
+    assert caught.value.metadata == {"limit": "profile_records", "value": "1000"}
 
 
 @pytest.mark.parametrize("name", MANY_RECORDS)
-def test_a_small_file_expands_so_far_and_no_further(resolver, name):
+def test_a_small_file_expands_so_far_and_no_further(resolver, name, monkeypatch):
     data = MANY_RECORDS[name]
     zipped = gzip.compress(data * (1 + (1 << 21) // len(data)))
-    with pytest.raises(LimitExceeded, match="profile_ratio = 1") as caught:
-        profiles.symbolize(zipped, resolver, Options(Limits(profile_ratio=1)))
+    monkeypatch.setattr(gzipped, "PROFILE_RATIO", 1)
+    with pytest.raises(LimitExceeded, match="expand to more than") as caught:
+        profiles.symbolize(zipped, resolver)
     assert caught.value.metadata["limit"] == "profile_ratio"
 
 
@@ -105,11 +108,12 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_samples_of_many_types_are_no_table_without_bounds(name):
+def test_samples_of_many_types_are_no_table_without_bounds(name, monkeypatch):
     most = SEVERAL * SEVERAL // MEMBERS_A_RECORD
     form = name.partition(",")[0]
     whole = profiles.samples(WIDE[name], name=form)
     assert (len(whole.samples), len(whole.value_types)) == (SEVERAL, SEVERAL)
     assert sum(map(sum, (sample.values for sample in whole.samples))) == SEVERAL
-    with pytest.raises(LimitExceeded, match="profile_records"):
-        profiles.samples(WIDE[name], Options(Limits(profile_records=most)), form)
+    monkeypatch.setattr(profile_budget, "PROFILE_RECORDS", most)
+    with pytest.raises(LimitExceeded, match="fields or samples"):
+        profiles.samples(WIDE[name], name=form)

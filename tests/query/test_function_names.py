@@ -15,7 +15,7 @@ from symd.index.module import decoded_objects
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.summaries import ModuleSummary
-from symd.query import function_names, function_spellings, similar_names
+from symd.query import function_names, function_spellings, query_budget, similar_names
 from symd.query.query_budget import QueryBudget
 from symd.query.symbolize import MAX_SUGGESTED, symbolize
 from tests.query.small import Object, Scope, index
@@ -186,20 +186,17 @@ def test_many_unknown_names_read_the_module_once(monkeypatch: pytest.MonkeyPatch
     assert len(read) <= len(symbols) + 4
 
 
-def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out() -> None:
+def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out(monkeypatch: pytest.MonkeyPatch) -> None:
     symbols = [(f"_Z4sum{at}f", at, 1) for at in range(10)]
     one = index(Object(kernels=[], symbols=symbols))
     query = [ByKernel("sum", KernelOffset(0))]
-    with pytest.raises(LimitExceeded) as caught:
-        symbolize(one, query, effort=QueryBudget(Limits(name_search_letters=50)))
-    assert caught.value.metadata == {"limit": "name_search_letters", "value": "50"}
     assert symbolize(one, query)[0].reason is Reason.UNKNOWN_KERNEL
-    assert (
-        symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))], effort=QueryBudget(Limits(name_search_letters=1)))[
-            0
-        ].path
-        == ""
-    )
+    monkeypatch.setattr(query_budget, "NAME_SEARCH_LETTERS", 50)
+    with pytest.raises(LimitExceeded) as caught:
+        symbolize(one, query)
+    assert caught.value.metadata == {"limit": "name_search_letters", "value": "50"}
+    monkeypatch.setattr(query_budget, "NAME_SEARCH_LETTERS", 1)
+    assert symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))])[0].path == ""
 
 
 def test_a_search_for_names_ends_where_nobody_waits() -> None:

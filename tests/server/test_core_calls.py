@@ -44,10 +44,10 @@ class Reading(FakeEngine):
 
 
 @pytest.fixture
-def reading(tmp_path):
+def reading(tmp_path, monkeypatch):
+    monkeypatch.setattr("symd.server.work_queues.LARGE_ANSWERS", 1)
     engine = Reading()
-    limits = Limits(large_answers=1)
-    config = Config(limits=limits, store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=4, grace=1.0)
+    config = Config(store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=4, grace=1.0)
     daemon = build_daemon(engine, config)
     with listening(daemon.server, config.address) as address:
         daemon.server.start()

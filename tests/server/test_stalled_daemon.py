@@ -12,6 +12,7 @@ from symd.config import Limits
 from symd.server.bridge import Requests
 from symd.server.bytes_in_flight import BytesInFlight
 from symd.server.call import Call
+from symd.server.deadline import MESSAGE_SECONDS
 from symd.server.waiting import WaitingCalls
 
 LIMITS = Limits()
@@ -39,7 +40,7 @@ class Context:
 def stand_still() -> None:
     """The loop's clock goes on, past the time of every call, and nothing else does."""
     loop = asyncio.get_running_loop()
-    now, passed = loop.time, 2 * max(LIMITS.message_seconds, LIMITS.idle_seconds)
+    now, passed = loop.time, 2 * max(MESSAGE_SECONDS, LIMITS.idle_seconds)
     loop.time = lambda: now() + passed  # type: ignore[method-assign]
 
 

@@ -206,8 +206,9 @@ def test_an_index_may_be_given_less_memory_than_others(tmp_path):
         workers.ask(module, MakeIndex(str(into), memory=400 << 20))
 
 
-def test_an_answer_that_is_too_large_is_said_by_the_limits_name(raycast):
-    with limited(answer_size=100) as workers, pytest.raises(LimitExceeded) as caught:
+def test_an_answer_that_is_too_large_is_said(raycast, monkeypatch):
+    monkeypatch.setattr("symd.server.workers.ANSWER_SIZE", 100)
+    with limited() as workers, pytest.raises(LimitExceeded) as caught:
         workers.ask(raycast, ObjectBytes("raycast"))
     assert caught.value.metadata == {"limit": "answer_size", "value": "100"}
 

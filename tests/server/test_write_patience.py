@@ -8,7 +8,6 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.server.addresses import listening
 from symd.server.config import Config
@@ -28,7 +27,8 @@ from tests.server.test_budgets import eventually
 
 def test_a_change_waits_for_the_lock_no_longer_than_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "BUSY_SECONDS", 3600.0)
-    config = Config(limits=Limits(writes=16), store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
+    monkeypatch.setattr("symd.server.work_queues.WRITES", 16)
+    config = Config(store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
     with Engine(Store(tmp_path / "store")) as engine, Store(tmp_path / "store") as other:
         daemon = build_daemon(engine, config)
         queue = daemon.work_queues[Work.WRITE]

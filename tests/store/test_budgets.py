@@ -1,7 +1,8 @@
 """What a store keeps at most: each budget refuses by its name, and refuses nothing below it."""
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,17 @@ from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
-from symd.store import ModuleStore, Store
+from symd.store import ModuleStore, Store, budgets
 from symd.store.budgets import Totals, totals
 from tests.store.conftest import Opened
 
 
-def refused(limit: str):
-    return pytest.raises(LimitExceeded, match=f"raise the limit {limit}")
+@contextmanager
+def refused(limit: str) -> Iterator[None]:
+    with pytest.raises(LimitExceeded) as caught:
+        yield
+    assert caught.value.metadata["limit"] == limit
+    assert (f"raise the limit {limit}" in caught.value.hint) == (limit in Limits._fields)
 
 
 def catalogued(store: ModuleStore) -> Totals:
@@ -29,13 +34,14 @@ def load(time: int) -> Load:
 
 
 def test_a_label_has_a_length(root: Path):
-    with Store(root, Limits(label_length=5)) as store:
-        digest = store.put(b"abc", "12345")
+    label = "x" * 1024
+    with Store(root) as store:
+        digest = store.put(b"abc", label)
         with refused("label_length"):
-            store.put(b"other", "123456")
+            store.put(b"other", label + "x")
         with refused("label_length"):
-            store.relabel(digest, "123456")
-        assert [record.label for record in store.records()] == ["12345"]
+            store.relabel(digest, label + "x")
+        assert [record.label for record in store.records()] == [label]
         assert not list((root / "incoming").iterdir())
 
 
@@ -51,8 +57,9 @@ def test_twenty_thousand_aliases_of_eight_kilobytes_are_refused_by_name(store: M
     assert catalogued(store) == Totals(3, 0, 0)
 
 
-def test_aliases_are_counted_for_a_module_and_in_all(open_store: Opened):
-    store = open_store(Limits(module_aliases=3, aliases=4))
+def test_aliases_are_counted_for_a_module_and_in_all(open_store: Opened, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(budgets, "MODULE_ALIASES", 3)
+    store = open_store(Limits(aliases=4))
     one, other = store.put(b"one"), store.put(b"other")
     store.aliases.add([Alias("k", f"{number}", one) for number in range(3)])
     with refused("module_aliases"):
@@ -67,8 +74,9 @@ def test_aliases_are_counted_for_a_module_and_in_all(open_store: Opened):
     assert catalogued(store).aliases == len(store.aliases.of(other)) == 3
 
 
-def test_contexts_and_what_they_are_told_are_counted(open_store: Opened):
-    store = open_store(Limits(contexts=2, loads=3))
+def test_contexts_and_what_they_are_told_are_counted(open_store: Opened, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(budgets, "LOADS", 3)
+    store = open_store(Limits(contexts=2))
     name, other = store.context_log.add(Context(process=1)), store.context_log.add(Context(process=2))
     with refused("contexts"):
         store.context_log.add(Context(process=3))

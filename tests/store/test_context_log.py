@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.config import Limits
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, ModuleNotFound
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
-from symd.store import ModuleStore, Store, context_log
+from symd.store import ModuleStore, Store, budgets, context_log
 from symd.store import catalogue as schema
 from symd.store.context_log import ContextChanges
 from tests.store.shared.fixtures import shared_store
@@ -143,11 +142,12 @@ def test_a_context_that_is_forgotten_takes_everything_with_it(store: ModuleStore
     assert not left
 
 
-def test_more_segments_than_the_limit_are_refused_and_nothing_is_kept(open_store):
-    store = open_store(Limits(mappings=10))
+def test_more_segments_than_are_kept_are_refused_and_nothing_is_kept(open_store, monkeypatch):
+    monkeypatch.setattr(budgets, "MAPPINGS", 10)
+    store = open_store()
     name = store.context_log.add(Context())
     store.context_log.record(name, [load(1), load(2)])
-    with pytest.raises(LimitExceeded, match="mappings"):
+    with pytest.raises(LimitExceeded, match="at most 10 are kept"):
         store.context_log.record(name, [Unload("k", 5), load(3)])
     store.context_log.record(name, [load(1)])
     assert len(store.context_log.loads(name)) == 2

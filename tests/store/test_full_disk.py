@@ -24,7 +24,7 @@ from symd.config import Limits
 from symd.errors import Malformed, StoreUnavailable
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
-from symd.store import Store, rows
+from symd.store import Store, budgets, rows
 from symd.store.catalogue import Catalogue, newest, opens_in_place
 from symd.store.files import incoming_name
 from symd.store.inspection import inspect
@@ -123,10 +123,11 @@ def test_a_full_disk_leaves_the_store_as_before_and_it_goes_on_once_there_is_roo
         assert len(store.records()) == 2
 
 
-def test_a_catalogue_without_room_takes_its_file_back(small_disk: Path):
+def test_a_catalogue_without_room_takes_its_file_back(small_disk: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(budgets, "LABEL_LENGTH", 4000)
     root = small_disk / "store"
     refused = 0
-    with Store(root, Limits(label_length=4000)) as store:
+    with Store(root) as store:
         for number in range(2000):
             try:
                 store.put(b"%d" % number, label="x" * 4000)

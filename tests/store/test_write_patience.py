@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.model.contexts import Alias, Context, Unload
 from symd.model.identities import Digest
@@ -34,7 +33,8 @@ def test_a_change_waits_for_others_as_long_as_is_said(
     open_store: Opened, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue, "BUSY_SECONDS", 3600.0)
-    store, other = open_store(Limits(catalogue_seconds=600.0)), open_store()
+    monkeypatch.setattr("symd.store.shared.postgresql.CATALOGUE_SECONDS", 600.0)
+    store, other = open_store(), open_store()
     digest, name = Digest(store.put(b"a module")), store.context_log.add(Context())
     store.aliases.add([Alias("kind", "key", digest)])
 
@@ -66,7 +66,7 @@ def test_what_is_said_holds_for_one_thread_and_no_longer() -> None:
 
 def test_who_got_the_lock_in_time_waits_for_the_rest_as_ever(open_store: Opened) -> None:
     """In PostgreSQL the bound is a setting of the transaction."""
-    store = open_store(Limits(catalogue_seconds=7.0))
-    asked, said = ("PRAGMA busy_timeout", 30_000) if isinstance(store, Store) else ("SHOW lock_timeout", "7s")
+    store = open_store()
+    asked, said = ("PRAGMA busy_timeout", 30_000) if isinstance(store, Store) else ("SHOW lock_timeout", "20s")
     with store._catalogue.writing(seconds=0.5) as connection:  # type: ignore[attr-defined]
         assert connection.execute(asked).fetchone() == (said,)

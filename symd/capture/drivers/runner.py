@@ -47,6 +47,12 @@ for name, folder in (("symd", ""), ("symd.capture", "/capture"), ("symd.capture.
 from symd.capture.drivers.child import main
 main(int(sys.argv[2]))
 """
+DRIVER_DISK: Final = 512 << 20
+"""Bytes that the driver's process writes into its folder; builds that were tried wrote 20 KB."""
+DRIVER_FILES: Final = 4096
+"""Files and folders that it makes there; builds that were tried made two."""
+DRIVER_THREADS: Final = 256
+"""Threads of the driver's process."""
 _PASSED: Final[Mapping[Limit, tuple[str, str]]] = MappingProxyType(
     {
         Limit.MEMORY: ("driver_memory", "would need more than {} bytes of memory"),
@@ -57,7 +63,7 @@ _PASSED: Final[Mapping[Limit, tuple[str, str]]] = MappingProxyType(
         Limit.THREADS: ("driver_threads", "had more than {} threads"),
     }
 )
-"""For each limit of the process that is the operator's: its name there, and what the process did."""
+"""For each limit of the process: its name in errors, and what the process did."""
 _COMPILING: Final = ("zeModuleCreate", "clCreateProgramWithIL", "clCreateProgramWithBinary", "clBuildProgram")
 """Calls that read the module, so that a bad one may end the process."""
 _ANSWER_BYTES_BESIDE_THE_MODULE: Final = 1 << 20
@@ -152,11 +158,11 @@ def _process_limits(request: DriverRequest, limits: Limits, folder: Path) -> Pro
         request.seconds,
         limits.driver_memory,
         2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE,
-        file_size=limits.driver_disk,
+        file_size=DRIVER_DISK,
         open_files=_OPEN_FILES,
-        written=limits.driver_disk + given,
-        files=limits.driver_files,
-        threads=limits.driver_threads,
+        written=DRIVER_DISK + given,
+        files=DRIVER_FILES,
+        threads=DRIVER_THREADS,
     )
 
 
@@ -272,9 +278,10 @@ def _death(ended: Ended, call: str, request: DriverRequest, limits: Limits) -> S
 
 def _limit_exceeded(passed: Limit, limits: Limits) -> LimitExceeded:
     name, what = _PASSED[passed]
-    value = getattr(limits, name)
+    fixed = {"driver_disk": DRIVER_DISK, "driver_files": DRIVER_FILES, "driver_threads": DRIVER_THREADS}
+    value, hint = (fixed[name], "") if name in fixed else (getattr(limits, name), f"raise {name}")
     metadata = {"limit": name, "value": str(value)}
-    return LimitExceeded(f"the driver's process {what.format(value)}", hint=f"raise {name}", metadata=metadata)
+    return LimitExceeded(f"the driver's process {what.format(value)}", hint=hint, metadata=metadata)
 
 
 def _no_answer(kind: type[SymdError], what: str, call: str, ended: Ended, request: DriverRequest) -> SymdError:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.dies import DieRows
 from symd.debuginfo.dwarf.dies import read_rows
 from symd.debuginfo.dwarf.lines import read_tables
@@ -177,9 +176,9 @@ class ScopeColumns:
         return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty())
 
 
-def read_lines(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineColumns:
+def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
     """What ``lines.read_tables`` reads, seen by NumPy, with the inlined calls of NVIDIA's tables. Raises what that raises."""
-    tables = read_tables(sections, units, limits)
+    tables = read_tables(sections, units)
     rows, count = tables.rows, tables.rows.count
     lines = LineColumns(
         address=np.frombuffer(rows.address, np.uint64, count),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
-from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.line_header import LineHeader, LineHeaderReader
 from symd.core.line_program import LineRows
 from symd.core.strings import StringReader
@@ -17,7 +16,7 @@ from symd.debuginfo.dwarf.paths import FilePaths
 from symd.debuginfo.dwarf.sections import DebugSection, DebugSections, Warnings
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.errors import Malformed, SymdError, Unsupported
-from symd.formats.budget import DebugBudget, exceeded
+from symd.formats.budget import DebugBudget, beyond
 from symd.model.named_tuples import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
@@ -34,14 +33,13 @@ def read_headers(
     strings: StringReader,
     skipped: frozenset[int],
     warnings: Warnings,
-    limits: Limits,
     budget: DebugBudget | None = None,
 ) -> Iterator[LineHeader]:
     """The header of every table that has a readable one and does not begin at one of the ``skipped`` offsets. Raises
-    LimitExceeded where they list more than ``limits.line_files`` directories and files together, or are more than
+    LimitExceeded where they list more than ``LINE_FILES`` directories and files together, or are more than
     ``budget`` has left."""
     data, at = section.data, 0
-    reader = LineHeaderReader(data, section.name, strings, ListedFiles(section.name, limits))
+    reader = LineHeaderReader(data, section.name, strings, ListedFiles(section.name))
     while at < len(data):
         if budget is not None:
             budget.count_headers(1, section.name)
@@ -63,19 +61,23 @@ def read_headers(
         at = end
 
 
+LINE_FILES = 2_000_000
+"""Directories and files that the line tables of one code object list, all together."""
+
+
 class ListedFiles:
     """Counts the directories and files that an object's line tables list: an entry may take no more than a byte of a
     section that was compressed, and hundreds of memory."""
 
-    def __init__(self, section: str, limits: Limits) -> None:
-        self._section, self._most, self._count = section, limits.line_files, 0
+    def __init__(self, section: str) -> None:
+        self._section, self._count = section, 0
 
     def add(self, number: int) -> None:
         """``number`` more are about to be read. Raises LimitExceeded."""
         self._count += number
-        if self._count > self._most:
-            what = f"line tables list more than {self._most} directories and files"
-            raise exceeded("line_files", self._most, what, self._section)
+        if self._count > LINE_FILES:
+            what = f"line tables list more than {LINE_FILES} directories and files"
+            raise beyond("line_files", LINE_FILES, what, self._section)
 
 
 _NO_FILES = array("I")
@@ -103,7 +105,7 @@ class LineTables(NamedTuple):
         return inlined_calls.resolved(self.rows, [header.names_base for header in self.headers], self.strings)
 
 
-def read_tables(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineTables:
+def read_tables(sections: DebugSections, units: Units | None = None) -> LineTables:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
     ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
@@ -112,31 +114,31 @@ def read_tables(sections: DebugSections, units: Units | None = None, limits: Lim
 
     A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
     out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
-    are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow, or have
+    are tables and not one of them can be read, LimitExceeded where they list more files than are taken, or have
     more rows or instructions than ``sections.budget`` has left.
     """
     budget = sections.budget
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
-    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits, budget))
-    rows, refused = run_programs(sections.lines, headers, warnings, limits, budget)
+    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, budget))
+    rows, refused = run_programs(sections.lines, headers, warnings, budget)
     if warnings and refused == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
-    file_maps, files = number_files(FilePaths(sections.lines.name, limits), headers, units.units)
+    file_maps, files = number_files(FilePaths(sections.lines.name), headers, units.units)
     rows.number_files([file_maps[header.offset] for header in headers])
     rows.trim()
     return LineTables(rows, headers, file_maps, files, strings, warnings.all())
 
 
 def run_programs(
-    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, limits: Limits, budget: DebugBudget | None
+    section: DebugSection, headers: Sequence[LineHeader], warnings: Warnings, budget: DebugBudget | None
 ) -> tuple[LineRows, int]:
     """The rows of all programs, whose ``program`` is the place of its header in ``headers``, and how many programs were refused, each with a warning. Files that a
     program defines are appended to the ``files`` of its header; what headers list was counted when these were read, object by object, and ``headers`` may be those of
     several objects. Raises LimitExceeded where programs define too many."""
     counted = refused = 0
-    listed = ListedFiles(section.name, limits)
+    listed = ListedFiles(section.name)
 
     def check(rows: int) -> None:
         if budget is not None:

@@ -6,15 +6,16 @@ directory, name; nothing is normalised. Imports what everybody has imported: one
 
 from __future__ import annotations
 
-from symd.config import Limits
 from symd.core.line_header import LineHeader
-from symd.formats.budget import exceeded
+from symd.formats.budget import beyond
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+PATH_BYTES = 256 << 20
+"""Bytes of the paths that directories and files of one code object's line tables make: a few long directories and many files multiply."""
 _WINDOWS_ROOT = rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]"
 
 
@@ -64,12 +65,11 @@ def table_paths(
 
 
 class FilePaths:
-    """The paths of an object's line tables, made within ``Limits.path_bytes`` bytes in all. ``section`` is where the tables
+    """The paths of an object's line tables, made within ``PATH_BYTES`` bytes in all. ``section`` is where the tables
     stand."""
 
-    def __init__(self, section: str, limits: Limits) -> None:
-        self._section, self._most = section, limits.path_bytes
-        self._left = limits.path_bytes
+    def __init__(self, section: str) -> None:
+        self._section, self._left = section, PATH_BYTES
 
     def of(self, header: LineHeader, comp_dir: bytes) -> list[bytes]:
         """``table_paths``. Raises LimitExceeded before more is made than may be."""
@@ -77,7 +77,7 @@ class FilePaths:
         for path in table_paths(header.version, header.directories, header.files, comp_dir):
             self._left -= len(path)
             if self._left < 0:
-                what = f"file paths take more than {self._most} bytes"
-                raise exceeded("path_bytes", self._most, what, self._section)
+                what = f"file paths take more than {PATH_BYTES} bytes"
+                raise beyond("path_bytes", PATH_BYTES, what, self._section)
             found.append(path)
         return found

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.unit_headers import UnitReader
 from symd.debuginfo.dwarf.abbreviations import AbbreviationTables, Table
 from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.dwarf.sections import DebugSections, Warnings
 from symd.debuginfo.dwarf.split_units import Contributions
 from symd.errors import Malformed, SymdError, Unsupported
-from symd.formats.budget import exceeded
+from symd.formats.budget import beyond
 from symd.model.named_tuples import NamedTuple
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
@@ -89,16 +88,18 @@ class Units(NamedTuple):
                 yield f"debug data of {unit.name.decode('utf-8', 'replace') or 'a unit'} is in {name}, which is not here"
 
 
-def read_units(
-    sections: DebugSections, limits: Limits = DEFAULT_LIMITS, abbreviations: AbbreviationTables | None = None
-) -> Units:
+DEBUG_UNITS = 100_000
+"""Units of DWARF in one code object."""
+
+
+def read_units(sections: DebugSections, abbreviations: AbbreviationTables | None = None) -> Units:
     """Read the header and the first DIE of every unit of ``.debug_info``.
 
     Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
     of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end, and for more
-    than ``limits.debug_units``. ``abbreviations`` are those of ``sections`` where somebody has begun to read them.
+    than ``DEBUG_UNITS``. ``abbreviations`` are those of ``sections`` where somebody has begun to read them.
     """
-    reader = _UnitReader(sections, limits, abbreviations)
+    reader = _UnitReader(sections, abbreviations)
     end = min((each.start for each in sections.info.split), default=len(sections.info.data))
     units = reader.units(0, end)
     if sections.info.split:
@@ -106,18 +107,16 @@ def read_units(
     return Units(tuple(units), reader.warnings.all())
 
 
-def split_units(sections: DebugSections, limits: Limits = DEFAULT_LIMITS) -> tuple[Unit, ...]:
+def split_units(sections: DebugSections) -> tuple[Unit, ...]:
     """The units of ``.dwo`` files, whether the object has their skeletons or not."""
-    return tuple(_UnitReader(sections, limits).split_units())
+    return tuple(_UnitReader(sections).split_units())
 
 
 class _UnitReader:
     """Reads units of ``.debug_info``; those that cannot be read are named in ``warnings``."""
 
-    def __init__(
-        self, sections: DebugSections, limits: Limits, abbreviations: AbbreviationTables | None = None
-    ) -> None:
-        self._most = self._left = limits.debug_units
+    def __init__(self, sections: DebugSections, abbreviations: AbbreviationTables | None = None) -> None:
+        self._left = DEBUG_UNITS
         self.abbreviations = abbreviations or AbbreviationTables(sections.abbreviations, sections.budget)
         self.warnings = Warnings()
         self._sections, self._reader = sections, UnitReader(sections)
@@ -172,8 +171,8 @@ class _UnitReader:
 
     def _count(self) -> None:
         if not self._left:
-            what = f"has more than debug_units = {self._most} units"
-            raise exceeded("debug_units", self._most, what, self._sections.info.name)
+            what = f"has more than {DEBUG_UNITS} units"
+            raise beyond("debug_units", DEBUG_UNITS, what, self._sections.info.name)
         self._left -= 1
         if self._sections.budget is not None:
             self._sections.budget.count_headers(1, self._sections.info.name)

@@ -56,7 +56,7 @@ class VariableReader:
         self.why_not = _WHY_NOT.get(code.debug)
         self._budget = DebugBudget.of(code, limits)
         sections = DebugSections.of({}) if self.why_not else relocated(code, self.layout, self._budget)
-        units = read_units(sections, limits)
+        units = read_units(sections)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
         self.dies = DieReader(sections, units)

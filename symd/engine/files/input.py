@@ -158,7 +158,7 @@ def read_input(
     allowed: AllowedFiles | None = None,
 ) -> bytes:
     """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip, zstd, xz, bzip2 or lz4 made of one, such as ``file.gz``, is
-    expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
+    expanded, within what ``formats.budget.Budget`` allows; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
     ``Unsupported`` for a URI into a process.
 
     A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked

@@ -50,7 +50,7 @@ class LargeFile:
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
-        return file_answers(self._index_for(questions, path), questions, path, self._limits, as_written=as_written)
+        return file_answers(self._index_for(questions, path), questions, path, as_written=as_written)
 
     def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs the
@@ -59,8 +59,8 @@ class LargeFile:
             return None
         index = self._index_for([query], path)
         if self._is_part:
-            return file_answers(index, [query], path, self._limits, as_written=as_written)[0]
-        return first_answer(index, query, path, self._limits, as_written=as_written)
+            return file_answers(index, [query], path, as_written=as_written)[0]
+        return first_answer(index, query, path, as_written=as_written)
 
     def _index_for(self, questions: Queries, path: str | None) -> FileIndex:
         """The index that was stored or is open, or one of what the questions need."""
@@ -116,7 +116,7 @@ class LargeFile:
         with gc_paused():
             opening, again = ContainerUnpacker(data, self._limits, path), CodeReloader(data, self._limits)
             objects, named, found, is_empty = [], [], frozenset[str](), True
-            effort = QueryBudget(self._limits)
+            effort = QueryBudget()
             try:
                 for code in opening:
                     is_empty = False

@@ -42,24 +42,20 @@ Queries = Sequence[Query] | U64
 """Queries, or a column of object addresses."""
 
 
-def file_answers(
-    index: FileIndex, questions: Queries, path: str | None, limits: Limits, *, as_written: bool
-) -> Sequence[Answer]:
+def file_answers(index: FileIndex, questions: Queries, path: str | None, *, as_written: bool) -> Sequence[Answer]:
     """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them; ``Answers`` where there are several."""
     if not isinstance(questions, Sequence):
         return symbolize_column(
-            index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget(limits)
+            index.whole(path).read(as_written=as_written), questions, path=path, effort=QueryBudget()
         )
-    effort = QueryBudget(limits)
+    effort = QueryBudget()
     meant = _by_symbols(index, questions, path, effort)
     return _answers(index.for_queries(meant, path).read(as_written=as_written), meant, path, effort)
 
 
-def first_answer(
-    index: FileIndex, query: Query, path: str | None, limits: Limits, *, as_written: bool
-) -> Answer | None:
+def first_answer(index: FileIndex, query: Query, path: str | None, *, as_written: bool) -> Answer | None:
     """The answer to one question, where less than the whole index has it; None for every other."""
-    effort = QueryBudget(limits)
+    effort = QueryBudget()
     meant = _by_symbols(index, [query], path, effort)
     found = index.before_whole(meant, path)
     return None if found is None else _answers(found.read(as_written=as_written), meant, path, effort)[0]
@@ -94,7 +90,6 @@ class SmallFile:
 
     def __init__(self, file: str | bytes, limits: Limits, store: str | None = None) -> None:
         """``store``: where an index of it may be, as for ``stored_index``."""
-        self._limits = limits
         self.data = data = _read(file, limits) if isinstance(file, str) else file
         if store is not None:
             from symd.engine.files.stored_index import stored_index  # noqa: PLC0415 - few ask for a store
@@ -115,11 +110,11 @@ class SmallFile:
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
-        return file_answers(self._index, questions, path, self._limits, as_written=as_written)
+        return file_answers(self._index, questions, path, as_written=as_written)
 
     def first_answer(self, query: Query, path: str | None = None, *, as_written: bool = False) -> Answer | None:
         """The answer to one question, where less than the whole index has it; None where whoever asks on needs that."""
-        return first_answer(self._index, query, path, self._limits, as_written=as_written)
+        return first_answer(self._index, query, path, as_written=as_written)
 
     def spirv_with(self, kernel: str) -> str:
         """The path of the first SPIR-V inside the module that has a kernel of that name; "" where none has."""

@@ -23,6 +23,10 @@ from symd.system.process.tool import run_tool
 
 _Symbol = TypeVar("_Symbol", Kernel, Function)
 
+DISASSEMBLY_MEMORY = 4 << 30
+"""Address space of a disassembler's process."""
+DISASSEMBLY_SIZE = 32 << 20
+"""Bytes of text that disassemblers may write for one request."""
 MAX_RANGES_PER_SECTION: Final = 10_000
 """Where symbols make more of them, the section is taken from the first to the last."""
 
@@ -178,19 +182,16 @@ class DisassemblyBudget:
     ) -> None:
         self._check_wanted = check_cancelled
         self._smaller = "ask for one code object (--object)" if of_kernel else "ask for one kernel"
+        self._hint = f"{self._smaller}, or raise disassembly_seconds"
         self._starter = starter
         self._seconds = seconds = limits.disassembly_seconds
-        self._size = self._size_left = limits.disassembly_size
+        self._size_left = DISASSEMBLY_SIZE
         self._end = time.monotonic() + seconds
-        self._memory = limits.disassembly_memory
 
     def prepare(self) -> None:
         """Let what starts programs come up, while their input is made."""
         if self._starter is not None and Starter.confines():
             self._starter.begin()
-
-    def _hint(self, limit: str) -> str:
-        return f"{self._smaller}, or raise {limit}"
 
     def run(self, command: Sequence[str], data: bytes, *, own_pipe: bool = False) -> Ended:
         """Run a program on the code in ``data``, confined where it has no ``own_pipe``: then it confines itself. Raises
@@ -205,16 +206,16 @@ class DisassemblyBudget:
                 own_pipe=own_pipe,
                 starter=starter,
                 check_cancelled=self._check_wanted,
-                hint=self._hint("disassembly_seconds"),
+                hint=self._hint,
             )
         except LimitExceeded as error:
             if limits.answer < self._size_left:
                 raise
             raise LimitExceeded(
-                f"the instructions have more than {self._size} bytes of text",
+                f"the instructions have more than {DISASSEMBLY_SIZE} bytes of text",
                 where=error.where,
-                hint=self._hint("disassembly_size"),
-                metadata={**error.metadata, "limit": "disassembly_size", "value": str(self._size)},
+                hint=self._smaller,
+                metadata={**error.metadata, "limit": "disassembly_size", "value": str(DISASSEMBLY_SIZE)},
             ) from None
         self._size_left -= len(ended.answer)
         return ended
@@ -224,17 +225,17 @@ class DisassemblyBudget:
         if left <= 0:
             raise DeadlineExceeded(
                 f"disassembling takes longer than {self._seconds:g} seconds",
-                hint=self._hint("disassembly_seconds"),
+                hint=self._hint,
             )
         answer = min(_ANSWER_BYTES_BESIDE + _ANSWER_BYTES_PER_BYTE_OF_CODE * code_size, self._size_left)
         # The processor's time is limited too: a run that outlives this process has nobody who watches the clock.
         return ProcessLimits(
             left,
-            self._memory,
+            DISASSEMBLY_MEMORY,
             answer,
             cpu_seconds=math.ceil(left),
             file_size=answer,
-            written=code_size + self._size,
+            written=code_size + DISASSEMBLY_SIZE,
             files=_FILES,
         )
 

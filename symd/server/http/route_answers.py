@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unavailable
-from symd.server.deadline import deadline_check
+from symd.server import deadline
 from symd.server.http.client_time import client_time
 from symd.server.http.exchange import Exchange
 from symd.server.http.principals import HttpPrincipal
@@ -120,7 +120,7 @@ COMPRESSED_BYTES: Final = 2048
 COUNTED_BYTES: Final = 64 << 10
 """Bytes of a body that are counted, and of an answer that are sent, at a time."""
 SLOWEST: Final = 256 << 10
-"""Bytes a second that a client takes of a large answer at least, besides what it has the limit ``write_seconds`` for."""
+"""Bytes a second that a client takes of a large answer at least, besides what it has ``WRITE_SECONDS`` for."""
 _GZIP_LEVEL: Final = 3
 """Of 1 to 9: whoever asked waits for it."""
 
@@ -141,7 +141,7 @@ async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, requ
     try:
         visitor.check(route.right, request.scope["path"])
         check_origin(route, request)
-        body = await _body(request, route, work_queue, site.limits.message_seconds)
+        body = await _body(request, route, work_queue, deadline.MESSAGE_SECONDS)
         asked = HttpRequest(visitor, request.path_params, request.query_params, request.headers, body)
         del body
         reply = await _waited_for(request, route, partial(_reply, site, work_queue, route, asked))
@@ -165,7 +165,7 @@ async def _answered(site: Site, work_queue: HttpWorkQueue, route: WebRoute, requ
         reply = error_reply(defect)
     more = headers_for(route, request)
     if isinstance(reply.body, bytes):
-        return _whole(site, reply, reply.body, more)
+        return _whole(reply, reply.body, more)
     pieces = _pieces(work_queue, exchange, visitor, route, reply.body)
     return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
 
@@ -233,7 +233,7 @@ def _check_is_there(left: threading.Event) -> None:
 def _while_waited_for(check_is_there: Callable[[], None], limits: Limits) -> Callable[[], None]:
     """What work calls between its steps. It raises ClientDisconnect once the client has left, and LimitExceeded where it takes longer than
     ``question_seconds``."""
-    check_time = deadline_check(limits)
+    check_time = deadline.deadline_check(limits)
 
     def check() -> None:
         check_is_there()
@@ -242,8 +242,8 @@ def _while_waited_for(check_is_there: Callable[[], None], limits: Limits) -> Cal
     return check
 
 
-def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
-    seconds = site.limits.write_seconds + len(body) / SLOWEST
+def _whole(reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
+    seconds = deadline.WRITE_SECONDS + len(body) / SLOWEST
     return _WholeResponse(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
 
 

@@ -89,12 +89,16 @@ def upload_module(service: ServiceContext, requests: Iterator[UploadModuleReques
     header = _header(requests, service.config.limits)
     call.subject = module_name(header.sha256)
     with service.engine.receive(header.label) as arriving:
-        _receive(requests, header, arriving, service.config.limits)
+        _receive(requests, header, arriving)
         check_deadline(call)
         service.check_running()
         module = arriving.commit(header.sha256)
     packed = service.engine.packed_summary(module.sha256) if header.with_description else None
     return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module, packed))
+
+
+UPLOAD_CHUNK = 1 << 20
+"""Bytes of one chunk of an upload, at most, and of what is sent."""
 
 
 def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHeader:
@@ -108,12 +112,10 @@ def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHe
     return first.header
 
 
-def _receive(
-    requests: Iterator[UploadModuleRequest], header: UploadHeader, arriving: Receiving, limits: Limits
-) -> None:
+def _receive(requests: Iterator[UploadModuleRequest], header: UploadHeader, arriving: Receiving) -> None:
     """Take the announced number of bytes. Raises ``HashMismatch`` when fewer or more came."""
     for request in requests:
-        chunk = _chunk(request, limits)
+        chunk = _chunk(request)
         if arriving.size + len(chunk) > header.size_bytes:
             raise _mismatch(f"more than the announced {header.size_bytes} bytes came")
         arriving.write(chunk)
@@ -121,14 +123,14 @@ def _receive(
         raise _mismatch(f"{arriving.size} of the announced {header.size_bytes} bytes came")
 
 
-def _chunk(request: UploadModuleRequest, limits: Limits) -> bytes:
+def _chunk(request: UploadModuleRequest) -> bytes:
     if request.WhichOneof("part") != "chunk":
         raise wrong_field("chunk", "after the header an upload has chunks only")
-    if len(request.chunk) > limits.upload_chunk:
+    if len(request.chunk) > UPLOAD_CHUNK:
         raise LimitExceeded(
-            f"a chunk has {len(request.chunk)} bytes, at most {limits.upload_chunk} are taken",
+            f"a chunk has {len(request.chunk)} bytes, at most {UPLOAD_CHUNK} are taken",
             hint="send smaller chunks",
-            metadata={"limit": "upload_chunk", "value": str(limits.upload_chunk)},
+            metadata={"limit": "upload_chunk", "value": str(UPLOAD_CHUNK)},
         )
     return request.chunk
 
@@ -153,7 +155,7 @@ def grab_module(service: ServiceContext, request: GrabModuleRequest, call: Call)
     yield from log_chunks(grabbed.build_log)
     yield GrabModuleResponse(result=to_result(service.engine.record(module.sha256), module, grabbed))
     if request.include_bytes:
-        yield from while_wanted(_bytes(grabbed, service.config.limits.upload_chunk), call)
+        yield from while_wanted(_bytes(grabbed, UPLOAD_CHUNK), call)
 
 
 def _check_confined(service: ServiceContext, call: Call) -> None:
@@ -293,8 +295,7 @@ class _Kernels(Sequence[tuple[str, KernelSummary]]):
 def read_code_object(
     service: ServiceContext, request: ReadCodeObjectRequest, call: Call
 ) -> Iterator[ReadCodeObjectResponse]:
-    size = service.config.limits.upload_chunk
-    asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, size)
+    asking = partial(service.engine.object_pieces, module_digest(request.name), request.path, UPLOAD_CHUNK)
     for chunk in while_wanted(service.work_queues[Work.LARGE].run_for(call, asking), call):
         yield ReadCodeObjectResponse(chunk=chunk)
 

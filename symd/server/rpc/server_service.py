@@ -12,6 +12,7 @@ from symd.rpc.wire.server_info import to_limits
 from symd.server.call import Call
 from symd.server.messages import MAX_REQUEST
 from symd.server.paging import MAX_SIZE
+from symd.server.rpc.module_service import UPLOAD_CHUNK
 from symd.server.service_context import ServiceContext
 from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
 
@@ -31,7 +32,7 @@ def get_server_info(service: ServiceContext, _request: GetServerInfoRequest, cal
         ],
         reads_source_files=bool(config.source_roots),
         max_module_bytes=limits.module_size,
-        max_chunk_bytes=limits.upload_chunk,
+        max_chunk_bytes=UPLOAD_CHUNK,
         max_request_bytes=MAX_REQUEST,
         max_batch=limits.batch,
         max_streams=config.streams,

@@ -49,7 +49,7 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
     ("53", "the server has too little of something: look into its log"),
     ("25006", "this server only reads: name the primary, or several hosts with target_session_attrs=read-write"),
     ("55P03", "another daemon has written for too long: try again"),
-    ("57014", "the server took too long: try again, or raise the limit catalogue_seconds"),
+    ("57014", "the server took too long: try again"),
     ("57P", "the server stops or starts: try again"),
     ("40", "try again"),
 )
@@ -152,14 +152,18 @@ class Connection:
             self._connection.close()
 
 
+CATALOGUE_SECONDS = 20.0
+"""The longest that a catalogue in PostgreSQL may take to connect, to answer one statement, and to let a transaction begin."""
+
+
 class Server:
     """The database at a URL, as libpq takes it: ``postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE``. At most
     ``Limits.catalogue_connections`` connections are lent at a time, and everything ends within about
-    ``Limits.catalogue_seconds``, or raises ``StoreUnavailable``. Safe to use from several threads."""
+    ``CATALOGUE_SECONDS``, or raises ``StoreUnavailable``. Safe to use from several threads."""
 
     def __init__(self, url: str, limits: Limits) -> None:
         """Raises ``InvalidInput`` for a URL that is none. Nothing is connected yet."""
-        self._seconds = limits.catalogue_seconds
+        self._seconds = CATALOGUE_SECONDS
         self._most = limits.catalogue_connections
         self._free = threading.BoundedSemaphore(self._most)
         self._idle: list[Connection] = []
@@ -176,7 +180,7 @@ class Server:
             each.close()
 
     def bounded(self, seconds: float | None) -> float:
-        """``Limits.catalogue_seconds``, or fewer where that is said."""
+        """``CATALOGUE_SECONDS``, or fewer where that is said."""
         return self._seconds if seconds is None else min(seconds, self._seconds)
 
     @contextmanager

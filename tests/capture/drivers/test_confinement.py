@@ -313,7 +313,6 @@ def test_a_filter_for_another_interface_of_the_processor_ends_the_process(tmp_pa
 
 
 MIB = 1 << 20
-DISK = Limits(driver_disk=8 * MIB, driver_files=200, driver_threads=20)
 
 
 @needs_landlock
@@ -350,10 +349,12 @@ DISK = Limits(driver_disk=8 * MIB, driver_files=200, driver_threads=20)
 def test_what_it_writes_and_starts_is_bounded(level_zero, body: str, limit: str, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    for name, value in (("DRIVER_DISK", 8 * MIB), ("DRIVER_FILES", 200), ("DRIVER_THREADS", 20)):
+        monkeypatch.setattr(runner, name, value)
     headers = "".join(f"#include <{name}.h>\n" for name in ("fcntl", "sys/stat", "pthread"))
     source = f"{headers} static char text[1 << 16]; int zeInit(int flags) {{ {body} }}"
     with pytest.raises(errors.LimitExceeded) as caught:
-        level_zero(source, limits=DISK)
+        level_zero(source)
     assert caught.value.metadata["limit"] == limit
     assert not list((tmp_path / "tmp").iterdir()), "nothing is left, however deep and unreadable"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import dwarf
 from symd.debuginfo.dwarf import DebugSections, LineColumns, ScopeColumns, Units, UnitSelection
 
@@ -13,10 +12,8 @@ def read_units(sections: Mapping[str, bytes]) -> Units:
     return dwarf.read_units(DebugSections.of(sections))
 
 
-def read_lines(
-    sections: Mapping[str, bytes], units: Units | None = None, limits: Limits = DEFAULT_LIMITS
-) -> LineColumns:
-    return dwarf.read_lines(DebugSections.of(sections), units, limits)
+def read_lines(sections: Mapping[str, bytes], units: Units | None = None) -> LineColumns:
+    return dwarf.read_lines(DebugSections.of(sections), units)
 
 
 def read_scopes(sections: Mapping[str, bytes], lines: LineColumns, units: Units | None = None) -> ScopeColumns:

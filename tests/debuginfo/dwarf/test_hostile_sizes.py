@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from symd.config import Limits
+from symd.debuginfo.dwarf import lines as lines_module
+from symd.debuginfo.dwarf import paths
 from symd.debuginfo.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from tests.builders.leb128 import uleb
@@ -143,20 +144,22 @@ def listing(directory: bytes, names: list[bytes]) -> bytes:
     return len(rest).to_bytes(4, "little") + rest
 
 
-def test_one_long_directory_and_many_files_are_refused_before_they_multiply():
+def test_one_long_directory_and_many_files_are_refused_before_they_multiply(monkeypatch):
     """Gigabytes of paths from three megabytes, which compress to three kilobytes."""
+    monkeypatch.setattr(paths, "PATH_BYTES", 10 * MIB)
     data = listing(b"/" + b"d" * (3 * MIB), [b"a"] * 300)
     with pytest.raises(LimitExceeded) as caught:
-        read_lines({".debug_line": data}, limits=Limits(path_bytes=10 * MIB))
+        read_lines({".debug_line": data})
     assert caught.value.metadata == {"limit": "path_bytes", "value": str(10 * MIB)}
 
 
-def test_more_files_than_are_taken_are_refused_before_they_are_read():
+def test_more_files_than_are_taken_are_refused_before_they_are_read(monkeypatch):
     data = listing(b"/d", [b"f"] * 1000) * 3
-    limits = Limits(line_files=3003)
-    assert len(read_lines({".debug_line": data}, limits=limits).tables) == 3
+    monkeypatch.setattr(lines_module, "LINE_FILES", 3003)
+    assert len(read_lines({".debug_line": data}).tables) == 3
+    monkeypatch.setattr(lines_module, "LINE_FILES", 3002)
     with pytest.raises(LimitExceeded) as caught:
-        read_lines({".debug_line": data}, limits=limits._replace(line_files=3002))
+        read_lines({".debug_line": data})
     assert caught.value.metadata == {"limit": "line_files", "value": "3002"}
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symd.config import Limits
 from symd.core import line_header, line_program
 from symd.core.line_program import NAMED, ProgramParameters
 from symd.debuginfo.dwarf import LineColumns
@@ -313,12 +312,13 @@ def test_room_is_taken_for_rows_that_can_be_there_and_given_back(core):
     assert not rows.context
 
 
-def test_files_that_programs_define_count_as_those_that_headers_list():
+def test_files_that_programs_define_count_as_those_that_headers_list(monkeypatch):
     define = b"\x00\x06\x03a\0\0\0\0"
     rows = [[Row(0), Row(1, end_sequence=True)]]
     data = build_line_program(rows, shape=Shape(version=2)).data
     data = data[:-3] + 11 * define + data[-3:]
     data = struct.pack("<I", len(data) - 4) + data[4:]
     assert len(read_lines({".debug_line": data}).address) == 2
+    monkeypatch.setattr(lines_module, "LINE_FILES", 10)
     with pytest.raises(LimitExceeded, match="directories and files"):
-        read_lines({".debug_line": data}, limits=Limits(line_files=10))
+        read_lines({".debug_line": data})

@@ -13,7 +13,7 @@ from tests.builders.elf import Section, build_elf
 from tests.hostile.wrappers import in_archive
 
 SAMPLES = Path(__file__).parents[3] / "samples"
-EXPANDING_NOTHING = Limits(expansion=0, expansion_ratio=0)
+EXPANDING_NOTHING = Limits(expansion=0)
 
 
 def sample(name: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import SymdError, ToolFailed
 from symd.model.code import Vendor
-from symd.query.disasm import disassemble, llvm
+from symd.query.disasm import disassemble, disassembler, llvm
 from symd.system.process import confinement
 from tests.daemon.processes import children
 from tests.query.disasm.objects import made
@@ -103,7 +103,8 @@ def test_it_takes_no_more_than_its_limits(
     body: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(name, tmp_path, monkeypatch, body)
-    (result,) = disassemble([CODES[name]], limits=Limits(disassembly_seconds=3, disassembly_size=1 << 20))
+    monkeypatch.setattr(disassembler, "DISASSEMBLY_SIZE", 1 << 20)
+    (result,) = disassemble([CODES[name]], limits=Limits(disassembly_seconds=3))
     assert isinstance(result, SymdError)
     assert result.reason in ("DEADLINE_EXCEEDED", "LIMIT_EXCEEDED", "TOOL_FAILED")
 

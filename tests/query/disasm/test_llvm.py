@@ -230,12 +230,12 @@ def test_where_none_knows_it_the_error_names_the_processor(program, monkeypatch:
     assert "gfx900" in str(result)
 
 
-def test_the_text_of_one_request_is_bounded_by_name() -> None:
+def test_the_text_of_one_request_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over all runs: two code objects of different processors are two runs."""
     require("llvm-objdump")
     codes = [made(bytes(40_000), vendor=Vendor.AMD, target=target) for target in ("gfx900", "gfx90a")]
-    room = Limits(disassembly_size=100_000_000)
-    assert all(isinstance(each, Instructions) for each in disassemble(codes, limits=room))
-    results = disassemble(codes[:1], limits=Limits(disassembly_size=100_000))
+    assert all(isinstance(each, Instructions) for each in disassemble(codes))
+    monkeypatch.setattr(disassembler, "DISASSEMBLY_SIZE", 100_000)
+    results = disassemble(codes[:1])
     assert isinstance(results[0], LimitExceeded)
     assert {**results[0].metadata, "tool": ""} == {"tool": "", "limit": "disassembly_size", "value": "100000"}

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 
 import symd.server.http.connections
-from symd.config import Limits
 from symd.engine.engine import Engine
 from symd.errors import LimitExceeded
 from symd.model.answers import Answer, Frame, Reason
@@ -29,6 +28,7 @@ from symd.server.metrics import Metrics
 from symd.server.server import build_daemon
 from symd.store import Store
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
+from tests.server.fixed_bounds import bounded
 from tests.server.http.daemon import SAMPLES
 from tests.server.test_operations import told
 
@@ -72,13 +72,14 @@ def served(tmp_path, engine=None, metrics=None, **limits):
     if engine is None:
         engine = FakeEngine()
         engine.add(GOOD)
-    config = Config(store=tmp_path, http="127.0.0.1:0", limits=Limits(**limits), grace=0.2)
-    daemon = build_daemon(engine, config)
-    try:
-        with web_served(daemon, config, metrics) as page:
-            yield Served(page.url, daemon)
-    finally:
-        daemon.stop(0.2)
+    with bounded(**limits) as limits:
+        config = Config(store=tmp_path, http="127.0.0.1:0", limits=limits, grace=0.2)
+        daemon = build_daemon(engine, config)
+        try:
+            with web_served(daemon, config, metrics) as page:
+                yield Served(page.url, daemon)
+        finally:
+            daemon.stop(0.2)
 
 
 def everything(connection):

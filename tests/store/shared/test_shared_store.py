@@ -41,6 +41,7 @@ from symd.store import context_log, rows
 from symd.store.event_batch import BatchChanges, EventBatch
 from symd.store.event_rows import EventRows
 from symd.store.module_log import append_to_log
+from symd.store.shared import postgresql
 from symd.store.shared.advisory_locks import BUILDING, AdvisoryLocks
 from symd.store.shared.catalogue import PostgresCatalogue
 from symd.store.shared.housekeeping import PERIOD
@@ -313,8 +314,9 @@ def test_a_text_with_nul_is_refused_by_name(stores: Opened) -> None:
     assert store.record(digest).label == ""
 
 
-def test_all_connections_busy_is_said_by_the_limits_name(database: str) -> None:
-    server = Server(database, Limits(catalogue_connections=2, catalogue_seconds=0.2))
+def test_all_connections_busy_is_said_by_the_limits_name(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 0.2)
+    server = Server(database, Limits(catalogue_connections=2))
     busy = pytest.raises(StoreUnavailable, match="all 2 connections")
     with server.connection(), server.connection(), busy as caught, server.connection():
         pass
@@ -363,10 +365,11 @@ def test_who_writes_takes_one_connection(stores: Opened, monkeypatch: pytest.Mon
     store.remove(digest)
 
 
-def test_a_statement_ends_in_time(database: str) -> None:
-    server = Server(database, Limits(catalogue_seconds=0.2))
+def test_a_statement_ends_in_time(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 0.2)
+    server = Server(database, Limits())
     begun = time.monotonic()
-    with pytest.raises(StoreUnavailable, match="catalogue_seconds"), server.connection() as connection:
+    with pytest.raises(StoreUnavailable, match="the server took too long"), server.connection() as connection:
         connection.execute("SELECT pg_sleep(20)")
     assert time.monotonic() - begun < LONG / 2
     server.close()
@@ -508,9 +511,12 @@ def test_what_is_no_url_of_a_catalogue_is_refused(tmp_path: Path, url: str) -> N
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_that_goes_is_named_and_its_return_is_noticed(own_server: PostgresServer, tmp_path: Path) -> None:
+def test_a_server_that_goes_is_named_and_its_return_is_noticed(
+    own_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Open indexes answer meanwhile; everything else ends in time, by its name."""
-    limits = Limits(catalogue_seconds=2.0)
+    monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 2.0)
+    limits = Limits()
     store = SharedStore(
         Server(own_server.database(), limits), PlainFiles(tmp_path / "objects"), tmp_path / "incoming", limits
     )
@@ -551,10 +557,11 @@ def test_a_cache_that_was_emptied_in_an_outage_takes_what_is_written_after_it(tm
 
 
 def test_a_client_with_a_file_is_answered_while_the_catalogue_is_gone(
-    own_server: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_server: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its module's index is open; a file that the daemon does not know is not said to be there."""
-    config = Config(limits=Limits(catalogue_seconds=2.0), store=tmp_path, address=f"unix:{tmp_path}/d/s", grace=1.0)
+    monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 2.0)
+    config = Config(store=tmp_path, address=f"unix:{tmp_path}/d/s", grace=1.0)
     server = Server(own_server.database(), config.limits)
     store = SharedStore(server, PlainFiles(tmp_path / "objects"), tmp_path / "incoming", config.limits)
     other = tmp_path / "other.co"
@@ -604,8 +611,11 @@ def test_writers_of_several_stores_keep_the_log_whole(stores: Opened) -> None:
     assert Counter(seen) == Counter(digest for digests in put for digest in digests)
 
 
-def test_a_server_that_stands_still_is_waited_for_no_longer_than_is_said(own_server: PostgresServer) -> None:
-    server = Server(own_server.database(), Limits(catalogue_seconds=1.0))
+def test_a_server_that_stands_still_is_waited_for_no_longer_than_is_said(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "CATALOGUE_SECONDS", 1.0)
+    server = Server(own_server.database(), Limits())
     catalogue = PostgresCatalogue(server)
     with own_server.standing_still():
         begun = time.monotonic()

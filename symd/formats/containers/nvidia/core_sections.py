@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.formats import elf
-from symd.formats.budget import Budget, exceeded
+from symd.formats.budget import Budget
 from symd.formats.elf.constants import SHN_XINDEX, SHT_NOBITS, SHT_NULL, SHT_STRTAB
 from symd.model.columns import I64, U64
 from symd.model.texts import counted
@@ -180,7 +180,6 @@ class CoreSections:
         self.data = data
         self.notes: list[str] = []
         self._budget = budget
-        self._rows = 0
         self._headers = _headers(data, elf.parse_header(data))
         size = np.uint64(len(data))
         there = (self._headers["offset"] <= size) & (self._headers["size"] <= size - self._headers["offset"])
@@ -246,19 +245,13 @@ class CoreSections:
         order = np.argsort(sizes, kind="stable")
         sections, sizes = sections[order], sizes[order]
         counts = self._headers["size"][sections].astype(np.int64) // np.maximum(sizes, 1)
-        self._count(int(counts.sum()))
+        self._budget.count_core_rows(int(counts.sum()))
         first, count = np.zeros((2, max(len(self._headers), 1)), np.int64)
         first[sections], count[sections] = np.cumsum(counts) - counts, counts
         owner = np.repeat(sections, counts)
         link, info = self.parents(owner)
         fields = self._read(layout, sections, sizes, counts)
         return TableRows(owner, np.arange(len(owner)) - first[owner], link, info, fields, first, count)
-
-    def _count(self, rows: int) -> None:
-        self._rows += rows
-        limit = self._budget.limits.core_rows
-        if self._rows > limit:
-            raise exceeded("core_rows", limit, f"the dump's tables have more than {limit} rows")
 
     def _read(self, layout: Layout, sections: I64, sizes: I64, counts: I64) -> Mapping[str, U64]:
         """The fields of sections that are sorted by the size of their rows."""

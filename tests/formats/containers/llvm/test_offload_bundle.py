@@ -178,7 +178,7 @@ def test_bitcode_is_named_and_left_out():
         (packed(sound(fake_object()), size=3), Malformed, "are there"),
         (packed(sound(fake_object()), expanded=10), Malformed, "should expand"),
         (packed(sound(fake_object()), expanded=4000), Malformed, "should expand"),
-        (packed(sound(fake_object()), expanded=(1 << 32) - 1), LimitExceeded, "expansion"),
+        (packed(sound(fake_object()), expanded=(1 << 32) - 1), LimitExceeded, "expan"),
         (packed(sound(fake_object()), 3, 1, expanded=1 << 62), LimitExceeded, "expansion"),
         (packed(b"no bundle at all"), Malformed, "does not expand to"),
         (packed(packed(sound(fake_object()))), Malformed, "does not expand to"),
