@@ -157,7 +157,7 @@ T = TypeVar("T")
 class AsyncClient:
     """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
     Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
-    or says nothing for long the others answer, also what had begun.
+    the others answer, also what had begun.
 
     It has every verb of ``symd.api.Symbolizer``, to be awaited, or, where that gives an iterator, gone through by ``async for``.
     ``timeout`` is in seconds, for each call it makes; None waits, of several daemons for each a while.
@@ -239,7 +239,7 @@ class AsyncClient:
         parts = GrabParts()
         try:
             method = self._calls.stubs.modules.GrabModule
-            async for message in self._calls.stream_once(method, to_grab_request(request)):
+            async for message in self._calls.stream(method, to_grab_request(request), may_repeat=False):
                 parts.take([message])
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
@@ -268,7 +268,7 @@ class AsyncClient:
     async def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         request = DeleteModuleRequest(name=checked_module_name(digest))
-        await self._calls.one_once(self._calls.stubs.modules.DeleteModule, request)
+        await self._calls.one(self._calls.stubs.modules.DeleteModule, request)
 
     async def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
@@ -540,7 +540,7 @@ class AsyncContexts:
     async def remove(self, name: ContextName) -> None:
         """Forget a context with its loads, unloads and aliases."""
         request = DeleteContextRequest(name=context_name(checked_context_id(name)))
-        await self._calls.one_once(self._calls.stubs.contexts.DeleteContext, request)
+        await self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
 
     async def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
@@ -605,7 +605,7 @@ class AsyncAliases:
     async def remove(self, kind: str, key: str, context: ContextName = "") -> None:
         """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
-        await self._calls.one_once(self._calls.stubs.aliases.DeleteAlias, request)
+        await self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
 
     async def of(self, digest: ModuleName, after: Alias | None = None) -> AsyncIterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""

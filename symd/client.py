@@ -158,7 +158,7 @@ T = TypeVar("T")
 class Client:
     """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
     Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
-    or says nothing for long the others answer, also what had begun.
+    the others answer, also what had begun.
 
     It has every verb of ``symd.api.Symbolizer``.
     ``timeout`` is in seconds, for each call it makes; None waits, of several daemons for each a while.
@@ -240,7 +240,7 @@ class Client:
         parts = GrabParts()
         try:
             method = self._calls.stubs.modules.GrabModule
-            for message in self._calls.stream_once(method, to_grab_request(request)):
+            for message in self._calls.stream(method, to_grab_request(request), may_repeat=False):
                 parts.take([message])
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
@@ -269,7 +269,7 @@ class Client:
     def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         request = DeleteModuleRequest(name=checked_module_name(digest))
-        self._calls.one_once(self._calls.stubs.modules.DeleteModule, request)
+        self._calls.one(self._calls.stubs.modules.DeleteModule, request)
 
     def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
@@ -535,7 +535,7 @@ class Contexts:
     def remove(self, name: ContextName) -> None:
         """Forget a context with its loads, unloads and aliases."""
         request = DeleteContextRequest(name=context_name(checked_context_id(name)))
-        self._calls.one_once(self._calls.stubs.contexts.DeleteContext, request)
+        self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
 
     def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
@@ -600,7 +600,7 @@ class Aliases:
     def remove(self, kind: str, key: str, context: ContextName = "") -> None:
         """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
-        self._calls.one_once(self._calls.stubs.aliases.DeleteAlias, request)
+        self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""
