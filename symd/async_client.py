@@ -160,7 +160,7 @@ class AsyncClient:
     the others answer, also what had begun.
 
     It has every verb of ``symd.api.Symbolizer``, to be awaited, or, where that gives an iterator, gone through by ``async for``.
-    ``timeout`` is in seconds, for each call it makes; None waits, of several daemons for each a while.
+    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits.
     ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
     It belongs to the event loop in which it is first used; a task that is cancelled cancels its call.
     Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.

@@ -161,7 +161,7 @@ class Client:
     the others answer, also what had begun.
 
     It has every verb of ``symd.api.Symbolizer``.
-    ``timeout`` is in seconds, for each call it makes; None waits, of several daemons for each a while.
+    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits.
     ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
     Safe to use from several threads.
     Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.

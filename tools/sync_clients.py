@@ -1,8 +1,8 @@
 """Generates the clients without an event loop from those with one. `make clients` runs it; nothing else may.
 
-A verb is written once, in symd/async_client.py, and a way to call in symd/rpc/async_calls.py. The rules below are all that the two differ in, and
-what cannot be said by a rule stands beside them, in symd/rpc/channel.py. With a folder as argument the files are written below it instead, so that
-a test can compare.
+A verb is written once, in symd/async_client.py, and a way to call in symd/rpc/async_calls.py. The rules below are what the two
+differ in; what no rule can say stands in symd/rpc/channel.py (a connection of each kind) and symd/rpc/call_errors.py (what gRPC raises). With a
+folder as argument the files are written below it instead, so that a test can compare.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ RULES = (
     (r"\bawait ", ""),
     (r"\basyncio\.sleep\(", "time.sleep("),
     (r"^import asyncio\nimport copy$", r"import copy\nimport time"),
-    (r"\banext\(", "next("),
-    (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
-    (r"\bAsyncGenerator\[(.+), None\]", r"Generator[\1, None, None]"),
+    (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\bAsync([A-Z]\w+)", r"\1"),
     (r"\basync_(client|calls)\b", r"\1"),
 )

@@ -13,13 +13,10 @@ import grpc
 from symd.errors import ServerUnavailable, SymdError
 from symd.model.arguments import checked_timeout
 from symd.rpc.addresses import are_several
-from symd.rpc.call_errors import ENDED, closed_error, error_of, is_cancelled, undecodable
-from symd.rpc.channel import Credentials, about_tokens
-from symd.rpc.connection import Connection, Stubs
-from symd.rpc.retry import WATCH_PAUSES, Attempts
+from symd.rpc.call_errors import ENDED, about_certificates, closed_error, error_of, is_cancelled, undecodable
+from symd.rpc.channel import Connection, Credentials, Stubs, about_tokens
+from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
 from symd.rpc.service_config import PAUSES
-from symd.rpc.unreachable import about_certificates
-from symd.rpc.watch import OpenWatch
 
 
 class Calls:

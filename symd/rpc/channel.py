@@ -1,16 +1,19 @@
-"""A gRPC channel to a daemon: how it is recognised, and what the client shows of itself."""
+"""A gRPC channel to a daemon, or to several: how they are recognised, what the client shows of itself, and what is called over it."""
 
 from __future__ import annotations
 
 import os
 import re
 import ssl
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import grpc
 import grpc.aio
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from symd.errors import InvalidInput, PermissionDenied, SymdError, Unauthenticated
 from symd.rpc.addresses import TLS, UNIX, are_several, check_form, hosts
@@ -18,6 +21,16 @@ from symd.rpc.service_config import ONE, SEVERAL
 from symd.system.addresses import is_loopback
 from symd.system.credential_files import no_certificate, no_password, no_private_key, read_credentials
 from symd.system.os_errors import os_error_text
+from symd.v1.alias_service_pb2_grpc import AliasServiceStub
+from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
+from symd.v1.context_service_pb2_grpc import ContextServiceStub
+from symd.v1.core_service_pb2_grpc import CoreServiceStub
+from symd.v1.listing_service_pb2_grpc import ListingServiceStub
+from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.name_service_pb2_grpc import NameServiceStub
+from symd.v1.server_service_pb2_grpc import ServerServiceStub
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 
 Metadata = tuple[tuple[str, str], ...]
 """Headers of a call."""
@@ -152,3 +165,53 @@ def _read(name: str, hint: str) -> bytes:
         return read_credentials(name)[0]
     except OSError as error:
         raise InvalidInput(f"it cannot be read: {os_error_text(error)}", where=name, hint=hint) from error
+
+
+class Stubs:
+    """What is called over a channel, by service."""
+
+    def __init__(self, channel: grpc.Channel | grpc.aio.Channel) -> None:
+        self.health: Any = HealthStub(channel)
+        self.cores: Any = CoreServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.listings: Any = ListingServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.variables: Any = VariableServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.modules: Any = ModuleServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.symbols: Any = SymbolServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.breakpoints: Any = BreakpointServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.names: Any = NameServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.contexts: Any = ContextServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.aliases: Any = AliasServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.server: Any = ServerServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+
+
+class Connection:
+    """A channel of any thread. ``closed`` is set before it is closed; it is that of every client that shares the channel."""
+
+    def __init__(self, address: str, credentials: Credentials) -> None:
+        self.closed = threading.Event()
+        self._channel, self.metadata = connect(address, credentials)
+        self.stubs = Stubs(self._channel)  # made now: gRPC 1.85 dies of one that is made of a closed channel
+
+    def close(self) -> None:
+        self.closed.set()
+        self._channel.close()
+
+
+class AsyncConnection:
+    """The same of the event loop that runs when it is first used: a channel of gRPC's belongs to one."""
+
+    def __init__(self, address: str, credentials: Credentials) -> None:
+        self.closed = threading.Event()
+        self.metadata: Metadata = ()
+        self._address, self._credentials = address, credentials
+        self._channel: grpc.aio.Channel | None = None
+
+    @cached_property
+    def stubs(self) -> Stubs:
+        self._channel, self.metadata = connect_async(self._address, self._credentials)
+        return Stubs(self._channel)
+
+    async def close(self) -> None:
+        self.closed.set()
+        if self._channel is not None:
+            await self._channel.close()

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from symd.errors import CallRefused, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
 from symd.rpc.service_config import PAUSES
@@ -16,10 +18,12 @@ from symd.rpc.service_config import PAUSES
 WATCH_PAUSES: Final = (*PAUSES, 5.0, 5.0, 5.0, 5.0)
 """Those of a watch, which outlives a store that is away for a moment, as a database is that is started anew."""
 REFUSALS: Final = 300
-"""So often, in half a minute, a call is sent again while a daemon refuses it unseen."""
+"""So often, in half a minute, a call without a timeout is sent again while a daemon refuses it unseen."""
 _FIRST_REFUSED_PAUSE: Final = 0.005
 _LONGEST_REFUSED_PAUSE: Final = 0.1
 """A call that has ended makes room for one that was refused: sooner than a daemon comes back."""
+_STOOD_SECONDS: Final = 10.0
+"""A watch that was open so long was not refused."""
 
 
 class Attempts:
@@ -42,7 +46,7 @@ class Attempts:
 
     def next_delay(self, error: SymdError) -> float:
         """The seconds until the next attempt after one that failed with ``error``. Raises it where there is no next."""
-        if isinstance(error, CallRefused) and self._refusals < REFUSALS:
+        if isinstance(error, CallRefused) and (self._end is not None or self._refusals < REFUSALS):
             pause = min(_FIRST_REFUSED_PAUSE * 2.0 ** min(self._refusals, 10), _LONGEST_REFUSED_PAUSE)
             self._refusals += 1
         elif self._is_lost(error) and self._lost < len(self._pauses):
@@ -57,3 +61,44 @@ class Attempts:
     def _is_lost(self, error: SymdError) -> bool:
         """Whether the daemon went, or ended the call without a word; an outside part that failed it is no better off elsewhere."""
         return isinstance(error, (ServerUnavailable, self._outlived)) or type(error) is Unavailable
+
+
+class OpenWatch:
+    """The call of a watch and those that go on after it; the first is made at once. ``begin`` makes one after a position, which each message
+    has; it is empty where the watch could not go on from: what was told since the last is told again then."""
+
+    def __init__(self, begin: Callable[[str], Any], position: str) -> None:
+        self.is_cancelled = False
+        self._begin, self._position = begin, position
+        self._since: set[bytes] = set()
+        self._begun = time.monotonic()
+        self._call = begin(position)
+
+    def cancel(self) -> None:
+        """End it. From any thread."""
+        self.is_cancelled = True
+        self._call.cancel()
+
+    def call(self) -> Any:
+        """The call that goes on."""
+        if self._call.done():
+            self._begun = time.monotonic()
+            self._call = self._begin(self._position)
+        if self.is_cancelled:
+            self._call.cancel()
+        return self._call
+
+    def is_new(self, message: Any) -> bool:
+        """Whether the next message was not told yet."""
+        if message.position:
+            self._position, self._since = message.position, set()
+            return True
+        name = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
+        if name in self._since:
+            return False
+        self._since.add(name)
+        return True
+
+    def stood(self) -> bool:
+        """Whether the call was open so long that it had its daemon, though nothing happened that it could tell."""
+        return time.monotonic() - self._begun >= _STOOD_SECONDS

@@ -670,7 +670,7 @@ def test_a_certificate_says_who_comes(tls, authority: Authority, access) -> None
 def test_no_certificate_an_expired_one_and_one_of_others_are_told_as_what_they_are(
     tls, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.rpc.unreachable._ASKED_ALONE_SECONDS", 60.0)  # however slow the machine is
+    monkeypatch.setattr("symd.rpc.call_errors._ASKED_ALONE_SECONDS", 60.0)  # however slow the machine is
     old, old_key = authority.issue("old", days=-1)
     theirs, their_key = Authority(tmp_path, "other").issue("ci")
     with served("127.0.0.1:0", **tls, tls_client_ca=authority.certificate) as address:
