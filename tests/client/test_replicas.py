@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest
 
-from symd import Client
+from symd import AsyncClient, Client
 from symd.config import Limits
 from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError
+from symd.model.answers import Answers
 from symd.rpc import channel
 from symd.rpc.addresses import are_several, hosts
 from symd.rpc.async_calls import AsyncCalls
@@ -29,7 +31,9 @@ from symd.rpc.service_config import ONE, PAUSES, SERVICE_CONFIG
 from symd.rpc.wire.failures import to_status
 from symd.server.server import options
 from symd.v1.module_service_pb2 import WatchModulesRequest, WatchModulesResponse
+from tests.client.test_silence import sound_daemon
 from tests.impatient import be_impatient
+from tests.server.fakes import DIGEST
 
 
 class Ended(grpc.RpcError):
@@ -386,3 +390,59 @@ def test_daemons_to_which_a_connection_takes_longer_than_a_second_are_reached() 
         far = stack.enter_context(closing(Far(("127.0.0.1", port), 1.2)))
         client = stack.enter_context(Client(f"ipv4:127.0.0.1:{far.port}", timeout=30))
         assert client.health() == "SERVING"
+
+
+class Breaking:
+    """Hands on to a server, and breaks the first connection when so many bytes of answers have come."""
+
+    def __init__(self, server: str, bytes_told: int) -> None:
+        host, _, port = server.rpartition(":")
+        self._server, self._left = (host, int(port)), bytes_told
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"ipv4:127.0.0.1:{self._listener.getsockname()[1]}"
+        self.broken = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # it was closed
+            while True:
+                threading.Thread(target=self._join, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _join(self, taken: socket.socket) -> None:
+        with taken, socket.create_connection(self._server) as server:
+            threading.Thread(target=pump, args=(taken, server), daemon=True).start()
+            with suppress(OSError):
+                while data := server.recv(1 << 14):
+                    self._left -= len(data)
+                    if self._left < 0 and not self.broken:
+                        self.broken = True
+                        taken.shutdown(socket.SHUT_RDWR)
+                        return
+                    taken.sendall(data)
+
+
+@awaited_too
+@pytest.mark.parametrize("bytes_told", [0, 3_000, 300_000])
+def test_a_batch_whose_daemon_is_lost_in_the_middle_is_answered_once_and_in_order(
+    awaited: bool, bytes_told: int
+) -> None:
+    column = np.arange(1 << 19, dtype=np.uint64)[::-1].copy()
+
+    async def asked(address: str) -> Answers:
+        async with AsyncClient(address, timeout=60) as client:
+            return await client.symbolize_column(DIGEST, column)
+
+    with sound_daemon() as sound, closing(Breaking(sound, bytes_told)) as breaking:
+        if awaited:
+            answers = asyncio.run(asked(breaking.address))
+        else:
+            with Client(breaking.address, timeout=60) as client:
+                answers = client.symbolize_column(DIGEST, column)
+        with Client(sound, timeout=60) as client:
+            wanted = client.symbolize_column(DIGEST, column)
+    assert breaking.broken
+    assert len(answers) == len(column)
+    assert list(answers[::1009]) == list(wanted[::1009])
