@@ -18,7 +18,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql nginx clpeak $(STUB_PACKAGES)
 
-.PHONY: demo python test compiled check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
+.PHONY: demo python test compiled check protos clients samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -48,6 +48,9 @@ check: venv
 
 protos: venv  ## generate symd/v1 from protos/
 	$(BIN)/python tools/protos.py
+
+clients: venv  ## generate the clients without an event loop from those with one
+	$(BIN)/python tools/sync_clients.py
 
 samples: tools venv  ## build the binaries of samples/ again
 	$(BIN)/python samples/kernels/build.py

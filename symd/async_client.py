@@ -1,41 +1,19 @@
-"""The client's verbs for programs with an event loop: the same words, the same answers, the same errors, over grpc.aio."""
+"""A daemon's verbs for programs with an event loop: the engine's words, its answers and its errors, over grpc.aio."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import hashlib
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-import grpc
-import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
-from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from symd.client import (
-    MAX_ADDRESSES_PER_BATCH,
-    MAX_ADDRESSES_PER_CALL,
-    MAX_NAMES_PER_CALL,
-    MAX_QUERIES_PER_CALL,
-    MIN_BATCHES,
-    OpenWatch,
-    addresses_of,
-    alias_key,
-    begun_after,
-    closed_error,
-    error_of,
-    symbolize_request,
-    undecodable,
-    upload_requests,
-)
 from symd.config import server_address
-from symd.errors import AliasNotFound, BuildFailed, ServerUnavailable, SymdError
+from symd.errors import AliasNotFound, BuildFailed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
@@ -61,9 +39,8 @@ from symd.model.arguments import (
     checked_query,
     checked_rules,
     checked_section,
-    checked_timeout,
 )
-from symd.model.breakpoints import Breakpoint, Event, Located, checked_breakpoints
+from symd.model.breakpoints import AsyncWatch, Breakpoint, Event, Located, SourceLine, checked_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Unload
 from symd.model.cores import CoreDump
@@ -81,25 +58,26 @@ from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
-from symd.model.module_events import ModuleEvent
+from symd.model.module_events import AsyncEventStream, AsyncModuleWatch, ModuleEvent
 from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.texts import checked_label
 from symd.model.variables import InScope
 from symd.model.waiting import never_cancelled
-from symd.rpc.channel import (
-    Credentials,
-    Metadata,
-    about_certificates,
-    about_tokens,
-    connect_async,
-    default_credentials,
-    is_untrusted,
+from symd.rpc.async_calls import AsyncCalls
+from symd.rpc.channel import Credentials, default_credentials
+from symd.rpc.requests import (
+    MAX_ADDRESSES_PER_BATCH,
+    MAX_ADDRESSES_PER_CALL,
+    MAX_NAMES_PER_CALL,
+    MAX_QUERIES_PER_CALL,
+    MIN_BATCHES,
+    addresses_of,
+    alias_key,
+    symbolize_request,
+    upload_requests,
 )
-from symd.rpc.failover import Failover, are_several
-from symd.rpc.retry import Attempt
-from symd.rpc.stall_timer import AsyncSilence
 from symd.rpc.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.rpc.wire.breakpoints import from_answer as from_locations
 from symd.rpc.wire.breakpoints import from_events, to_breakpoint
@@ -136,9 +114,12 @@ from symd.rpc.wire.variables import from_response as from_variables_response
 from symd.rpc.wire.variables import to_request as to_variables_request
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
-from symd.v1.alias_service_pb2_grpc import AliasServiceStub
-from symd.v1.breakpoint_service_pb2 import PendingBreakpoint, ResolveBreakpointRequest, WatchBreakpointsRequest
-from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
+from symd.v1.breakpoint_service_pb2 import (
+    PendingBreakpoint,
+    ResolveBreakpointRequest,
+    WatchBreakpointsRequest,
+    WatchBreakpointsResponse,
+)
 from symd.v1.context_service_pb2 import (
     CreateContextRequest,
     DeleteContextRequest,
@@ -147,10 +128,7 @@ from symd.v1.context_service_pb2 import (
     ListLoadsRequest,
     RecordEventsRequest,
 )
-from symd.v1.context_service_pb2_grpc import ContextServiceStub
-from symd.v1.core_service_pb2_grpc import CoreServiceStub
 from symd.v1.listing_service_pb2 import ReadSourcesRequest
-from symd.v1.listing_service_pb2_grpc import ListingServiceStub
 from symd.v1.module_service_pb2 import (
     DeleteModuleRequest,
     FindMissingModulesRequest,
@@ -163,210 +141,29 @@ from symd.v1.module_service_pb2 import (
     UpdateModuleRequest,
     UploadHeader,
     WatchModulesRequest,
+    WatchModulesResponse,
 )
-from symd.v1.module_service_pb2_grpc import ModuleServiceStub
-from symd.v1.name_service_pb2_grpc import NameServiceStub
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
-from symd.v1.server_service_pb2_grpc import ServerServiceStub
 from symd.v1.symbol_service_pb2 import (
     ANSWER_FORM_COLUMNS,
     GetLineTableRequest,
     SymbolizeRequest,
     SymbolizeStreamRequest,
 )
-from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
-from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 
-E_co = TypeVar("E_co", covariant=True)
-
-
-class AsyncEventStream(Generic[E_co]):
-    """Events as they come: ``async for``. ``close`` ends it; whoever waits then comes to the end. Also a context manager."""
-
-    def __init__(self, events: AsyncIterator[E_co], close: Callable[[], object]) -> None:
-        self._events = events
-        self._close = close
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> E_co:
-        return await anext(self._events)
-
-    def close(self) -> None:
-        self._close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class _Stubs:
-    """A channel of the running event loop, and what is called over it."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.channel = channel
-        self.health: Any = HealthStub(channel)
-        self.cores: Any = CoreServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.listings: Any = ListingServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.variables: Any = VariableServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.modules: Any = ModuleServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.symbols: Any = SymbolServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.breakpoints: Any = BreakpointServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.names: Any = NameServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.contexts: Any = ContextServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.aliases: Any = AliasServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-        self.server: Any = ServerServiceStub(channel)  # type: ignore[no-untyped-call] # generated
-
-
-class _Calls:
-    """The calls of one client: its channel, made for the event loop that runs when it is first used, and what goes with each call."""
-
-    def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
-        self.address, self.timeout = address, checked_timeout(timeout)
-        self._credentials = credentials
-        self._persistence = Failover(
-            several=are_several(address), is_certain=partial(is_untrusted, address, credentials)
-        )
-        self._once = Failover(several=False)
-        self._metadata: Metadata = ()
-        self._stubs: _Stubs | None = None
-        self._closed = threading.Event()  # of this client, and of those that share its channel
-
-    @property
-    def stubs(self) -> _Stubs:
-        if self._closed.is_set():
-            raise closed_error(self.address)
-        if self._stubs is None:
-            channel, self._metadata = connect_async(self.address, self._credentials)
-            self._stubs = _Stubs(channel)
-        return self._stubs
-
-    def with_timeout(self, seconds: float | None) -> _Calls:
-        _ = self.stubs  # which sets the metadata too: the copy has both
-        other = copy.copy(self)
-        other.timeout = checked_timeout(seconds)
-        return other
-
-    async def close(self) -> None:
-        self._closed.set()
-        if self._stubs is not None:
-            await self._stubs.channel.close()
-
-    async def one(self, method: Callable[..., Any], request: Any) -> Any:
-        """``request`` is a message, or a function that begins an iterator of messages: the call may be made twice."""
-        return await self._persistence.called_async(partial(self._attempted, method, request), self.timeout)
-
-    async def one_once(self, method: Callable[..., Any], request: Any) -> Any:
-        return await self._once.called_async(partial(self._attempted, method, request), self.timeout)
-
-    async def _attempted(self, method: Callable[..., Any], request: Any, attempt: Attempt) -> Any:
-        try:
-            with self._open():
-                if callable(request):
-                    silence = AsyncSilence(attempt)
-                    call = method(silence.requests(request()), timeout=attempt.timeout, metadata=self._metadata)
-                    async with silence.watched():
-                        return self._decoded(await call)
-                return self._decoded(await method(request, timeout=attempt.seconds(), metadata=self._metadata))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                attempt.ran_out()
-            raise await self._error_of(error) from None
-
-    def _decoded(self, message: Any) -> Any:
-        """A message, for which gRPC gives None where it cannot be decoded."""
-        if message is None:
-            raise undecodable(self.address)
-        return message
-
-    def stream(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
-        """The messages of an answer; ``request`` as for ``one``."""
-        return self._persistence.replayed_async(partial(self._stream_attempted, method, request), self.timeout)
-
-    def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
-        return self._once.replayed_async(partial(self._stream_attempted, method, request), self.timeout)
-
-    async def _stream_attempted(
-        self, method: Callable[..., Any], request: Any, attempt: Attempt
-    ) -> AsyncGenerator[Any, None]:
-        silence = AsyncSilence(attempt)
-        asked = silence.requests(request()) if callable(request) else request
-        with self._open():
-            call = method(asked, timeout=attempt.timeout, metadata=self._metadata)
-            try:
-                async for message in silence.answers(call):
-                    yield self._decoded(message)
-            except grpc.RpcError as error:
-                raise await self._error_of(error) from None
-            finally:
-                call.cancel()
-
-    async def pages(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
-        while True:
-            page = await self.one(method, request)
-            yield page
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
-
-    def followed(
-        self, method: Callable[..., Any], request: Any, position: str
-    ) -> tuple[AsyncIterator[Any], Callable[[], None]]:
-        """What a watch says until it, or we, end it; and what ends it. The timeout does not."""
-        watch = OpenWatch(begun_after(method, request, self._metadata), position)
-
-        async def said(position: str) -> AsyncGenerator[Any, None]:
-            call = watch.call(position)
-            try:
-                async for message in call:
-                    yield self._decoded(message)
-            except (
-                asyncio.CancelledError
-            ):  # gRPC raises it where the call is ended here, and not only where the task is
-                task = asyncio.current_task()
-                if task is None or task.cancelling() or not call.cancelled():
-                    raise
-            except grpc.RpcError as error:
-                if await call.code() is not grpc.StatusCode.CANCELLED:
-                    raise await self._error_of(error) from None
-            finally:
-                call.cancel()
-
-        return self._persistence.followed_async(said, position), watch.cancel
-
-    @contextmanager
-    def _open(self) -> Generator[None, None, None]:
-        """A call is made in it. Where the channel is closed before, or meanwhile, gRPC says so as if the caller's task were cancelled."""
-        try:
-            yield
-        except grpc.aio.UsageError:
-            if self._closed.is_set():
-                raise closed_error(self.address) from None
-            raise
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._closed.is_set() and task is not None and not task.cancelling():
-                raise closed_error(self.address) from None
-            raise
-
-    async def _error_of(self, error: Any) -> SymdError:
-        told = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
-        if not isinstance(told, ServerUnavailable):
-            return told
-        return await asyncio.to_thread(about_certificates, self.address, self._credentials, told)
+T = TypeVar("T")
 
 
 class AsyncClient:
     """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
+    Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
+    the others answer, also what had begun.
 
-    It has every verb of ``symd.Client``, with the same arguments: to be awaited, or, where that gives an iterator, gone through by
-    ``async for``. It belongs to the event loop in which it is first used. ``timeout`` is in seconds, for each call it makes; None waits.
-    Raises what ``symd.Client`` raises; a task that is cancelled cancels its call.
+    It has every verb of ``symd.api.Symbolizer``, to be awaited, or, where that gives an iterator, gone through by ``async for``.
+    ``timeout`` is in seconds, for each call it makes with all of its attempts; None waits.
+    ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
+    It belongs to the event loop in which it is first used; a task that is cancelled cancels its call.
+    Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.
     """
 
     def __init__(
@@ -374,7 +171,7 @@ class AsyncClient:
     ) -> None:
         self.address = server_address(address)
         self._tables = TableCache()
-        self._calls = _Calls(self.address, timeout, default_credentials() if credentials is None else credentials)
+        self._calls = AsyncCalls(self.address, timeout, default_credentials() if credentials is None else credentials)
 
     async def __aenter__(self) -> Self:
         return self
@@ -397,12 +194,12 @@ class AsyncClient:
     @property
     def contexts(self) -> AsyncContexts:
         """Device addresses as of a time."""
-        return AsyncContexts(self)
+        return AsyncContexts(self, self._calls)
 
     @property
     def aliases(self) -> AsyncAliases:
         """Other names of modules."""
-        return AsyncAliases(self)
+        return AsyncAliases(self._calls)
 
     async def server_info(self) -> ServerInfo:
         """The daemon's version and limits."""
@@ -411,7 +208,8 @@ class AsyncClient:
         return info
 
     async def health(self, service: str = "") -> str:
-        """What the daemon says of a service: "SERVING" or "NOT_SERVING". Raises NotFound for a service that is not there."""
+        """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING" or
+        "NOT_SERVING". Raises NotFound for a service that is not there."""
         response = await self._calls.one(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
         return str(HealthCheckResponse.ServingStatus.Name(response.status))
 
@@ -440,9 +238,8 @@ class AsyncClient:
         folder. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
-            async for message in self._calls.stream_once(
-                self._calls.stubs.modules.GrabModule, to_grab_request(request)
-            ):
+            method = self._calls.stubs.modules.GrabModule
+            async for message in self._calls.stream(method, to_grab_request(request), may_repeat=False):
                 parts.take([message])
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
@@ -458,23 +255,26 @@ class AsyncClient:
     async def record(self, digest: ModuleName) -> ModuleRecord:
         """One module's line of the catalogue."""
         request = GetModuleRequest(name=checked_module_name(digest))
-        return from_record((await self._calls.one(self._calls.stubs.modules.GetModule, request)).module)
+        response = await self._calls.one(self._calls.stubs.modules.GetModule, request)
+        return from_record(response.module)
 
     async def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
         """Give a module another label."""
         module = module_pb2.Module(name=checked_module_name(digest), label=checked_label(label))
         request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
-        return from_record((await self._calls.one(self._calls.stubs.modules.UpdateModule, request)).module)
+        response = await self._calls.one(self._calls.stubs.modules.UpdateModule, request)
+        return from_record(response.module)
 
     async def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         request = DeleteModuleRequest(name=checked_module_name(digest))
-        await self._calls.one_once(self._calls.stubs.modules.DeleteModule, request)
+        await self._calls.one(self._calls.stubs.modules.DeleteModule, request)
 
     async def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
         request = GetModuleRequest(name=checked_module_name(digest), with_description=True)
-        return await self._described((await self._calls.one(self._calls.stubs.modules.GetModule, request)).module)
+        response = await self._calls.one(self._calls.stubs.modules.GetModule, request)
+        return await self._described(response.module)
 
     async def object_data(self, digest: ModuleName, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
@@ -482,16 +282,13 @@ class AsyncClient:
         stream = self._calls.stream(self._calls.stubs.modules.ReadCodeObject, request)
         return b"".join([response.chunk async for response in stream])
 
-    async def lines(
+    def lines(
         self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
     ) -> AsyncIterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
-        request = GetLineTableRequest(
-            name=checked_module_name(digest), path=checked_path(path), level=to_level(checked_level(level))
-        )
-        async for group in _by_header(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request)):
-            for table in from_chunks(group):
-                yield table
+        name = checked_module_name(digest)
+        request = GetLineTableRequest(name=name, path=checked_path(path), level=to_level(checked_level(level)))
+        return _read(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request), from_chunks)
 
     async def symbolize(
         self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
@@ -504,25 +301,26 @@ class AsyncClient:
             return await self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, asked = checked_module_name(digest), checked_queries(queries)
         if len(asked) <= PLAIN_PYTHON_ANSWERS:
-            ask = symbolize_request(name, asked, path, as_written=as_written)
-            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)
+            request = symbolize_request(name, asked, path, as_written=as_written)
+            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
             return RowAnswers(from_answers(response.answers, len(asked)))
         if all(isinstance(query, ByAddress) for query in asked):
             return await self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
         found = []
         for at in range(0, len(asked), MAX_QUERIES_PER_CALL):
-            ask = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
-            ask.form = ANSWER_FORM_COLUMNS
-            columns = (await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).columns
-            check_count(columns.count, len(ask.queries))
-            found.append(from_columns(columns))
+            request = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
+            request.form = ANSWER_FORM_COLUMNS
+            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            check_count(response.columns.count, len(request.queries))
+            found.append(from_columns(response.columns))
         return concatenated(found)
 
     async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
         name, query, path = checked_module_name(digest), checked_query(query), checked_path(path)
-        asked = symbolize_request(name, (query,), path, as_written=False)
-        return from_answers((await self._calls.one(self._calls.stubs.symbols.Symbolize, asked)).answers, 1)[0]
+        request = symbolize_request(name, (query,), path, as_written=False)
+        response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+        return from_answers(response.answers, 1)[0]
 
     async def symbolize_column(
         self,
@@ -551,11 +349,12 @@ class AsyncClient:
         if len(column) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()
             ask(request, column)
-            message = (await self._calls.one(self._calls.stubs.symbols.Symbolize, request)).columns
-            return from_columns(message, column, tables.take(message.locations))
+            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, request)
+            return from_columns(response.columns, column, tables.take(response.columns.locations))
         ask(SymbolizeRequest(), column[:0])  # what does not fit a message is refused here, not while others are sent
+        info = await self.server_info()
         size = max(len(column) // MIN_BATCHES, MAX_ADDRESSES_PER_CALL)
-        size = min(size, MAX_ADDRESSES_PER_BATCH, (await self.server_info()).max_batch)
+        size = min(size, MAX_ADDRESSES_PER_BATCH, info.max_batch)
         parts = [column[start : start + size] for start in range(0, len(column), size)]
         return await self._in_batches(ask, parts, tables)
 
@@ -573,30 +372,18 @@ class AsyncClient:
         within = None if path is None else ObjectPath(path)
         asked = to_breakpoint(Breakpoint("", line, every_address, within, checked_rules(rules)))
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
-        stream = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
-        pages = [page async for page in stream]
+        found = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
+        pages = [page async for page in found]
         return from_locations(line, (each for page in pages for each in page.locations), pages[0].refusal)
 
-    def watch(
-        self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = ""
-    ) -> AsyncEventStream[Event]:
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> AsyncWatch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
         breakpoints = checked_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
         request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
         messages, cancel = self._calls.followed(self._calls.stubs.breakpoints.WatchBreakpoints, request, resume_after)
         lines = {each.id: each.where for each in breakpoints}
-
-        async def events() -> AsyncIterator[Event]:
-            parts = []
-            async for message in messages:
-                parts.append(message)
-                if message.WhichOneof("event") != "answer" or not message.answer.more:
-                    for event in from_events(parts, lines):
-                        yield event
-                    parts = []
-
-        return AsyncEventStream(events(), cancel)
+        return AsyncEventStream(_whole_answers(messages, lines), cancel)
 
     def watch_modules(
         self,
@@ -605,31 +392,25 @@ class AsyncClient:
         only_new: bool = False,
         contexts: Sequence[str] = (),
         apis: Sequence[str] = (),
-    ) -> AsyncEventStream[ModuleEvent]:
+    ) -> AsyncModuleWatch:
         """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
         names = map(context_name, contexts)
         request = WatchModulesRequest(only_new=only_new, contexts=names, apis=apis)
         messages, cancel = self._calls.followed(self._calls.stubs.modules.WatchModules, request, resume_after)
-
-        async def events() -> AsyncIterator[ModuleEvent]:
-            async for message in messages:
-                for event in from_module_events([message]):
-                    yield event
-
-        return AsyncEventStream(events(), cancel)
+        return AsyncEventStream(_module_events(messages), cancel)
 
     async def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
         request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), checked_path(path))
-        stream = self._calls.pages(self._calls.stubs.names.FindNames, request)
-        return [from_item(each) async for page in stream for each in page.items]
+        pages = self._calls.pages(self._calls.stubs.names.FindNames, request)
+        return [from_item(each) async for page in pages for each in page.items]
 
     async def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
         """The variables in scope at one place, read where the daemon is."""
         request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), checked_path(path))
         return from_variables_response(await self._calls.one(self._calls.stubs.variables.GetVariables, request))
 
-    async def listing(
+    def listing(
         self,
         digest: ModuleName,
         part: ListingPart = WHOLE_MODULE,
@@ -638,16 +419,13 @@ class AsyncClient:
         """The instructions with the frames that each comes from, disassembled where the daemon is. ``check_cancelled`` is called before it is asked."""
         check_cancelled()
         request = to_listing_request(checked_digest(checked_name(digest)), checked_part(part))
-        async for group in _by_header(self._calls.stream(self._calls.stubs.listings.GetListing, request)):
-            for each in from_listing_chunks(group):
-                yield each
+        return _read(self._calls.stream(self._calls.stubs.listings.GetListing, request), from_listing_chunks)
 
     async def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
         request = to_core_request(checked_name(digest), checked_modules(modules))
-        return from_core_parts(
-            iter([part async for part in self._calls.stream(self._calls.stubs.cores.ReadCore, request)])
-        )
+        parts = self._calls.stream(self._calls.stubs.cores.ReadCore, request)
+        return from_core_parts([part async for part in parts])
 
     async def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
@@ -656,8 +434,8 @@ class AsyncClient:
         for start in range(0, len(files), FILES):
             some = files[start : start + FILES]
             request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)
-            stream = self._calls.stream(self._calls.stubs.listings.ReadSources, request)
-            found += from_source_chunks([chunk async for chunk in stream])
+            chunks = self._calls.stream(self._calls.stubs.listings.ReadSources, request)
+            found += from_source_chunks([chunk async for chunk in chunks])
         return found
 
     async def _in_batches(
@@ -665,7 +443,7 @@ class AsyncClient:
     ) -> Answers:
         """Send batch after batch while answers come back; decode each as it comes."""
 
-        async def numbered() -> AsyncIterator[SymbolizeStreamRequest]:
+        def numbered() -> Iterator[SymbolizeStreamRequest]:
             for number, part in enumerate(parts):
                 request = SymbolizeStreamRequest(id=number)
                 ask(request.batch, part)
@@ -699,53 +477,80 @@ class AsyncClient:
         )
 
 
-async def _by_header(messages: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
-    """The messages of a stream, those from one header to the next together."""
+async def _read(messages: AsyncIterator[Any], decoded: Callable[[Sequence[Any]], Iterator[T]]) -> AsyncIterator[T]:
+    """What is decoded of the messages of a stream, those from one header to the next together."""
     group: list[Any] = []
     async for message in messages:
         if message.HasField("header") and group:
-            yield group
+            for each in decoded(group):
+                yield each
             group = []
         group.append(message)
-    if group:
-        yield group
+    for each in decoded(group):
+        yield each
+
+
+async def _whole_answers(
+    messages: AsyncIterator[WatchBreakpointsResponse], lines: dict[str, SourceLine]
+) -> AsyncIterator[Event]:
+    """The events of a watch on ``lines`` by id; an answer may take several messages."""
+    parts: list[WatchBreakpointsResponse] = []
+    async for message in messages:
+        parts.append(message)
+        if message.WhichOneof("event") != "answer" or not message.answer.more:
+            for event in from_events(parts, lines):
+                yield event
+            parts = []
+
+
+async def _module_events(messages: AsyncIterator[WatchModulesResponse]) -> AsyncIterator[ModuleEvent]:
+    async for message in messages:
+        for event in from_module_events([message]):
+            yield event
 
 
 class AsyncContexts:
-    """``symd.api.ContextVerbs``, to be awaited."""
+    """What ``AsyncClient.contexts`` gives. A context is named by the id that ``add`` gives; methods that take one raise ``ContextNotFound``."""
 
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-        self._calls = client._calls  # noqa: SLF001 - a part of it
+    def __init__(self, client: AsyncClient, calls: AsyncCalls) -> None:
+        self._client, self._calls = client, calls
 
     async def add(self, context: Context) -> str:
+        """Make a context known. The id follows from what it says: adding it again changes nothing."""
         request = CreateContextRequest(context=to_context(context))
-        return context_id((await self._calls.one(self._calls.stubs.contexts.CreateContext, request)).context.name)
+        response = await self._calls.one(self._calls.stubs.contexts.CreateContext, request)
+        return context_id(response.context.name)
 
     async def get(self, name: ContextName) -> ContextRecord:
+        """One context."""
         request = GetContextRequest(name=context_name(checked_context_id(name)))
-        return from_context_record((await self._calls.one(self._calls.stubs.contexts.GetContext, request)).context)
+        response = await self._calls.one(self._calls.stubs.contexts.GetContext, request)
+        return from_context_record(response.context)
 
     async def all(self, after: ContextName = "") -> AsyncIterator[ContextRecord]:
-        last = (await self.get(after)).id if after else ""
-        passed = not last
+        """Every context, oldest first; only those after the one with the id ``after``."""
+        last = await self.get(after) if after else None
+        passed = last is None
         async for page in self._calls.pages(self._calls.stubs.contexts.ListContexts, ListContextsRequest()):
             for record in map(from_context_record, page.contexts):
                 if passed:
                     yield record
-                passed = passed or record.id == last
+                passed = passed or (last is not None and record.id == last.id)
 
     async def remove(self, name: ContextName) -> None:
-        await self._calls.one_once(
-            self._calls.stubs.contexts.DeleteContext, DeleteContextRequest(name=context_name(checked_context_id(name)))
-        )
+        """Forget a context with its loads, unloads and aliases."""
+        request = DeleteContextRequest(name=context_name(checked_context_id(name)))
+        await self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
 
     async def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
         request = RecordEventsRequest(name=context_name(checked_context_id(name)), events=map(to_event, events))
-        return list((await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)).keys)
+        response = await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)
+        return list(response.keys)
 
     async def loads(self, name: ContextName, after: int = 0) -> AsyncIterator[tuple[int, Load]]:
+        """Every load with its segments, its key and, when it has ended, its end, in the order they were told; each with
+        its number. Only those after number ``after``."""
         last = checked_load_number(after)
         request = ListLoadsRequest(parent=context_name(checked_context_id(name)))
         async for page in self._calls.pages(self._calls.stubs.contexts.ListLoads, request):
@@ -756,39 +561,54 @@ class AsyncContexts:
     async def symbolize(
         self, name: ContextName, values: AnyAddresses, times: AnyTimes = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        """``symd.api.ContextVerbs.symbolize``, awaited: ``values`` is an address, a list or an array of them, ``times`` None, nanoseconds of the
-        context's clock for all, or one for each. Raises ``BadQuery`` for what is no address, no time or no context's name, and
-        ``ContextNotFound``."""
+        """Frames at device addresses, each as of its time.
+
+        ``name`` is what ``add`` gave, ``contexts/ID`` or a record. ``values`` is an address, a list of them or a NumPy array (one dimension, any
+        type of whole numbers; uint64 is taken as it is); one is a column of one. ``times`` are nanoseconds of the context's clock: None for after
+        everything that was told, a number for all, or one for each as a list or an array of int64. ``form`` says how the addresses are
+        written where they are not whole: ``AddressForm(shift, known_bits)``, such as Intel's ``AddressForm(3, 32)``.
+
+        Answers come in the order asked, one for each; what is nowhere has a reason (``Reason.UNLOADED``, ``OUTSIDE_TEXT``, ...) and is no
+        error. Raises ``BadQuery`` for what is no address, no time or no context's name, and ``ContextNotFound``."""
         question, size = checked_addresses(name, values, times, form), MAX_ADDRESSES_PER_CALL
         if len(question.values) > size:
-            size = min(MAX_ADDRESSES_PER_BATCH, (await self._client.server_info()).max_batch)
+            info = await self._client.server_info()
+            size = min(MAX_ADDRESSES_PER_BATCH, info.max_batch)
         method = self._calls.stubs.contexts.SymbolizeAddresses
-        responses = [await self._calls.one(method, to_device_request(part)) for part in question.parts(size)]
-        return concatenated_device([from_device_columns(response.answers) for response in responses])
+        found = []
+        for part in question.parts(size):
+            response = await self._calls.one(method, to_device_request(part))
+            found.append(from_device_columns(response.answers))
+        return concatenated_device(found)
 
 
 class AsyncAliases:
-    """``symd.api.AliasVerbs``, to be awaited."""
+    """What ``AsyncClient.aliases`` gives."""
 
-    def __init__(self, client: AsyncClient) -> None:
-        self._calls = client._calls  # noqa: SLF001 - a part of it
+    def __init__(self, calls: AsyncCalls) -> None:
+        self._calls = calls
 
     async def add(self, aliases: Sequence[Alias]) -> None:
+        """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and ``ContextNotFound``."""
         request = CreateAliasesRequest(aliases=map(to_alias, aliases))
         await self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
 
     async def resolve(self, kind: str, key: str, context: ContextName = "") -> Alias | None:
+        """What a name means in a context, or else everywhere. None: nobody told."""
         request = to_key(GetAliasRequest, checked_alias_key(kind, key, context))
         try:
-            return from_alias((await self._calls.one(self._calls.stubs.aliases.GetAlias, request)).alias)
+            response = await self._calls.one(self._calls.stubs.aliases.GetAlias, request)
         except AliasNotFound:
             return None
+        return from_alias(response.alias)
 
     async def remove(self, kind: str, key: str, context: ContextName = "") -> None:
+        """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         request = to_key(DeleteAliasRequest, checked_alias_key(kind, key, context))
-        await self._calls.one_once(self._calls.stubs.aliases.DeleteAlias, request)
+        await self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
 
     async def of(self, digest: ModuleName, after: Alias | None = None) -> AsyncIterator[Alias]:
+        """All names of a module, by context, kind and key; only those after ``after``."""
         request = ListAliasesRequest(parent=checked_module_name(digest))
         key = alias_key(after) if after else ("", "", "")
         async for page in self._calls.pages(self._calls.stubs.aliases.ListAliases, request):

@@ -13,7 +13,7 @@ from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
 from symd.model.contexts import LoadInContext
 from symd.model.identities import Digest, ObjectPath
 from symd.model.kinds import of_kind, several
-from symd.model.module_events import EventStream
+from symd.model.module_events import AsyncEventStream, EventStream
 from symd.model.sources import PathRule
 
 
@@ -123,6 +123,7 @@ Event = Resolved | Watching
 
 
 Watch: TypeAlias = EventStream[Event]
+AsyncWatch: TypeAlias = AsyncEventStream[Event]
 
 MAX_WATCHED = 10_000
 """Breakpoints in one watch."""

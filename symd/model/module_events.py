@@ -5,7 +5,7 @@ Events that come until somebody ends them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar
@@ -34,6 +34,31 @@ class EventStream(Iterator[E_co], Generic[E_co]):
         return self
 
     def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncEventStream(Generic[E_co]):
+    """Events as they come: ``async for``. ``close`` ends it; whoever waits then comes to the end. Also a context manager."""
+
+    def __init__(self, events: AsyncIterator[E_co], close: Callable[[], object]) -> None:
+        self._events = events
+        self._close = close
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E_co:
+        return await anext(self._events)
+
+    def close(self) -> None:
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
@@ -85,3 +110,4 @@ ModuleEvent = ModuleAdded | ModuleRemoved | LoadBegan | LoadEnded | CaughtUp
 """Each has the position after which a watch goes on that has heard of it; "" while what was there is told."""
 
 ModuleWatch: TypeAlias = EventStream[ModuleEvent]
+AsyncModuleWatch: TypeAlias = AsyncEventStream[ModuleEvent]

@@ -26,6 +26,7 @@ from symd.server.addresses import listening
 from symd.server.config import Config
 from symd.server.server import build_daemon
 from symd.store import Store
+from tests.impatient import be_impatient
 
 VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"
 
@@ -356,7 +357,7 @@ def test_a_name_that_has_no_address_and_a_port_that_nobody_listens_at(scheme):
 
 
 def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):
-    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.0)
+    be_impatient(monkeypatch)
     with ExitStack() as stack:
         others = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = [other.getsockname()[1] for other in others]
@@ -365,7 +366,10 @@ def test_several_daemons_that_take_no_call_are_told_of_as_several(monkeypatch):
         address = f"ipv4:{','.join(f'127.0.0.1:{port}' for port in ports)}"
         assert says_of_all("the connection was closed, and none of these daemons took the call", reason(address))
         assert says_of_all("the connection was closed", reason(f"tls:{address}"))
-    assert says_of_all("none of these daemons answers", reason(address))
+    with ExitStack() as stack:
+        gone = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(2)]
+    away = f"ipv4:{','.join(f'127.0.0.1:{port}' for port in gone)}"
+    assert says_of_all("none of these daemons answers", reason(away))
     assert "the name nobody.invalid:5 has no address" in reason("dns:///nobody.invalid:5")
 
 

@@ -20,8 +20,8 @@ import pytest
 
 from symd import AsyncClient, Client
 from symd.errors import Malformed, ServerUnavailable, Unavailable
-from symd.rpc.channel import unreachable
-from symd.rpc.failover import SERVICE_CONFIG
+from symd.rpc.call_errors import unreachable
+from symd.rpc.service_config import SERVICE_CONFIG
 from symd.v1 import (
     breakpoint_service_pb2,
     core_service_pb2,
@@ -29,6 +29,7 @@ from symd.v1 import (
     module_service_pb2,
     symbol_service_pb2,
 )
+from tests.impatient import be_impatient
 
 DIGEST = "0" * 64
 PREFACE = 24
@@ -226,7 +227,7 @@ def test_the_same_behind_tls() -> None:
 def test_a_call_ends_whose_last_daemon_of_several_dies(
     dying: Callable[[str], str], ask: Callable[[Client], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.0)
+    be_impatient(monkeypatch)
     with Client(dying("ipv4:")) as client, pytest.raises(ServerUnavailable):
         ask(client)
 

@@ -41,7 +41,7 @@ def test_importing_symd_imports_no_grpc():
 def test_a_module_is_sent_once_and_described_as_the_engine_does(client, running, is_packed, monkeypatch):
     running.engine.is_packed = is_packed
     if is_packed:
-        monkeypatch.setattr(client._modules, "ListKernels", None)
+        monkeypatch.setattr(client._calls.stubs.modules, "ListKernels", None)
     assert client.missing([ABSENT, DIGEST]) == [ABSENT, DIGEST]
     assert client.add(GOOD, "vadd.bin") == summary(GOOD)
     assert client.missing([ABSENT, DIGEST]) == [ABSENT]

@@ -143,7 +143,7 @@ def test_a_watch_that_was_refused_begins_again(refusing: Callable[[int], tuple[s
 def test_a_daemon_that_refuses_every_attempt_is_said_to_be_there(
     refusing: Callable[[int], tuple[str, list[int]]], timeout: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.rpc.retry.REFUSED_SECONDS", 0.3)
+    monkeypatch.setattr("symd.rpc.retry.REFUSALS", 5)
     address, came = refusing(1_000_000)
     with Client(address, timeout=timeout) as client, pytest.raises(Unavailable) as caught:
         client.missing([DIGEST])

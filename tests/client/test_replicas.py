@@ -3,290 +3,252 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent import futures
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest
 
-from symd import Client
+from symd import AsyncClient, Client
 from symd.config import Limits
-from symd.errors import InvalidInput, NotFound, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
+from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError
+from symd.model.answers import Answers
 from symd.rpc import channel
+from symd.rpc.addresses import are_several, hosts
+from symd.rpc.async_calls import AsyncCalls
+from symd.rpc.calls import Calls
 from symd.rpc.channel import Credentials
-from symd.rpc.failover import OPTIONS, Failover, are_several, hosts
-from symd.rpc.retry import CONNECT_DEADLINE, RECONNECT_DEADLINE, Attempt
+from symd.rpc.service_config import ONE, PAUSES, SERVICE_CONFIG
+from symd.rpc.wire.failures import to_status
 from symd.server.server import options
-from symd.v1.module_service_pb2 import WatchModulesResponse
+from symd.v1.module_service_pb2 import WatchModulesRequest, WatchModulesResponse
+from tests.client.test_silence import sound_daemon
+from tests.impatient import be_impatient
+from tests.server.fakes import DIGEST
 
 
-class Clock:
-    """Time that passes only while somebody sleeps."""
+class Ended(grpc.RpcError):
+    """The status of a call."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
+    def __init__(self, code: grpc.StatusCode, details: str = "", error: SymdError | None = None) -> None:
+        self._code, self._details = code, details
+        self._trailers = () if error is None else (("grpc-status-details-bin", to_status(error).SerializeToString()),)
 
-    def monotonic(self) -> float:
-        return self.now
+    def code(self) -> grpc.StatusCode:
+        return self._code
 
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+    def details(self) -> str:
+        return self._details
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-
-    async def sleep(seconds: float) -> None:
-        clock.sleep(seconds)
-
-    monkeypatch.setattr("symd.rpc.failover.time", clock)
-    monkeypatch.setattr("symd.rpc.retry.time", clock)
-    monkeypatch.setattr("symd.rpc.failover.asyncio.sleep", sleep)
-    return clock
+    def trailing_metadata(self) -> tuple[tuple[str, bytes], ...]:
+        return self._trailers
 
 
-def streams(*plans: list[object]) -> Callable[..., Generator[object, None, None]]:
-    """Begins a stream after another: each says what its plan has, and raises an error that stands there."""
-    left = iter(plans)
-
-    def begin(*_: object) -> Generator[object, None, None]:
-        for each in next(left, [LOST]):
-            if isinstance(each, SymdError):
-                raise each
-            yield each
-
-    return begin
+LOST = Ended(grpc.StatusCode.UNAVAILABLE, "failed to connect")
+WORDLESS = Ended(grpc.StatusCode.CANCELLED)
+AWAY = Ended(grpc.StatusCode.UNAVAILABLE, "it is away", StoreUnavailable("it is away"))
+SEVERAL, ALONE = "ipv4:127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1"
 
 
-def in_async(begin: Callable[[], Iterator[object]]) -> Callable[[object], AsyncGenerator[object, None]]:
-    async def again(_attempt: object) -> AsyncGenerator[object, None]:
-        for each in begin():
-            yield each
+class Call:
+    """One call: it says what its plan has, raises an error that stands there, and then ends."""
 
-    return again
+    def __init__(self, plan: list[object]) -> None:
+        self._left, self._done = iter(plan), False
 
+    def __iter__(self) -> Call:
+        return self
 
-def told_by(begin: Callable[[], Generator[object, None, None]], *, several: bool, awaited: bool) -> list[object]:
-    persistence = Failover(several=several)
-    if not awaited:
-        return list(persistence.replayed(begin, None))
+    def __next__(self) -> object:
+        each = next(self._left)
+        if isinstance(each, Ended):
+            self._done = True
+            raise each
+        return each
 
-    async def gathered() -> list[object]:
-        return [each async for each in persistence.replayed_async(in_async(begin), None)]
+    def __aiter__(self) -> Call:
+        return self
 
-    return asyncio.run(gathered())
+    async def __anext__(self) -> object:
+        try:
+            return next(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
 
+    def __await__(self) -> Generator[None, None, object]:
+        yield
+        return next(self)
 
-LOST = ServerUnavailable("no daemon answers")
+    def done(self) -> bool:
+        return self._done
 
-
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_stream_that_is_lost_is_told_once(awaited: bool) -> None:
-    begin = streams([1, 2, LOST], [LOST], [1, 2, 3, Unavailable("ended without a word")], [1, 2, 3, 4])
-    assert told_by(begin, several=True, awaited=awaited) == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize(
-    ("error", "several"), [(LOST, False), (StoreUnavailable("the disk refused"), True)], ids=["alone", "not lost"]
-)
-def test_other_errors_and_those_of_a_daemon_alone_are_raised_at_once(
-    error: SymdError, several: bool, awaited: bool
-) -> None:
-    with pytest.raises(type(error)):
-        told_by(streams([1, error], [1, 2]), several=several, awaited=awaited)
+    def cancel(self) -> None:
+        self._done = True
 
 
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_stream_goes_on_where_daemons_are_lost_again_and_again_between_its_messages(awaited: bool) -> None:
-    in_between = [[*range(number), LOST] for number in range(1, 40)]
-    assert told_by(streams(*in_between, [0, 1]), several=True, awaited=awaited)[:2] == [0, 1]
+class Method:
+    """What a client calls: one plan after another, and daemons that are away after the last. ``awaited`` clients go the same way."""
 
-
-class Calls:
-    """Calls of a client of several daemons, which find whatever the plan has next, and daemons that are away after its end."""
-
-    def __init__(self, clock: Clock, *, awaited: bool) -> None:
-        self.clock, self.awaited = clock, awaited
-        self.persistence = Failover(several=True)
+    def __init__(
+        self, *plans: list[object], address: str = SEVERAL, awaited: bool = False, timeout: float | None = None
+    ) -> None:
+        self._plans, self._awaited = iter(plans), awaited
+        kind = AsyncCalls if awaited else Calls
+        self._calls: Any = kind(address, timeout, Credentials())
+        self.asked: list[Any] = []
         self.timeouts: list[float | None] = []
 
-    def seconds(self, *plan: object, timeout: float | None = None) -> float:
-        """How long a call took, which has an answer where the plan has one."""
-        left = iter(plan)
-        self.timeouts = []
-        began = self.clock.now
+    def __call__(self, request: Any, timeout: float | None = None, metadata: object = ()) -> Call:
+        self.asked.append(getattr(request, "resume_after", None))
+        self.timeouts.append(timeout)
+        return Call(next(self._plans, [LOST]))
 
-        def call(attempt: Attempt) -> object:
-            self.timeouts.append(attempt.timeout)
-            answer = next(left, LOST)
-            if isinstance(answer, SymdError):
-                raise answer
-            return answer
+    def told(self, **options: bool) -> list[Any]:
+        """What a stream says."""
+        return self._listed(lambda: self._calls.stream(self, None, **options))
 
-        async def later(attempt: Attempt) -> object:
-            return call(attempt)
+    def watched(self) -> list[str]:
+        """What a watch tells from the beginning."""
+        return [each.removed for each in self._listed(lambda: self._calls.followed(self, WatchModulesRequest(), "")[0])]
 
-        try:
-            if self.awaited:
-                asyncio.run(self.persistence.called_async(later, timeout))
-            else:
-                self.persistence.called(call, timeout)
-            assert not isinstance(plan[-1], SymdError)
-        except ServerUnavailable:
-            assert not plan or isinstance(plan[-1], SymdError)
-        return self.clock.now - began
+    def answer(self, request: Any) -> Any:
+        if self._awaited:
+            return asyncio.run(self._calls.one(self, request))
+        return self._calls.one(lambda *args, **words: next(self(*args, **words)), request)
+
+    def _listed(self, begin: Callable[[], Any]) -> list[Any]:
+        async def listed() -> list[Any]:
+            return [each async for each in begin()]
+
+        return asyncio.run(listed()) if self._awaited else list(begin())
 
 
-@pytest.fixture(params=[False, True], ids=["called", "awaited"])
-def calls(clock: Clock, request: pytest.FixtureRequest) -> Calls:
-    return Calls(clock, awaited=request.param)
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between attempts, of which none takes its time."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("symd.rpc.calls.time.sleep", slept.append)
+    monkeypatch.setattr("symd.rpc.async_calls.asyncio.sleep", sleep)
+    return slept
 
 
-def test_a_call_is_made_again(calls: Calls) -> None:
-    assert 0 < calls.seconds(LOST, LOST, 7) < 1
+awaited_too = pytest.mark.parametrize("awaited", [False, True])
 
 
-def test_an_address_at_which_no_daemon_ever_answered_is_given_up_soon(calls: Calls) -> None:
-    assert CONNECT_DEADLINE - 1 <= calls.seconds() <= CONNECT_DEADLINE
-    assert CONNECT_DEADLINE - 1 <= calls.seconds(timeout=60) <= CONNECT_DEADLINE
-    assert calls.seconds(timeout=3) <= 3
+@awaited_too
+@pytest.mark.usefixtures("pauses")
+def test_a_stream_that_is_lost_is_told_once(awaited: bool) -> None:
+    method = Method([1, 2, LOST], [LOST], [1, 2, 3, WORDLESS], [1, 2, 3, 4], awaited=awaited)
+    assert method.told() == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("known", [7, NotFound("no such module")], ids=["an answer", "an error"])
-def test_daemons_that_answered_before_are_waited_for(calls: Calls, known: object) -> None:
-    with suppress(NotFound):
-        calls.seconds(known)
-    assert RECONNECT_DEADLINE - 1 <= calls.seconds() <= RECONNECT_DEADLINE
-    assert 20 < calls.seconds(*[LOST] * 25, 7) < RECONNECT_DEADLINE
+@awaited_too
+@pytest.mark.parametrize("ended", [LOST, AWAY], ids=["lost", "away"])
+def test_other_errors_and_those_of_a_daemon_alone_are_raised_at_once(
+    pauses: list[float], awaited: bool, ended: Ended
+) -> None:
+    address = ALONE if ended is LOST else SEVERAL
+    with pytest.raises(ServerUnavailable if ended is LOST else StoreUnavailable):
+        Method([1, ended], [1, 2], address=address, awaited=awaited).told()
+    assert not pauses
 
 
-def test_a_call_with_a_timeout_is_tried_for_as_long_as_that_allows_and_no_longer(calls: Calls) -> None:
-    calls.seconds(7)
-    assert 99 <= calls.seconds(timeout=100) <= 100
-    assert calls.timeouts[0] == 100
-    assert all(each is not None and 0 < each <= 100 for each in calls.timeouts)
-    assert calls.timeouts == sorted(calls.timeouts, key=lambda left: -(left or 0))
-    assert calls.seconds(timeout=0.5) <= 0.5
-
-
-def test_pauses_are_bounded(calls: Calls) -> None:
-    calls.seconds(7)
-    calls.seconds(timeout=5000)
-    assert len(calls.timeouts) > 5000
-
-
-def test_no_thread_is_begun_where_a_daemon_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lost(_attempt: Attempt) -> None:
-        raise LOST
-
-    async def each_way() -> None:
-        persistence = Failover(several=False)
-        with pytest.raises(ServerUnavailable):
-            await persistence.called_async(lost, None)
-        with pytest.raises(ServerUnavailable):
-            _ = [each async for each in persistence.replayed_async(in_async(streams([LOST])), None)]
-
-    monkeypatch.setattr(threading.Thread, "start", None)  # whoever begins one fails
-    asyncio.run(each_way())
-
-
-def test_what_is_asked_of_the_first_of_several_that_is_lost_waits_in_a_thread() -> None:
-    asked: list[threading.Thread] = []
-
-    def is_certain(_error: SymdError) -> bool:
-        asked.append(threading.current_thread())
-        return False
-
-    answers = streams([LOST], [LOST], [LOST], [7])
-
-    async def later(_attempt: Attempt) -> object:
-        return next(answers())
-
-    assert asyncio.run(Failover(several=True, is_certain=is_certain).called_async(later, None)) == 7
-    assert len(asked) == 1
-    assert threading.main_thread() not in asked
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-def test_what_is_certain_of_the_first_loss_ends_a_call_and_a_stream(awaited: bool) -> None:
-    seen: list[SymdError] = []
-    persistence = Failover(several=True, is_certain=lambda error: seen.append(error) is None)
-    begin = streams([LOST], [1])
-
-    async def later() -> list[object]:
-        return [each async for each in persistence.replayed_async(in_async(begin), None)]
-
+@awaited_too
+def test_what_may_not_be_repeated_is_asked_once(pauses: list[float], awaited: bool) -> None:
     with pytest.raises(ServerUnavailable):
-        asyncio.run(later()) if awaited else list(persistence.replayed(begin, None))
-    assert seen == [LOST]
+        Method([1, LOST], [1, 2], awaited=awaited).told(may_repeat=False)
+    assert not pauses
+
+
+@awaited_too
+@pytest.mark.usefixtures("pauses")
+def test_a_stream_goes_on_where_daemons_are_lost_again_and_again_between_its_messages(awaited: bool) -> None:
+    in_between: list[list[object]] = [[*range(number), LOST] for number in range(1, 40)]
+    assert Method(*in_between, [*range(40)], awaited=awaited).told() == [*range(40)]
+
+
+@awaited_too
+def test_daemons_that_are_all_away_are_given_up(pauses: list[float], awaited: bool) -> None:
+    with pytest.raises(ServerUnavailable):
+        Method(awaited=awaited).told()
+    assert tuple(pauses) == PAUSES
+
+
+@awaited_too
+def test_the_timeout_is_for_all_attempts_together(pauses: list[float], awaited: bool) -> None:
+    method = Method(awaited=awaited, timeout=1.5)
+    with pytest.raises(ServerUnavailable):
+        method.told()
+    assert tuple(pauses) == PAUSES[:2]
+    assert all(each is not None and each <= 1.5 for each in method.timeouts)
+    assert method.timeouts == sorted(method.timeouts, key=lambda left: -(left or 0))
+
+
+@awaited_too
+def test_an_upload_is_sent_again_and_one_message_is_left_to_grpc(pauses: list[float], awaited: bool) -> None:
+    assert Method([LOST], [7], awaited=awaited).answer(lambda: iter([1, 2])) == 7
+    assert len(pauses) == 1
+    with pytest.raises(ServerUnavailable):
+        Method([LOST], [7], awaited=awaited).answer(HealthCheckRequest())
+    assert len(pauses) == 1
+
+
+def test_what_grpc_is_told_pauses_as_we_do() -> None:
+    policy = json.loads(SERVICE_CONFIG)["methodConfig"][-1]["retryPolicy"]
+    first, longest = (float(policy[name].removesuffix("s")) for name in ("initialBackoff", "maxBackoff"))
+    grown = [min(first * policy["backoffMultiplier"] ** number, longest) for number in range(policy["maxAttempts"] - 1)]
+    assert grown == pytest.approx(PAUSES)
 
 
 def removed(name: str, position: str = "") -> WatchModulesResponse:
     return WatchModulesResponse(position=position, removed=name)
 
 
-@pytest.mark.parametrize("awaited", [False, True])
+@awaited_too
+@pytest.mark.usefixtures("pauses")
 def test_a_watch_goes_on_after_its_position_and_tells_nothing_twice(awaited: bool) -> None:
-    begun: list[str] = []
-    begin = streams(
+    method = Method(
         [removed("a"), removed("b"), LOST],  # what is there, before the first position
         [removed("b"), removed("a"), removed("c"), removed("d", "p1"), removed("e"), LOST],
         [removed("e"), removed("f", "p2")],
+        awaited=awaited,
     )
-    told = watched(begin, begun, awaited=awaited)
-    assert (told, begun) == (["a", "b", "c", "d", "e", "f"], ["", "", "p1"])
+    assert (method.watched(), method.asked) == (["a", "b", "c", "d", "e", "f"], ["", "", "p1"])
 
 
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_watch_outlives_a_store_that_is_away_for_a_moment(awaited: bool) -> None:
-    away = StoreUnavailable("the database is started anew")
-    begun: list[str] = []
-    begin = streams([removed("a", "p1"), away], *[[away]] * 20, [removed("b", "p2")])
-    assert (watched(begin, begun, awaited=awaited), begun) == (["a", "b"], ["", *["p1"] * 21])
+@awaited_too
+def test_a_watch_outlives_a_store_that_is_away_for_a_moment(pauses: list[float], awaited: bool) -> None:
+    away: list[list[object]] = [[AWAY]] * 7
+    method = Method([removed("a", "p1"), AWAY], *away, [removed("b", "p2")], awaited=awaited)
+    assert (method.watched(), method.asked) == (["a", "b"], ["", *["p1"] * 8])
+    assert sum(pauses) > 20
     with pytest.raises(StoreUnavailable):
-        watched(streams(*[[away]] * 100), [], awaited=awaited)
+        Method(*away, [AWAY], [AWAY], awaited=awaited).watched()
 
 
-@pytest.mark.parametrize("awaited", [False, True])
-def test_a_quiet_watch_outlives_daemons_that_are_restarted_one_after_another(awaited: bool, clock: Clock) -> None:
-    restarts = iter(range(30))
-
-    def begin() -> Generator[WatchModulesResponse, None, None]:
-        if next(restarts, None) is None:
-            yield removed("b", "p2")
-            return
-        clock.sleep(15.0)
-        raise LOST
-
-    assert watched(begin, [], awaited=awaited) == ["b"]
-
-
-def watched(begin: Callable[[], Generator[Any, None, None]], begun: list[str], *, awaited: bool) -> list[str]:
-    """What a watch from the beginning tells; the positions at which it is begun go into ``begun``."""
-    persistence = Failover(several=True)
-
-    def noted(position: str) -> Generator[Any, None, None]:
-        begun.append(position)
-        return begin()
-
-    async def noted_async(position: str) -> AsyncGenerator[Any, None]:
-        for message in noted(position):
-            yield message
-
-    async def gathered() -> list[str]:
-        return [message.removed async for message in persistence.followed_async(noted_async, "")]
-
-    if awaited:
-        return asyncio.run(gathered())
-    return [message.removed for message in persistence.followed(noted, "")]
+@awaited_too
+@pytest.mark.usefixtures("pauses")
+def test_a_quiet_watch_outlives_daemons_that_are_restarted_one_after_another(
+    awaited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarts: list[list[object]] = [[LOST]] * 30
+    with pytest.raises(ServerUnavailable):
+        Method(*restarts, [removed("b", "p2")], awaited=awaited).watched()
+    monkeypatch.setattr("symd.rpc.retry._STOOD_SECONDS", 0.0)  # each of them stood for a while
+    assert Method(*restarts, [removed("b", "p2")], awaited=awaited).watched() == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -349,10 +311,10 @@ SETTINGS, ACK = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 0, 4, 1, 0, 0, 
 @pytest.mark.parametrize("scheme", ["ipv4:", "", "unix:"])
 def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str) -> None:
     """It took the connection and the call, and is frozen then: nothing is closed."""
-    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.0)
+    be_impatient(monkeypatch, maxAttempts=2)
     names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
     quick = dict.fromkeys(names, 300)
-    for each in ("OPTIONS", "KEEPALIVE"):
+    for each in ("SEVERAL", "ONE"):
         known: dict[str, object] = dict(getattr(channel, each))
         assert quick.keys() <= known.keys()
         monkeypatch.setattr(channel, each, tuple({**known, **quick}.items()))
@@ -377,7 +339,7 @@ def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch
 
 def test_daemons_let_clients_ask_as_often_whether_they_are_there() -> None:
     least = dict(options(Limits()))["grpc.http2.min_ping_interval_without_data_ms"]
-    assert 2 * least <= dict(OPTIONS)["grpc.keepalive_time_ms"]
+    assert 2 * least <= dict(ONE)["grpc.keepalive_time_ms"]
 
 
 class Far:
@@ -428,3 +390,59 @@ def test_daemons_to_which_a_connection_takes_longer_than_a_second_are_reached() 
         far = stack.enter_context(closing(Far(("127.0.0.1", port), 1.2)))
         client = stack.enter_context(Client(f"ipv4:127.0.0.1:{far.port}", timeout=30))
         assert client.health() == "SERVING"
+
+
+class Breaking:
+    """Hands on to a server, and breaks the first connection when so many bytes of answers have come."""
+
+    def __init__(self, server: str, bytes_told: int) -> None:
+        host, _, port = server.rpartition(":")
+        self._server, self._left = (host, int(port)), bytes_told
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"ipv4:127.0.0.1:{self._listener.getsockname()[1]}"
+        self.broken = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # it was closed
+            while True:
+                threading.Thread(target=self._join, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _join(self, taken: socket.socket) -> None:
+        with taken, socket.create_connection(self._server) as server:
+            threading.Thread(target=pump, args=(taken, server), daemon=True).start()
+            with suppress(OSError):
+                while data := server.recv(1 << 14):
+                    self._left -= len(data)
+                    if self._left < 0 and not self.broken:
+                        self.broken = True
+                        taken.shutdown(socket.SHUT_RDWR)
+                        return
+                    taken.sendall(data)
+
+
+@awaited_too
+@pytest.mark.parametrize("bytes_told", [0, 3_000, 300_000])
+def test_a_batch_whose_daemon_is_lost_in_the_middle_is_answered_once_and_in_order(
+    awaited: bool, bytes_told: int
+) -> None:
+    column = np.arange(1 << 19, dtype=np.uint64)[::-1].copy()
+
+    async def asked(address: str) -> Answers:
+        async with AsyncClient(address, timeout=60) as client:
+            return await client.symbolize_column(DIGEST, column)
+
+    with sound_daemon() as sound, closing(Breaking(sound, bytes_told)) as breaking:
+        if awaited:
+            answers = asyncio.run(asked(breaking.address))
+        else:
+            with Client(breaking.address, timeout=60) as client:
+                answers = client.symbolize_column(DIGEST, column)
+        with Client(sound, timeout=60) as client:
+            wanted = client.symbolize_column(DIGEST, column)
+    assert breaking.broken
+    assert len(answers) == len(column)
+    assert list(answers[::1009]) == list(wanted[::1009])

@@ -1,4 +1,5 @@
-"""What is committed in symd/v1 is what `make protos` makes of protos/ today."""
+"""What is committed in symd/v1 is what `make protos` makes of protos/ today, and the clients without an event loop are what `make clients`
+makes of those with one."""
 
 from __future__ import annotations
 
@@ -16,6 +17,14 @@ def test_the_generated_package_is_fresh(tmp_path):
     assert sorted(committed) == sorted(made), "run `make protos`"
     stale = [name for name, text in made.items() if committed[name] != text]
     assert not stale, "run `make protos`"
+
+
+def test_the_clients_without_an_event_loop_are_fresh(tmp_path):
+    subprocess.run([sys.executable, ROOT / "tools/sync_clients.py", tmp_path], check=True)
+    made = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert made
+    stale = [path for path in made if (ROOT / path.relative_to(tmp_path)).read_text() != path.read_text()]
+    assert not stale, "run `make clients`"
 
 
 def test_every_element_of_the_protos_is_commented():

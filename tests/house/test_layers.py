@@ -37,10 +37,10 @@ ORDER = (
 SOURCES = [path for path in sorted(ROOT.rglob("*.py")) if "v1" not in path.parts]
 ONLY_IN = {
     "cython": {"core"},
-    "grpc": {"v1", "rpc", "server", "client", "async_client"},
-    "grpc_health": {"server", "client", "async_client"},
+    "grpc": {"v1", "rpc", "server"},
+    "grpc_health": {"server", "rpc", "client", "async_client"},
     "grpc_reflection": {"server"},
-    "grpc_status": {"server", "client"},
+    "grpc_status": {"server", "rpc"},
     "opentelemetry": {"server"},
     "gdb": {"cli/debuggers"},
     "lldb": {"cli/debuggers"},

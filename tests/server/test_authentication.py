@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -53,6 +52,7 @@ from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.impatient import be_impatient
 from tests.server.authority import Authority
 from tests.server.fakes import DIGEST, GOOD, FakeEngine
 
@@ -550,36 +550,17 @@ def test_a_list_of_daemons_is_recognised_by_the_first_host(tls, authority: Autho
         assert error.message == "the daemon's certificate is for another name than 127.0.0.2"
 
 
-@pytest.fixture
-def losses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many daemons a client of several had lost at each attempt that failed; there are no pauses between them."""
-    found: list[int] = []
-    monkeypatch.setattr("symd.rpc.retry.pause_seconds", lambda lost: found.append(lost) or 0.0)
-    monkeypatch.setattr("symd.rpc.retry.CONNECT_DEADLINE", 0.5)
-    return found
-
-
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize("form", ["ipv4:127.0.0.1:{0},127.0.0.1:{1}", "dns:///127.0.0.1:{0}"])
-def test_a_certificate_that_no_daemon_of_several_has_right_is_told_at_once(
-    tls, tmp_path: Path, losses: list[int], form: str, awaited: bool
+def test_a_certificate_that_no_daemon_of_several_has_right_is_told(
+    tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, awaited: bool
 ) -> None:
+    be_impatient(monkeypatch)
     other = Authority(tmp_path, "other").certificate
     with served("0.0.0.0:0", **tls) as one, served("0.0.0.0:0", **tls) as two:
         several = "tls:" + form.format(*(address.rpartition(":")[2] for address in (one, two)))
         error = awaiting_refused(several, ca=other) if awaited else refused(several, ca=other)
     assert error.message.startswith("the daemon's certificate is not trusted: ")
-    assert losses == [1]
-
-
-def test_a_daemon_that_is_away_may_have_the_certificate_that_another_lacks(
-    tls, tmp_path: Path, losses: list[int]
-) -> None:
-    with served("0.0.0.0:0", **tls) as one, socket.socket() as away:
-        away.bind(("127.0.0.1", 0))
-        ports = one.rpartition(":")[2], away.getsockname()[1]
-        refused(f"tls:ipv4:127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}", ca=Authority(tmp_path, "other").certificate)
-    assert losses[:2] == [1, 2]
 
 
 def test_a_command_says_in_one_line_that_a_daemon_is_not_trusted(tls, tmp_path: Path) -> None:
@@ -692,7 +673,7 @@ def test_a_certificate_says_who_comes(tls, authority: Authority, access) -> None
 def test_no_certificate_an_expired_one_and_one_of_others_are_told_as_what_they_are(
     tls, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("symd.rpc.channel._ASKED_ALONE_SECONDS", 60.0)  # however slow the machine is
+    monkeypatch.setattr("symd.rpc.call_errors._ASKED_ALONE_SECONDS", 60.0)  # however slow the machine is
     old, old_key = authority.issue("old", days=-1)
     theirs, their_key = Authority(tmp_path, "other").issue("ci")
     with served("127.0.0.1:0", **tls, tls_client_ca=authority.certificate) as address:

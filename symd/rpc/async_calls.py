@@ -1,0 +1,148 @@
+"""The calls of one client for programs with an event loop: what is asked over its channel, and how a call goes on whose daemon is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+
+from symd.errors import ServerUnavailable, SymdError
+from symd.model.arguments import checked_timeout
+from symd.rpc.addresses import are_several
+from symd.rpc.call_errors import ENDED, about_certificates, closed_error, error_of, is_cancelled, undecodable
+from symd.rpc.channel import AsyncConnection, Credentials, Stubs, about_tokens
+from symd.rpc.retry import WATCH_PAUSES, Attempts, OpenWatch
+from symd.rpc.service_config import PAUSES
+
+
+class AsyncCalls:
+    """Those to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an iterator of messages: the call
+    may be made again. ``timeout`` is for all attempts of a call together; a watch has none."""
+
+    def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
+        self.address, self.timeout = address, checked_timeout(timeout)
+        self._credentials = credentials
+        self._connection = AsyncConnection(address, credentials)
+        self._pauses: tuple[float, ...] = PAUSES if are_several(address) else ()
+        self._watch_pauses: tuple[float, ...] = WATCH_PAUSES if are_several(address) else ()
+
+    @property
+    def stubs(self) -> Stubs:
+        """What may be called."""
+        return self._connection.stubs
+
+    def with_timeout(self, seconds: float | None) -> AsyncCalls:
+        """The same over the same channel with another timeout."""
+        other = copy.copy(self)
+        other.timeout = checked_timeout(seconds)
+        return other
+
+    async def close(self) -> None:
+        """Close the channel; calls that run end."""
+        await self._connection.close()
+
+    async def one(self, method: Callable[..., Any], request: Any) -> Any:
+        """The one message of an answer. Where ``request`` is one message, gRPC makes the call again."""
+        self._check_open()
+        attempts = Attempts(self.timeout, self._pauses if callable(request) else ())
+        while True:
+            asked = request() if callable(request) else request
+            try:
+                answer = await method(asked, timeout=attempts.left(), metadata=self._connection.metadata)
+            except ENDED as error:
+                pause = attempts.next_delay(await self._error_of(error))
+            else:
+                return self._checked(answer)
+            await asyncio.sleep(pause)
+
+    async def stream(self, method: Callable[..., Any], request: Any, *, may_repeat: bool = True) -> AsyncIterator[Any]:
+        """The messages of an answer that says the same each time it is asked for, each once; or, unless it ``may_repeat``, of one attempt."""
+        self._check_open()
+        attempts = Attempts(self.timeout, self._pauses if may_repeat else ())
+        told = 0
+        while True:
+            asked, number = request() if callable(request) else request, 0
+            try:
+                call = method(asked, timeout=attempts.left(), metadata=self._connection.metadata)
+                try:
+                    async for message in call:
+                        number += 1
+                        if number > told:
+                            told = number
+                            attempts.answered()
+                            yield self._checked(message)
+                finally:
+                    call.cancel()
+            except ENDED as error:
+                pause = attempts.next_delay(await self._error_of(error))
+            else:
+                return
+            await asyncio.sleep(pause)
+
+    async def pages(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
+        """The pages of a list, one after another."""
+        while True:
+            page = await self.one(method, request)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    def followed(
+        self, method: Callable[..., Any], request: Any, position: str
+    ) -> tuple[AsyncIterator[Any], Callable[[], None]]:
+        """What a watch says after ``position`` until it, or we, end it; and what ends it."""
+        self._check_open()
+
+        def begin(position: str) -> Any:
+            request.resume_after = position
+            return method(request, metadata=self._connection.metadata)
+
+        watch = OpenWatch(begin, position)
+        return self._told(watch), watch.cancel
+
+    async def _told(self, watch: OpenWatch) -> AsyncIterator[Any]:
+        attempts = Attempts(None, self._watch_pauses, is_watch=True)
+        while True:
+            try:
+                call = watch.call()
+                try:
+                    async for message in call:
+                        attempts.answered()
+                        if watch.is_new(self._checked(message)):
+                            yield message
+                finally:
+                    call.cancel()
+            except ENDED as error:
+                if (watch.is_cancelled or self._connection.closed.is_set()) and not is_cancelled(error):
+                    return
+                if watch.stood():
+                    attempts.answered()
+                pause = attempts.next_delay(await self._error_of(error))
+            else:
+                return
+            await asyncio.sleep(pause)
+
+    def _check_open(self) -> None:
+        if self._connection.closed.is_set():
+            raise closed_error(self.address)
+
+    def _checked(self, message: Any) -> Any:
+        """A message, for which gRPC gives None where it cannot be decoded."""
+        if message is None:
+            raise undecodable(self.address)
+        return message
+
+    async def _error_of(self, error: BaseException) -> SymdError:
+        """The error of a call that ended by one of ``ENDED``. Raises what only looks like that."""
+        if self._connection.closed.is_set() and not is_cancelled(error):
+            return closed_error(self.address)
+        if not isinstance(error, grpc.RpcError):
+            raise error
+        told = about_tokens(self.address, self._credentials, error_of(error, self.address, self.timeout))
+        if not isinstance(told, ServerUnavailable):
+            return told
+        return await asyncio.to_thread(about_certificates, self.address, self._credentials, told)

@@ -1,0 +1,295 @@
+"""The error that a call ended with: a daemon's own, or what gRPC itself says, and what to do where no connection came about, or one broke."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from pathlib import Path
+from shlex import quote
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from grpc_status import rpc_status
+
+from symd.config import own_socket
+from symd.errors import (
+    CallRefused,
+    DeadlineExceeded,
+    InvalidInput,
+    Malformed,
+    ServerUnavailable,
+    SymdError,
+    Unavailable,
+)
+from symd.rpc.addresses import TLS, UNIX, are_several, hosts
+from symd.rpc.channel import Credentials
+from symd.rpc.service_config import PAUSES, SILENT_SECONDS
+from symd.rpc.wire.columns import OTHER_SIDE
+from symd.rpc.wire.failures import from_status, rebuilt
+from symd.system.credential_files import no_password
+
+_NO_ROOM: Final = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
+
+_TOO_MANY: Final = "the daemon refused the call at each attempt: more are open on this connection than it takes"
+_FEWER: Final = (
+    "allow more time, or have fewer calls open at a time; `symd serve --limit calls_per_connection=N` takes more"
+)
+_PROXY: Final = "try again; where there is a proxy between, look into its log"
+_HUNG: Final = (
+    "`symd health --server HOST:PORT` and the log of each daemon say what is wrong; a timeout of your own bounds a call"
+)
+_SILENT: Final = "perAttemptRecvTimeout exceeded"
+"""What gRPC says by itself of the last attempt of a call to several daemons, none of which answers."""
+_NOT_DECODED: Final = "Exception deserializing response!"
+_BROKEN_OFF: Final = "RST_STREAM"
+"""What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113, 6.4)."""
+_TCP_TAKES: Final = "TCP takes --access, TLS or --insecure, docs/security.md says which"
+_FULL: Final = ", as a daemon does that has as many as it takes, its limit connections"
+_LOST: Final = "the daemon ended, or closed the connection, in the middle of the call"
+_WHY: Final = "try again when `symd health` says SERVING; the daemon's log says why, or the kernel's (journalctl -k) where it was killed for memory"
+_EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
+_RIGHT_NAME: Final = "write a name that the domain name system knows"
+_LET_IN: Final = "symd serve --socket-group lets a group in"
+_OTHER_NAME: Final = "Hostname Verification Check failed"
+_NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""gRPC's words for certificates that it does not take."""
+_SAYS_NOTHING: Final = "timed out before receiving SETTINGS"
+"""gRPC's words for a connection that came about, and on which nothing came."""
+_LIMITED: Final = "header with status: 429"
+"""gRPC's words for HTTP's Too Many Requests."""
+_MINE: Final = "name one with $SYMD_TLS_CERT and its key with $SYMD_TLS_KEY, or in Credentials"
+_SIGNED: Final = "; an authority that the daemon's --tls-client-ca names has to have signed it"
+_ASKED_ALONE_SECONDS: Final = 2.0
+_WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
+_REFUSED_STREAM: Final = "RST_STREAM with error code 7"
+"""gRPC's words for it (RFC 9113, 7)."""
+_CONNECTING: Final = "last error: "
+"""What stands in gRPC's words where no connection came about."""
+ENDED: Final = (grpc.RpcError, grpc.aio.UsageError, ValueError, asyncio.CancelledError)
+"""What gRPC raises for a call that failed, and where its channel is closed: before it (UsageError, and ValueError without an event loop),
+or meanwhile (CancelledError, as if the caller's task were cancelled)."""
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Whether the caller's task is cancelled indeed."""
+    task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
+    return task is not None and task.cancelling() > 0
+
+
+def closed_error(address: str) -> InvalidInput:
+    """The error for a call of a client that was closed, before it or meanwhile."""
+    return InvalidInput("this client is closed", where=address, hint="ask before close(), or inside its `with`")
+
+
+def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
+    """The error that the status of a call stands for; one without details comes from gRPC itself."""
+    status = rpc_status.from_call(error)
+    if status is not None:
+        return from_status(status)
+    return _error_of_grpc(error.code(), error.details() or "", address, timeout)
+
+
+def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: float | None) -> SymdError:
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return _unavailable(details, address)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint="allow more time")
+    if code is grpc.StatusCode.CANCELLED:
+        return _cancelled(details, address)
+    if details == _NOT_DECODED:
+        return undecodable(address)
+    if _BROKEN_OFF in details and code in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL):
+        facts = {"grpc": details}
+        return Unavailable("the call was broken off before its end", where=address, hint=_PROXY, metadata=facts)
+    return rebuilt(code.value[0], details, "", {}).prefix_where(address)
+
+
+def _unavailable(details: str, address: str) -> Unavailable:
+    if is_refused_unseen(details):
+        return CallRefused(_TOO_MANY, where=address, hint=_FEWER, metadata={"grpc": details})
+    what, hint = unreachable(address, details)
+    return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
+
+
+def _cancelled(details: str, address: str) -> Unavailable:
+    if _SILENT in details:
+        what = f"{1 + len(PAUSES)} times a daemon took the call and said nothing for {SILENT_SECONDS} s"
+        return ServerUnavailable(what, where=address, hint=_HUNG)
+    return Unavailable("the daemon has ended the call without saying why", where=address, hint=_NO_ROOM)
+
+
+def undecodable(address: str) -> Malformed:
+    """The error for an answer that is no message of its type."""
+    return Malformed("what came is no answer to this call", where=address, hint=OTHER_SIDE)
+
+
+def unreachable(address: str, details: str) -> tuple[str, str]:
+    """What is wrong and what to do, for gRPC's words about a connection that did not come about, or broke."""
+    if _closed(details) and _CONNECTING not in details:
+        return _LOST, _WHY
+    if _LIMITED in details:
+        return (
+            "a proxy before the daemon refused the call: too many at a time, or in a second",
+            "try again later, or fewer",
+        )
+    if are_several(address):
+        return _none_of_several(address, details)
+    if _SAYS_NOTHING in details:
+        return "what listens there says nothing", _stopped(address)
+    if not address.startswith(UNIX) and _is_unresolved(details):
+        return f"the name {hosts(address)[0].rpartition(':')[0]} cannot be resolved", _RIGHT_NAME
+    way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
+    return way(address, details) or ("no daemon answers", _start(address))
+
+
+def is_refused_unseen(details: str) -> bool:
+    """Whether gRPC's words tell of REFUSED_STREAM, which a daemon says of a call that it has not looked at. gRPC itself sends such a call
+    again only where the connection ends."""
+    return _REFUSED_STREAM in details
+
+
+def _start(address: str) -> str:
+    """How a daemon is started that listens there."""
+    if address == f"{UNIX}{own_socket()}":
+        return "start one with `symd serve`"
+    command = f"`symd serve --address {quote(address.removeprefix(TLS))}`"
+    return f"start one with {command}" + ("" if address.startswith(UNIX) else f"; {_TCP_TAKES}")
+
+
+def _stopped(address: str) -> str:
+    """Why somebody who listens may not even begin to speak."""
+    what = "the daemon is stopped (a T in `ps -eo pid,stat,args`), hangs or has much to do: its log says more"
+    return what if address.startswith(UNIX) else f"{what}; or it is no symd daemon"
+
+
+def _is_unresolved(details: str) -> bool:
+    return any(words in details for words in ("DNS resolution failed", "errors resolving"))
+
+
+def _none_of_several(address: str, details: str) -> tuple[str, str]:
+    """What gRPC says is of the last that it tried. Of that only the certificate's faults are told: those of one name share them."""
+    if _is_unresolved(details):
+        return f"the name {hosts(address)[0]} has no address", _RIGHT_NAME
+    said = _no_tls(address, details) if address.startswith(TLS) and not _closed(details) else None
+    closed = "the connection was closed, and none of these daemons took the call"
+    return said or (closed if _closed(details) else "none of these daemons answers", _EACH)
+
+
+def about_certificates(address: str, credentials: Credentials, error: SymdError) -> SymdError:
+    """``error``, or a plainer one where a daemon closed the connection for want of a client's certificate that it takes. gRPC does not tell
+    that from a daemon that has too many connections; so one is made for the handshake alone, which may take two seconds."""
+    details = error.metadata.get("grpc", "")
+    if not address.startswith(TLS) or are_several(address) or _CONNECTING not in details or not _closed(details):
+        return error
+    if not _closes_after_handshake(hosts(address)[0], credentials):
+        return error
+    if credentials.certificate is None:
+        what, hint = "the daemon asks for a client certificate, and none was given", f"{_MINE}{_SIGNED}"
+    else:
+        what = f"the daemon refused the client certificate {credentials.certificate}"
+        hint = f"it may have expired, or be another authority's: {_MINE}{_SIGNED}"
+    return ServerUnavailable(what, where=address, hint=hint, metadata=error.metadata)
+
+
+def _closes_after_handshake(place: str, credentials: Credentials) -> bool:
+    """Whether a daemon does its part of the handshake and closes the connection then: of TLS 1.3 that ends before the daemon has looked at the
+    client's certificate."""
+    host, _, port = place.rpartition(":")
+    try:
+        context = ssl.create_default_context(cafile=credentials.ca)
+        context.set_alpn_protocols(["h2"])
+        if credentials.certificate is not None:
+            context.load_cert_chain(credentials.certificate, credentials.key, password=no_password)
+        where = host.strip("[]"), int(port)
+        with (
+            socket.create_connection(where, _ASKED_ALONE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=where[0]) as met,
+        ):
+            return _is_closed(met)
+    except (OSError, ValueError):  # the files went since they were read, or nobody is there any more
+        return False
+
+
+def _is_closed(met: ssl.SSLSocket) -> bool:
+    """Whether nothing comes but the end, or an alert."""
+    try:
+        return not met.recv(1)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def _no_socket(address: str, details: str) -> tuple[str, str] | None:
+    path = Path(address.removeprefix(UNIX))
+    if "Permission denied" in details or _is_forbidden(path):
+        return "the daemon's user has not let you use this socket", _LET_IN
+    if path.exists() and not path.is_socket():
+        return (
+            "this is no socket",
+            "`symd status` says where yours is; --server and `symd serve --address` must name the same",
+        )
+    if not _closed(details):
+        return None if path.exists() else ("no daemon answers: there is no such socket", _start(address))
+    if _may_open(address.removeprefix(UNIX)):
+        return f"the daemon closed the connection{_FULL}", _WAIT
+    return f"the daemon's user has not let you use this socket, or the connection was closed{_FULL}", _LET_IN
+
+
+def _no_tls(address: str, details: str) -> tuple[str, str] | None:
+    if "WRONG_VERSION_NUMBER" in details:
+        return "the daemon does not speak TLS there", f"write {address.removeprefix(TLS)}, where it is your own"
+    if _OTHER_NAME in details:
+        host = hosts(address)[0].rpartition(":")[0]
+        what = f"the daemon's certificate is for another name than {host}"
+        return what, "write a name that it is for, or have one issued that is for this name too"
+    if _NOT_VERIFIED in details or "ertificate" in details:
+        words = details.partition(f"{_NOT_VERIFIED}: ")[2].partition(": OK")[0] or details
+        return f"the daemon's certificate is not trusted: {words}", "$SYMD_TLS_CA names who has signed it"
+    if _closed(details):
+        asked = "it may ask for a certificate ($SYMD_TLS_CERT, $SYMD_TLS_KEY), or yours has expired"
+        return f"the daemon took no TLS connection from you{_FULL}", f"try again later; {asked}"
+    return None
+
+
+def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
+    if _closed(details):
+        return (
+            f"write {TLS}{address} if it speaks TLS: it takes no plain connection",
+            f"or it closed this one{_FULL}",
+        )
+    if "Failed parsing HTTP/2" in details:
+        return (
+            "what listens there is no symd daemon: it does not speak gRPC",
+            "symd serve --address says at which port yours is",
+        )
+    return None
+
+
+def _may_open(path: str) -> bool:
+    """Whether the socket's mode lets this user alone open it, besides root: then no list of the daemon's keeps him out."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path that begins with // is no other
+    except OSError:
+        return False
+    return os.geteuid() in (0, status.st_uid)
+
+
+def _is_forbidden(path: Path) -> bool:
+    """Whether a socket is there, or may be, that this user may not write to."""
+    if os.access(path, os.W_OK):
+        return False
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:  # nothing is there, or no longer
+        return False
+    return True
+
+
+def _closed(details: str) -> bool:
+    return any(words in details for words in ("Socket closed", "Connection reset", "Broken pipe", "recvmsg"))
