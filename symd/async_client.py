@@ -186,7 +186,7 @@ class AsyncClient:
         await self._calls.close()
 
     def with_timeout(self, seconds: float | None) -> AsyncClient:
-        """The same client over the same channel with another timeout."""
+        """The client over the same channel with another timeout, in seconds; None for no timeout."""
         other = copy.copy(self)
         other._calls = self._calls.with_timeout(seconds)  # noqa: SLF001 - its own
         return other
@@ -214,7 +214,7 @@ class AsyncClient:
         return str(HealthCheckResponse.ServingStatus.Name(response.status))
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that the daemon does not have, in the order given."""
+        """The digests among ``digests`` whose modules the daemon does not have, in the order given."""
         missing: list[str] = []
         digests = checked_modules(digests)
         for start in range(0, len(digests), MAX_NAMES_PER_CALL):
@@ -543,7 +543,7 @@ class AsyncContexts:
         await self._calls.one(self._calls.stubs.contexts.DeleteContext, request)
 
     async def record(self, name: ContextName, events: Sequence[Load | Unload]) -> list[str]:
-        """In one call, and so all or nothing."""
+        """Tell the daemon a batch of events in one call, and so all or nothing."""
         request = RecordEventsRequest(name=context_name(checked_context_id(name)), events=map(to_event, events))
         response = await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)
         return list(response.keys)

@@ -85,7 +85,7 @@ class Limits(NamedTuple):
     bytes_in_flight: int = 160 * MIB
     """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
     client_bytes_in_flight: int = 96 * MIB
-    """The same of one client."""
+    """Large messages that the daemon holds at a time for one client."""
     request_bytes: int = 8 * MIB
     """The largest request that is no batch, no upload and no grab; that of a watch too."""
     response_bytes: int = 96 * MIB

@@ -200,7 +200,7 @@ def exceeded(name: str, value: int, what: str, where: str = "") -> LimitExceeded
 
 
 def beyond(name: str, value: int, what: str, where: str = "") -> LimitExceeded:
-    """The same of a bound that nobody sets."""
+    """The error of a bound that is no limit of an operator's: it names the bound, without a hint to raise it."""
     return LimitExceeded(what, where=where, metadata={"limit": name, "value": str(value)})
 
 

@@ -19,7 +19,7 @@ from symd.rpc.service_config import PAUSES
 
 
 class AsyncCalls:
-    """Those to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an iterator of messages: the call
+    """Calls to the daemon, or the daemons, at ``address``. A request is a message, or a function that begins an iterator of messages: the call
     may be made again. ``timeout`` is for all attempts of a call together; a watch has none."""
 
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
@@ -35,7 +35,7 @@ class AsyncCalls:
         return self._connection.stubs
 
     def with_timeout(self, seconds: float | None) -> AsyncCalls:
-        """The same over the same channel with another timeout."""
+        """Calls over the same channel with another timeout, in seconds."""
         other = copy.copy(self)
         other.timeout = checked_timeout(seconds)
         return other

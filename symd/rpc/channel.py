@@ -82,7 +82,7 @@ def connect(address: str, credentials: Credentials) -> tuple[grpc.Channel, Metad
 
 
 def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Channel, Metadata]:
-    """The same for the running event loop."""
+    """A channel as ``connect`` makes it, for the event loop that runs."""
     metadata = _checked_metadata(address, credentials)
     if address.startswith(TLS):
         target = address.removeprefix(TLS)
@@ -198,7 +198,7 @@ class Connection:
 
 
 class AsyncConnection:
-    """The same of the event loop that runs when it is first used: a channel of gRPC's belongs to one."""
+    """A connection that belongs to the event loop that runs when it is first used: a channel of gRPC's belongs to one."""
 
     def __init__(self, address: str, credentials: Credentials) -> None:
         self.closed = threading.Event()

@@ -16,9 +16,9 @@ from symd.errors import CallRefused, ServerUnavailable, StoreUnavailable, SymdEr
 from symd.rpc.service_config import PAUSES
 
 WATCH_PAUSES: Final = (*PAUSES, 5.0, 5.0, 5.0, 5.0)
-"""Those of a watch, which outlives a store that is away for a moment, as a database is that is started anew."""
+"""Seconds between the attempts of a watch, which outlives a store that is away for a moment, as a database is that is started anew."""
 REFUSALS: Final = 300
-"""So often, in half a minute, a call without a timeout is sent again while a daemon refuses it unseen."""
+"""How often, in half a minute, a call without a timeout is sent again while a daemon refuses it unseen."""
 _FIRST_REFUSED_PAUSE: Final = 0.005
 _LONGEST_REFUSED_PAUSE: Final = 0.1
 """A call that has ended makes room for one that was refused: sooner than a daemon comes back."""

@@ -25,7 +25,7 @@ gRPC 1.85: no connection is left, and the call does not end). ``symd.rpc.retry``
 PAUSES: Final = (0.1, 0.4, 1.6, 5.0)
 """Seconds before the second, third, ... attempt of a call, as the retry policy has them (which makes them up to a fifth longer or shorter)."""
 SILENT_SECONDS: Final = 40
-"""So long a daemon of several may take for one attempt of a call: longer than most of what a daemon does is allowed to take
+"""Seconds that one daemon of several may take for one attempt of a call: longer than most of what a daemon does is allowed to take
 (``question_seconds``). What takes longer goes on there (an index is finished all the same), so that a later attempt finds it done."""
 SERVICE_CONFIG: Final = json.dumps(
     {
@@ -53,7 +53,7 @@ SERVICE_CONFIG: Final = json.dumps(
         ],
     }
 )
-"""Of several daemons (github.com/grpc/grpc/blob/master/doc/service_config.md). None of them waits for a connection (``waitForReady``): a daemon
+"""The service config of a channel to several daemons (github.com/grpc/grpc/blob/master/doc/service_config.md). None of them waits for a connection (``waitForReady``): a daemon
 that is not there is told of, and how it is started."""
 KEEPALIVE_SECONDS: Final = 60
 """A connection with calls may be silent so long before the client asks whether the daemon is there."""
@@ -79,4 +79,4 @@ SEVERAL: Final = (
     ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is sent once only
     ("grpc.experimental.enable_hedging", 1),  # without it gRPC 1.85 passes over perAttemptRecvTimeout
 )
-"""The same of a channel to several."""
+"""Options of a channel to several daemons."""

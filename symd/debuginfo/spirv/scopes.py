@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from symd.formats.spirv.functions import Body
 
 NO_PARENT = NO_FUNCTION = 0xFFFFFFFF
-"""As in ``model.debug_info``."""
+"""The number that stands for no scope, as ``model.debug_info`` has it."""
 MOST_FRAMES = 256
 """Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
 MOST_RANGES = 4_000_000
@@ -72,8 +72,7 @@ class ScopeBuilder:
         return Scopes(self._scopes, self._range_scope, self._range_start, self._range_end)
 
     def segments(self) -> tuple[array[int], array[int], array[int]]:
-        """All code that was built, cut where the scope changes: the first instruction of each segment, ascending, the DebugFunction that the
-        scope there names (0: there is none), and that of the OpFunction around it (0: unknown)."""
+        """All code that was built, cut where the scope changes."""
         self._segments.sort()  # functions of one id stand where the first one did
         first, named, own = (array("I", [segment[part] for segment in self._segments]) for part in range(3))
         return first, named, own

@@ -34,7 +34,7 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 
 
 def every_text(code: CodeObject) -> Sequence[tuple[str, str]]:
-    """The same, file by file, also where a module that was linked has several texts of one. Raises the same."""
+    """(File path, text) of every text in the module, also where a module that was linked has several texts of one file. Raises Malformed like ``spirv_lines.read``, and where texts are pieced together of the same strings again and again."""
     words = own_and_described(code)[1].words
     pieces: _Pieces = []
     _from_op_source(words, pieces)

@@ -348,5 +348,5 @@ class ImageOperands(IntFlag):
 
 
 def dim_name(number: int) -> str:
-    """As the specification writes it: 1D, Cube."""
+    """The name of a dimensionality as the specification writes it: 1D, Cube (SPIR-V 1.6, 3.8)."""
     return name_of(Dim, number).removeprefix("Dim")

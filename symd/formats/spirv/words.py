@@ -44,7 +44,7 @@ class Words:
 
     @property
     def columns(self) -> tuple[array[int], array[int], array[int], array[int]]:
-        """As the core takes them."""
+        """The instructions as the core takes them: words, and where each begins and how long it is."""
         return self.words, self.start, self.opcode, self.count
 
     @property
@@ -130,7 +130,7 @@ class Words:
             yield DebugInstruction(number, ops[1], ops[3], tuple(ops[4:]), self.debug_sets[ops[2]])
 
     def debug_numbers(self, *opcodes: int) -> array[int]:
-        """The same by number."""
+        """The numbers of the instructions that ``debug_instructions`` gives."""
         if not self.debug_sets:
             return _NOTHING
         table = bytearray(max(opcodes, default=-1) + 1)

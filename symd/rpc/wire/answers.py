@@ -148,8 +148,7 @@ def to_columns(answers: Answers, values: U64 | None = None) -> answer_pb2.Answer
 def write_columns(
     message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None = None, table: bytes | None = None
 ) -> None:
-    """The same into an empty message. ``table`` is a message that stands for the whole table of locations; without it
-    those that answers point to are gathered into one of their own."""
+    """Write the answers as columns into an empty message. ``values`` is the column that was asked, where one was. ``table`` is a message that stands for the whole table of locations; without it those that answers point to are gathered into one of their own."""
     message.SetInParent()
     if table is not None:
         message.locations.MergeFromString(table)
@@ -258,8 +257,7 @@ def _base(values: U64, section: U32 | None, offset: U64) -> int | None:
 
 
 def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
-    """The same for a handful of answers: nothing here is done per table, and numbers travel as wide as the reader keeps
-    them."""
+    """Write a handful of answers into an empty message: nothing here is done per table, and numbers travel as wide as the reader keeps them."""
     kept, sections = Numbering({0: 0}), Numbering({0: 0})
     location = [_with_parents(number, answers.locations.parent, kept) for number in answers.location.tolist()]
     section = [sections[number] for number in answers.text_section.tolist()]

@@ -42,7 +42,7 @@ BREAKPOINT_BYTES, RULE_BYTES = 256, 64
 
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
-    """Without its id. Raises ``BadQuery`` for an invalid line."""
+    """A breakpoint as a message, without its id. Raises ``BadQuery`` for an invalid line."""
     return pb.Breakpoint(
         where=pb.SourceLine(file=utf8(breakpoint_.where.file), line=_line(breakpoint_.where.line)),
         path=utf8(breakpoint_.path),

@@ -34,7 +34,7 @@ class Numbering(dict[int, int]):
 
 
 def write_table(message: location_pb2.LocationTable, locations: Locations) -> None:
-    """All of it, with its own numbers, into an empty message."""
+    """Write a whole table of locations, with its own numbers, into an empty message."""
     names = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
     columns = {name: pack(getattr(locations, name)) for name in names}
     columns["start_line"] = pack(locations.start_lines)

@@ -107,7 +107,7 @@ def from_value(message: fact_pb2.FactValue) -> Any:
 
 
 VERSION: Final = 1
-"""Of the form, which changes with ``symd.index.summary``."""
+"""The version of the packed description of a module, which changes with ``symd.index.summary``."""
 MOST_PACKED: Final = 1 << 20
 """Bytes of one that is sent."""
 MOST_UNPACKED: Final = 64 << 20
@@ -229,7 +229,7 @@ def _contents(summary: ModuleSummary) -> module_pb2.ModuleContents:
 
 
 def to_unreadable_module(record: ModuleRecord, error: SymdError) -> module_pb2.Module:
-    """The same module when looking inside failed with ``error``."""
+    """The message of a module of the catalogue, where looking inside it failed with ``error``."""
     module = to_module(record)
     module.failure.CopyFrom(to_status(error))
     return module

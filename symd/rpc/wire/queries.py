@@ -43,7 +43,7 @@ def to_query(query: Query) -> query_pb2.Query:
 
 
 def add_query(queries: Any, query: Query) -> query_pb2.Query:
-    """The same, appended to a field of queries, where it need not be copied."""
+    """Append a query to a field of queries, where it need not be copied. Raises ``BadQuery`` for a number outside 64 bits and a name that is not UTF-8."""
     try:
         if isinstance(query, ByAddress):
             message: query_pb2.Query = queries.add(address=query.address)
@@ -191,7 +191,7 @@ class RowAnswers(Answers):
 
 
 def as_columns(answers: Sequence[Answer]) -> Answers:
-    """The same answers; a location that several have is there several times. Made for few: it works one by one."""
+    """A few answers as a batch of answers, in columns; a location that several have is there several times. It works one by one."""
     table = _Table()
     sections: dict[TextSection, int] = {}
     location = [table.add(answer) for answer in answers]

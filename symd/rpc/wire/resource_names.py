@@ -39,7 +39,7 @@ def leading_digest(request: bytes) -> str | None:
 
 
 def leading_digest_of_batch(request: bytes) -> str | None:
-    """The same of a request of SymbolizeStream, in which a number may stand before the batch."""
+    """What may be the digest in the module's name with which the batch in a request of SymbolizeStream begins, before which a number may stand; None where there is none."""
     begins = _BATCH.match(request)
     return leading_digest(request[begins.end() : begins.end() + _NAME_BYTES]) if begins else None
 
@@ -95,5 +95,5 @@ def context_id(name: str, field: str = "name") -> str:
 
 
 def optional_context_id(name: str, field: str = "context") -> str:
-    """The same where the name may be empty; "" then."""
+    """The id in a context's name, which stands in the request's ``field``; "" where the name is empty. Raises ``BadQuery``."""
     return context_id(name, field) if name else ""
