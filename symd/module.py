@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.engine.files.input import check_no_module_name, read_input
+from symd.engine.files.listing_sources import with_python_names
+from symd.engine.files.module import add_bytes, add_with_debug, joined_with, kernel_names, open_symbolizer
 from symd.engine.files.opened_file import opened_file
 from symd.engine.files.progress import working
 from symd.errors import BadQuery, FailedPrecondition, HashMismatch, InvalidInput, SymdError
@@ -53,6 +55,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
+from symd.query.source_text import Allowed
 from symd.store.budgets import check_size
 
 if TYPE_CHECKING:
@@ -115,9 +118,6 @@ class Module:
         return self._engine
 
     def _started(self) -> tuple[Symbolizer, str]:
-        from symd.engine.files.listing_sources import with_python_names  # noqa: PLC0415 - the first answers do without
-        from symd.engine.files.module import open_symbolizer  # noqa: PLC0415 - likewise
-        from symd.query.source_text import Allowed  # noqa: PLC0415 - likewise
 
         source, debug, server, limits = self._opened
         with ExitStack() as stack:
@@ -254,7 +254,6 @@ class Module:
         tables = self._symbolizer.lines(self.sha256, path, checked_level(level))
         if kernel is None:
             return list(tables)
-        from symd.engine.files.module import kernel_names  # noqa: PLC0415 - most questions are about other things
 
         names = kernel_names(self._symbolizer, self.sha256, kernel, path)
         return [part for each in tables if len(part := each.of_kernels(names))]
@@ -371,7 +370,6 @@ class _FirstAnswers:
 
     def add_to(self, symbolizer: Symbolizer) -> str:
         """Add the module to an engine; its digest."""
-        from symd.engine.files.module import add_bytes  # noqa: PLC0415 - the first answers do without
 
         self._check_unchanged()
         with self._reading():
@@ -435,7 +433,6 @@ def _digest(
     server: str | None,
     limits: Limits,
 ) -> str:
-    from symd.engine.files.module import add_with_debug, joined_with  # noqa: PLC0415 - the first answers do without
 
     if isinstance(source, ModuleSummary | ModuleRecord):
         return symbolizer.record(checked_name(source)).sha256

@@ -23,6 +23,7 @@ from symd.config import native_cache
 from symd.errors import FailedPrecondition, StoreUnavailable, ToolMissing
 from symd.system.os_errors import os_error_text
 from symd.system.private_files import FILE_MODE, make_folder
+from symd.system.process.process import ProcessLimits
 from symd.system.symlinks import changeable
 
 _NATIVE: Final = Path(__file__).with_name("native")
@@ -150,7 +151,6 @@ def _compiler() -> str:
 
 
 def _compile(command: Sequence[str]) -> None:
-    from symd.system.process.process import ProcessLimits  # noqa: PLC0415 - mostly a library is there already, and a program waits
     from symd.system.process.tool import run_tool, tool_error  # noqa: PLC0415
 
     ended = run_tool(command, ProcessLimits(COMPILE_SECONDS, _MEMORY, _ANSWER_BYTES), hint=_HINT)

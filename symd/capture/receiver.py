@@ -39,6 +39,7 @@ from symd.capture.run_folder import RunFolder, listen, written_at
 from symd.capture.sink import Sink
 from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed, PermissionDenied, SymdError
+from symd.formats.containers import uri
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _log: Final = logging.getLogger("symd.capture")
@@ -383,7 +384,6 @@ class Receiver:
         """Device code that a program of ``user`` brought along in a file, which that user may read. Raises what parsing the URI and reading
         raise, Malformed for other bytes."""
         from symd.capture.file_part import is_device_code, opened, read_part  # noqa: PLC0415 - slow to import, and most programs bring none along
-        from symd.formats.containers import uri  # noqa: PLC0415
 
         data = read_part(uri.parse(source), self._limits, opened if is_trusted(user) else partial(opened_for, user))
         if not is_device_code(data):

@@ -21,7 +21,7 @@ from symd.config import Limits
 from symd.cores.fault_text.annotating import Annotator, FoundAddress, GivenModule
 from symd.engine.files.input import is_regular_file
 from symd.engine.files.local_module import LocalModule
-from symd.engine.files.module import add_module
+from symd.engine.files.module import add_module, open_symbolizer
 from symd.errors import InvalidInput, SymdError
 from symd.formats.containers import identify
 from symd.formats.containers.uri import parse as parse_uri
@@ -180,7 +180,6 @@ def _answering(server: str | None, limits: Limits) -> Iterator[_Answering]:
     if server is None:
         yield _Here(limits)
         return
-    from symd.engine.files.module import open_symbolizer  # noqa: PLC0415 - slow to import, and needed for a daemon alone
 
     with open_symbolizer(server, limits) as symbolizer:
         yield _AtServer(symbolizer, server, limits)

@@ -6,6 +6,7 @@ Answers to queries as text in the manner of addr2line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import Protocol
 
 import numpy as np
@@ -72,7 +73,6 @@ def _alternative(candidate: Candidate) -> str:
 
 def _choice(candidates: Sequence[Candidate]) -> str:
     """What tells the candidates apart, for the first of them: its code object, its section, or both."""
-    from shlex import quote  # noqa: PLC0415 - few answers have candidates
 
     first, *others = candidates
     same_object = [other for other in others if other.path == first.path]

@@ -17,6 +17,7 @@ from symd.config import Limits
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.texts import counted, plural
 from symd.profiles.sample_tables.answered_file import answer_file, check_arrow, written_paths
+from symd.profiles.sample_tables.answering import NO_MODULE
 from symd.profiles.sample_tables.form import Form
 from symd.profiles.sample_tables.named_module import named_file
 from symd.profiles.sample_tables.sample_modules import SampleModules, open_tables
@@ -150,7 +151,6 @@ def command(
 
 
 def _say_what_is_missing(report: TableReport, *, has_modules: bool, has_store: bool) -> None:
-    from symd.profiles.sample_tables.answering import NO_MODULE  # noqa: PLC0415 - NumPy comes with it
 
     if not has_store and any(note.startswith("contexts/") for note in report.notes):
         say(_WHO_KNOWS_CONTEXTS)

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -284,7 +285,6 @@ def _explained(work: Callable[[], int]) -> int:
             raise ending from None
         if isinstance(ending, KeyboardInterrupt):
             return INTERRUPTED
-        import traceback  # noqa: PLC0415 - hopefully never
 
         traceback.print_exc()
         return DEFECT

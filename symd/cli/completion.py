@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from symd.cli import GROUP
 from symd.cli.options import example
 from symd.errors import InvalidInput
 
@@ -43,7 +44,6 @@ def _own_shell() -> str:
 
 def script(shell: str) -> str:
     """What the shell is to run."""
-    from symd.cli import GROUP  # noqa: PLC0415 - it imports this module in its turn
 
     kind = get_completion_class(shell)
     if kind is None:

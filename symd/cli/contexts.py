@@ -10,6 +10,7 @@ from symd.api import ContextVerbs
 from symd.cli.context_text import Life, chosen_context, life_of, places_text, process_text, seconds_text
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, write_json, write_line
+from symd.client import Client
 from symd.model.contexts import ContextRecord
 from symd.model.json.module_events import context_json, load_json
 from symd.model.texts import plural
@@ -28,7 +29,6 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
     nanoseconds of the context's clock, in text its seconds. symd symbolize --context asks what is at a device address. Exit code
     1: there is none of that id or process.
     """
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     with Client(server) as client:
         if context is not None:

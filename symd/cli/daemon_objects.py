@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from symd.cli.options import server_option_that
 from symd.config import Limits
 from symd.engine.files.input import module_beginning, module_digest
+from symd.engine.files.module import open_module
 from symd.errors import ObjectNotFound
 from symd.formats import containers
 from symd.model.code import CodeObject
@@ -24,7 +25,6 @@ def is_of_daemon(file: str, server: str | None) -> bool:
 
 def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several, ``ModuleNotFound``."""
-    from symd.engine.files.module import open_module  # noqa: PLC0415 - a file takes no engine
 
     with open_module(file, server, limits) as module:
         try:
@@ -36,7 +36,6 @@ def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
 
 def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:
     """Every code object of a module, each at its nesting path, read here. Raises ``ModuleNotFound``."""
-    from symd.engine.files.module import open_module  # noqa: PLC0415 - a file takes no engine
 
     with open_module(file, server, limits) as module:
         for each in module.summary().objects:

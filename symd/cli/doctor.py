@@ -22,6 +22,7 @@ from symd.capture.drivers.cuda import cuda_report
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
 from symd.cli.version import built_commit, version_text
+from symd.client import Client
 from symd.config import default_server
 from symd.errors import SymdError
 from symd.query.disasm import llvm, nvidia, spirv
@@ -124,7 +125,6 @@ def _library(tool: Tool) -> str | None:
 
 def daemon_report() -> dict[str, str]:
     """Whether a daemon answers where commands and clients look for one by default."""
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     address = ""
     try:

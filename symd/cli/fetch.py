@@ -11,6 +11,7 @@ import click
 
 from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
+from symd.client import Client
 from symd.config import Limits
 from symd.engine.debuginfod_client import ENVIRONMENT, Upstream
 from symd.engine.engine import Engine
@@ -20,6 +21,7 @@ from symd.formats.budget import Budget
 from symd.formats.debug_ids import ALIAS_KIND, checked_name, other_build_ids
 from symd.model.contexts import Alias
 from symd.model.summaries import ModuleSummary
+from symd.server.workers import Workers
 from symd.store import Store
 from symd.system.atomic_output import write_file_or_stdout
 
@@ -81,7 +83,6 @@ def command(
 
 
 def _added(name: str, data: bytes, server: str | None) -> str:
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     with Client(server) as client:
         digest = client.add(data, f"build-id {name}").sha256
@@ -114,7 +115,6 @@ def _others(name: str, data: bytes, limits: Limits) -> list[str]:
 
 def _summary(data: bytes, limits: Limits) -> ModuleSummary:
     """What a stranger's file is, read by a confined process within limits."""
-    from symd.server.workers import Workers  # noqa: PLC0415 - mostly the ELF file itself says its build ID
 
     with closing(Workers(limits, 1, 1)) as workers, Engine(Store.temporary(limits), limits, reader=workers) as engine:
         return engine.add(data)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from symd.capture.drivers import Confinement, grab
 from symd.cli.check import violation_text
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
 from symd.cli.output import printable, write_build_log, write_json, write_line
 from symd.cli.output_paths import check_output_is_not_input
+from symd.client import Client
 from symd.config import Limits, default_drivers
 from symd.engine.files.input import read_input
 from symd.errors import NoDebugData, UnknownFormat
@@ -189,10 +191,7 @@ def _grab(
 ) -> tuple[str | None, Grabbed]:
     """What the driver gave, and the module's name when a daemon keeps it."""
     if server is None:
-        from symd.capture.drivers import Confinement, grab  # noqa: PLC0415 - needed without a server only
-
         return None, grab(request, limits, drivers, Confinement.NONE)  # the user's own files and flags
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     with Client(server) as client:
         summary, grabbed = client.grab(request)

@@ -8,6 +8,8 @@ import click
 
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import write_json, write_line
+from symd.cli.status import why_not
+from symd.client import Client
 from symd.errors import SymdError
 from symd.system.notices import complain
 
@@ -70,8 +72,6 @@ def command(server: str | None, service: str, timeout: float, wait: float, as_js
 
 
 def _health(server: str | None, name: str, timeout: float) -> dict[str, str | None]:
-    from symd.cli.status import why_not  # noqa: PLC0415 - with what follows
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     try:
         with Client(server, timeout=timeout) as client:

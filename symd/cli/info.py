@@ -13,6 +13,7 @@ from symd.cli.large_summary import large_file_summary
 from symd.cli.options import example, file_verb
 from symd.cli.output import Branch, printable, write_line, write_tree
 from symd.config import Limits
+from symd.engine.files.module import open_module
 from symd.engine.files.opened_file import is_large
 from symd.engine.files.progress import working
 from symd.model.json.summaries import module_pieces
@@ -30,8 +31,6 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
         with working(f"reading {printable(file)}"):
             summary = large_file_summary(file, limits, object_digests=as_json)
     else:
-        from symd.engine.files.module import open_module  # noqa: PLC0415 - a large file needs no engine
-
         with open_module(file, server, limits) as module:
             summary = module.summary()
     if as_json:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, cast
 
+from symd import debuginfo
 from symd.config import Limits
 from symd.engine.files.gc_control import gc_frozen
 from symd.engine.files.opened_file import mapped_file
@@ -13,9 +15,12 @@ from symd.formats.budget import DebugBudget
 from symd.formats.containers import ContainerUnpacker
 from symd.formats.containers.code_reloader import read_now
 from symd.formats.containers.file_part import forget, sha256_of
+from symd.index.module import judged_summary
+from symd.index.module_tables import DecodedObject
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary, code_summary
+from symd.system.process.heap import tune_malloc_for_daemon
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,9 +34,6 @@ _LATER = Digest("")
 def large_file_summary(file: str, limits: Limits, *, object_digests: bool) -> ModuleSummary:
     """The module in ``file`` described, its code objects with their digests or without. Raises what opening it raises. Debug data is looked at
     where Intel's compiler wrote it, whose contradictions are noted; that of large libraries of others takes minutes."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one question of one file needs neither
-
-    from symd.system.process.heap import tune_malloc_for_daemon  # noqa: PLC0415
 
     with mapped_file(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
@@ -81,9 +83,6 @@ def _with_digest(summary: ObjectSummary, digest: Future[str]) -> ObjectSummary:
 def _described(code: CodeObject, budget: DebugBudget) -> ObjectSummary:
     if code.vendor is not Vendor.INTEL:
         return code_summary(code, _LATER)
-    from symd import debuginfo  # noqa: PLC0415 - large libraries are mostly of others
-    from symd.index.module import judged_summary  # noqa: PLC0415 - likewise
-    from symd.index.module_tables import DecodedObject  # noqa: PLC0415
 
     return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, budget)), _LATER)
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from symd.cli.samples import shipped
 from symd.config import MIB, Limits
 from symd.errors import Unavailable
 
@@ -127,7 +128,6 @@ def _check_name(name: str) -> None:
 
 def _page() -> str:
     """The page that describes the limits, where it is on this machine."""
-    from symd.cli.samples import shipped  # noqa: PLC0415 - it needs the options, which need this module
 
     try:
         return str(shipped("docs") / "reliability.md")

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from symd import __version__
+from symd.cli import GROUP, VERBS, verb_sections
 from symd.cli.options import example
 from symd.system.atomic_output import output_folder, write_file
 
@@ -42,7 +43,6 @@ def command(directory: Path | None, verb: str | None) -> None:
 
     A folder man1 in one that $MANPATH or manpath knows, such as ~/.local/share/man, makes man symd and man symd-symbolize find them.
     """
-    from symd.cli import GROUP, VERBS  # noqa: PLC0415 - it imports this module in its turn
 
     context = click.Context(GROUP, info_name="symd")
     if directory is None:
@@ -65,7 +65,6 @@ def page(command: click.Command, name: str) -> str:
 
 
 def _lines(command: click.Command, name: str) -> Iterator[str]:
-    from symd.cli import VERBS  # noqa: PLC0415 - see above
 
     title = name.replace(" ", "-")
     context = click.Context(command, info_name=name)
@@ -92,7 +91,6 @@ def _lines(command: click.Command, name: str) -> Iterator[str]:
 
 
 def _verbs() -> Iterator[str]:
-    from symd.cli import verb_sections  # noqa: PLC0415 - see above
 
     yield ".SH VERBS"
     for heading, verbs in verb_sections():

@@ -16,6 +16,7 @@ from symd.capture.folder_sink import FolderSink
 from symd.capture.sink import Sink
 from symd.cli.options import server_option_that
 from symd.cli.output import write_json, write_line
+from symd.client import Client
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described
 from symd.formats import containers
 from symd.model.captures import CaptureEvent, ModuleFound, ModuleLoaded
@@ -47,7 +48,6 @@ def open_destination(server: str | None, out: Path | None, stack: ExitStack) -> 
         raise click.UsageError("--server and --out exclude each other")
     if out is not None:
         return stack.enter_context(FolderSink(out))
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import, and not needed for a folder
 
     return _StrictDaemonSink(stack.enter_context(Client(server)))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
 import click
 
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, printable, write_json, write_line
+from symd.client import Client
 from symd.engine.files.module import SHORT
 from symd.model.json.summaries import record_json
 from symd.model.summaries import ModuleRecord
@@ -28,7 +30,6 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
     With PATTERN only those whose label it fits (with "*", "?" or "[...]"), or whose SHA-256 begins so. Wherever a module is named the
     beginning of its SHA-256 is enough, as long as no other begins so. Exit code 1: PATTERN fits none.
     """
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     shown = 0
     with Client(server) as client:
@@ -51,7 +52,6 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
 
 
 def _fits(record: ModuleRecord, pattern: str) -> bool:
-    from fnmatch import fnmatchcase  # noqa: PLC0415 - few give a pattern
 
     return fnmatchcase(record.label, pattern) or record.sha256.startswith(pattern.removeprefix("modules/"))
 

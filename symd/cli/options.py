@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits
+from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits, default_server
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -57,8 +57,6 @@ file_argument = click.argument("file", shell_complete=complete_files)
 def server_value(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
     """The address of a daemon; None for "none", and where nobody names one."""
     if text == "default":
-        from symd.config import default_server  # noqa: PLC0415 - most commands name none
-
         return default_server()
     return None if text in ("", "none") else text
 

@@ -11,6 +11,7 @@ import click
 
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, write_json, write_line
+from symd.client import Client
 from symd.config import DEFAULT_LIMITS
 from symd.engine.files.input import read_input
 from symd.engine.files.module import chosen_module
@@ -31,7 +32,6 @@ def command(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
     MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has; a beginning that
     several have removes none. Exit code 1: there is no such module; the others are removed.
     """
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     gone = 0
     with Client(server) as client:

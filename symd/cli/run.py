@@ -13,6 +13,7 @@ import click
 from symd.capture.folder_sink import SOURCES, FolderSink, own_folder
 from symd.capture.forward import ForwardingSink, Sent
 from symd.capture.receiver import CaptureCounts, Receiver
+from symd.capture.recovery import recover
 from symd.capture.run_folder import RunFolder, make_run_folder
 from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
@@ -220,7 +221,6 @@ def _dumps(run: RunFolder, sink: Sink, limits: Limits) -> DumpFolder:
 
 
 def _recover(limits: Limits) -> None:
-    from symd.capture.recovery import recover  # noqa: PLC0415 - see above
 
     recover(limits)
 

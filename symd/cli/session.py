@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Protocol
+
+import click
 
 from symd.cli.answer_lines import AnswerLines, names_nothing
 from symd.cli.output import MISUSED, NO, printable
@@ -118,8 +121,6 @@ class Session:
             self._decimal_hint() or self._beyond_hint(kernels, path),
         ]
         for hint in filter(None, hints):
-            import click  # noqa: PLC0415 - most know what they ask for
-
             click.echo(printable(f"symd: {hint}"), err=True)
 
     def _unread_hint(self, kernels: AskedKernels) -> str:
@@ -131,7 +132,6 @@ class Session:
     def _unlike_hint(self, file: str, kernels: AskedKernels, path: str | None) -> str:
         if not self.unlike:
             return ""
-        from shlex import quote  # noqa: PLC0415 - most know what they ask for
 
         query = parse_query(self.unlike)
         spirv = kernels.spirv_with(query.kernel) if path is None and isinstance(query, ByKernel) else ""
@@ -156,7 +156,6 @@ class Session:
         meant = self.meant_hexadecimal()
         if not meant:
             return ""
-        from shlex import quote  # noqa: PLC0415 - likewise
 
         number = meant.rpartition("0x")[2]
         return f"{number} is decimal and lies outside the text; did you mean {quote(meant)}?"
@@ -164,8 +163,6 @@ class Session:
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
         if self._unreadable:
-            import click  # noqa: PLC0415 - slow to import
-
             click.echo(
                 f"symd: {self._unreadable} of the queries could not be read (see symd symbolize --help)", err=True
             )

@@ -11,6 +11,7 @@ import click
 
 from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import write_json, write_line
+from symd.client import Client
 from symd.config import MIB
 from symd.errors import SymdError
 from symd.model.texts import counted
@@ -59,7 +60,6 @@ def command(server: str | None, as_json: bool) -> None:
     """Say how a daemon is: where it listens, its version, whether it serves, where its store is (told to the user who runs it),
     how many modules it has and of how many bytes, what it can grab and disassemble with. The exit code is 3 where no daemon answers; symd health is the probe with exit codes of its own.
     """
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     with Client(server) as client:
         info = client.server_info()

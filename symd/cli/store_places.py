@@ -16,12 +16,15 @@ import click
 
 from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
+from symd.index.file_header import VERSION
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
+from symd.store.shared.opening import inspect_by_urls, open_shared
+from symd.store.shared.transfer import transfer
 from symd.system.private_files import temporary_folder
 
 if TYPE_CHECKING:
@@ -76,7 +79,6 @@ def store_places(source: str, target: str, catalogue: str, target_catalogue: str
 
 def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress: Progress | None) -> Transferred:
     """Bring what one store has into another (``symd.store.shared.transfer``)."""
-    from symd.store.shared.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
 
     unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
     if source.folder:
@@ -113,14 +115,12 @@ def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
 
 def inspected(store: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
     """Look through a store that several daemons share."""
-    from symd.store.shared.opening import inspect_by_urls  # noqa: PLC0415 - a store in a folder needs none of this
 
     return inspect_by_urls(store, catalogue, limits, progress)
 
 
 def collected(store: str, catalogue: str, limits: Limits) -> Collected:
     """Remove what nobody needs of a store that several daemons share, and modules beyond ``Limits.store_size``."""
-    from symd.index.file_header import VERSION  # noqa: PLC0415 - NumPy comes with it
 
     with _opened_shared(StorePlace("", store, catalogue), limits, make=False) as shared:
         gone = shared.collect(VERSION)
@@ -139,7 +139,6 @@ def _opened(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[Module
 
 @contextmanager
 def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[SharedStore]:
-    from symd.store.shared.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
     bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (

@@ -13,7 +13,19 @@ import click
 from symd.cli.auth_options import rights_value
 from symd.cli.options import example, json_option
 from symd.cli.output import write_json, write_line
-from symd.model.rights import Rights, rights_text
+from symd.model.rights import Right, Rights, rights_text
+from symd.server.access_file import (
+    added,
+    edit,
+    ending,
+    new_token,
+    newest_rights,
+    read_access,
+    time_text,
+    token_line,
+    without,
+    without_older,
+)
 from symd.system.notices import complain
 
 _LIFE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
@@ -150,8 +162,6 @@ def _make(
     rotate: bool,
     old_until: datetime | None,
 ) -> None:
-    from symd.model.rights import Right  # noqa: PLC0415 - with what follows
-    from symd.server.access_file import added, edit, ending, new_token, newest_rights, token_line  # noqa: PLC0415 - it imports gRPC  # noqa: PLC0415 - likewise
 
     token = new_token()
     if access is None:
@@ -183,13 +193,11 @@ def _make(
 
 
 def _revoke(access: Path, name: str, *, only_old: bool) -> None:
-    from symd.server.access_file import edit, without, without_older  # noqa: PLC0415 - it imports gRPC
 
     edit(access, lambda text: without_older(text, name) if only_old else without(text, name))
 
 
 def _list(access: Path, name: str | None, *, as_json: bool) -> None:
-    from symd.server.access_file import read_access, time_text  # noqa: PLC0415 - it imports gRPC
 
     entries = [entry for entry in read_access(access).lines if name is None or entry.name == name]
     rows = [

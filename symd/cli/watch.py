@@ -12,6 +12,7 @@ from symd.cli.context_text import chosen_context, event_text, process_text
 from symd.cli.locate import readable, write_answer
 from symd.cli.options import daemon_option, demangle_option, every_option, example, json_option, rules_option
 from symd.cli.output import write_json, write_line
+from symd.client import Client
 from symd.errors import Unavailable
 from symd.model.breakpoints import Breakpoint, Event, Resolved, parse_source_line
 from symd.model.captures import CaptureApi
@@ -67,7 +68,6 @@ def command(
     there, in each as it is added, and again with device addresses as a process loads it; modules without such a file are passed over.
     Runs until it is interrupted. Where the connection breaks, the error says after which position to go on.
     """
-    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     if lines and (contexts or apis):
         raise click.UsageError("--context and --api are about modules, not about SOURCE:LINE")

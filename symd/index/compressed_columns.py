@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import zstandard
 
 from symd.index.format import Column, narrow
 from symd.index.packing import narrow_signed, signed_type, widest
@@ -78,7 +79,6 @@ class Arena(Keeper):
     """Keeps columns compressed."""
 
     def __init__(self) -> None:
-        import zstandard  # noqa: PLC0415 - few modules are large
 
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._decompress = zstandard.ZstdDecompressor().decompress

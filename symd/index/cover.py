@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from symd.core import sweep
+from symd.debuginfo.text_ranges import disjoint_pieces
 from symd.index.distinct import runs
 from symd.index.format import Column
 from symd.model.columns import I64, U64
@@ -101,7 +102,6 @@ def _together(
 
 def _decide(result: NDArray[np.int32], scope: Column, begin: Column, stop: Column) -> None:
     """Write whose the points of ranges are that overlap, in the order of the tree, by the rule for those that contradict each other."""
-    from symd.debuginfo.text_ranges import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
 
     steps = np.zeros(len(result) + 1, np.int64)
     np.add.at(steps, begin, 1)

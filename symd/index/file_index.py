@@ -14,6 +14,7 @@ from symd.index.builder import build
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
 from symd.index.module_tables import DecodedObject
+from symd.index.partial import PartialIndex
 from symd.model.addresses import Query
 from symd.model.code import CodeObject
 from symd.model.summaries import NO_SECTIONS, UNREAD, ModuleSummary
@@ -68,7 +69,6 @@ class FileIndex:
 
     @cached_property
     def _partial(self) -> PartialIndex:
-        from symd.index.partial import PartialIndex  # noqa: PLC0415 - who asks for many addresses needs all of the index
 
         complete = self._again.complete if self._again else None
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits, complete=complete)

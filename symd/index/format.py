@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 from symd.core.index_lookup import COLUMN, COLUMN_NAME, HEADER, MAGIC, Damaged
@@ -151,7 +152,6 @@ class Compressor:
     """Makes Zstandard frames that say how large their content is."""
 
     def __init__(self) -> None:
-        import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
 
         self._zstandard = zstandard.ZstdCompressor(level=_LEVEL)
 
@@ -177,7 +177,6 @@ _ZSTD_HEADER = 18
 
 def decompress(column: Column, largest: int = LARGEST) -> bytes:
     """The bytes of a compressed column, at most ``largest``. Raises DataLoss."""
-    import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
 
     data = column.tobytes()
     try:
@@ -191,7 +190,6 @@ def decompress(column: Column, largest: int = LARGEST) -> bytes:
 
 def decompressed_size(column: Column) -> int:
     """The bytes that a compressed column says it expands to; 0 where ``decompress`` would not believe it."""
-    import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
 
     try:
         size: int = zstandard.frame_content_size(column[:_ZSTD_HEADER].tobytes())

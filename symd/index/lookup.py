@@ -17,6 +17,7 @@ from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.file_header import VERSION
 from symd.index.format import Column, Strings, decode, decompress, decompressed_size
 from symd.index.schema import Columns, FunctionTable, RowTable
+from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Locations, Reason, TextSection
 from symd.model.columns import U32, U64
@@ -133,7 +134,6 @@ class Index:
     def summary(self) -> ModuleSummary:
         """The description of the module. Its digest is the very text by which the module is known: who asks by it is
         found without a look at its letters."""
-        from symd.index.summary import unpack  # noqa: PLC0415 - an index that nobody keeps needs no msgpack
 
         is_large = decompressed_size(self.columns.summary) > _LARGE_SUMMARY
         with _UNPACKING if is_large else nullcontext():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Thread
 from typing import BinaryIO
 
 import numpy as np
@@ -171,7 +172,6 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
     """The digest of ``data``, which for a large module another thread makes meanwhile; who asks waits for it."""
     if len(data) <= _LARGE:
         return partial(_digest, data)
-    from threading import Thread  # noqa: PLC0415 - small modules need none
 
     found: list[Digest] = []
     thread = Thread(target=lambda: found.append(Digest(sha256_of(data))), name="symd-digest", daemon=True)

@@ -19,9 +19,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from symd.api import Host
+from symd.capture.drivers import grab
 from symd.engine.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
+from symd.query.disasm import disassemble
 from symd.server.addresses import UNIX, listening
 from symd.server.audit import audit_eviction
 from symd.server.config import Config, ListenConfig
@@ -35,6 +37,7 @@ from symd.server.thread_switches import frequent_thread_switches
 from symd.server.tracing import tracing
 from symd.server.workers import Workers
 from symd.store import ModuleStore, Store
+from symd.store.shared.opening import open_shared
 from symd.system.process import folders
 from symd.system.process.starter import Starter
 
@@ -228,10 +231,6 @@ class _OwnEngine(NamedTuple):
 def _opened(config: Config, metrics: Metrics | None, spans: Spans | None) -> Iterator[_OwnEngine]:
     """The engine over the configured store, with the real drivers and disassemblers. What its workers do is told to ``metrics`` and
     ``spans``."""
-    import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
-
-    from symd.capture.drivers import grab  # noqa: PLC0415
-    from symd.query.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
 
     observers = [each.read for each in (metrics, spans) if each is not None]
     with ExitStack() as stack:
@@ -252,7 +251,6 @@ def _store(config: Config) -> ModuleStore:
     """The store that the configuration names: in a folder, or shared with other daemons."""
     if not config.objects:
         return Store(config.store, config.limits, adopt_later=True)
-    from symd.store.shared.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
     return open_shared(config.objects, config.catalogue, config.cache, config.limits, make=True)
 

@@ -83,12 +83,11 @@ NEVER = (
 )
 """Modules and packages, with all that is in them."""
 NOT_FOR_EVERY_MAKER = {
-    "symd.debuginfo.split": "amdgpu",
     "yaml": "kernels",
     "symd.formats.spirv": "kernels",
     "symd.debuginfo.spirv": "kernels",
 }
-"""Modules that only files of one folder of samples need: AMD's compilers split debug data off, Intel's files hold YAML and SPIR-V."""
+"""Modules that only files of one folder of samples need: Intel's files hold YAML and SPIR-V."""
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -22,13 +22,16 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
+from symd.debuginfo.split import dwo
 from symd.engine.files.input import AllowedFiles, comes_to_an_end, is_below, read_input, say_left_out
 from symd.errors import HashMismatch, NoDebugData, SymdError, Unsupported
-from symd.formats import elf
+from symd.formats import containers, elf
 from symd.formats.budget import Budget
+from symd.formats.containers import with_dwo
 from symd.formats.containers.amd import amdgpu
 from symd.model.code import SEPARATE_SUFFIX, CodeKind, DebugScheme, Vendor
 from symd.system.notices import complain
@@ -198,7 +201,6 @@ class _Search:
     @cached_property
     def folders(self) -> list[Path]:
         """Where files are looked for, whatever the object says."""
-        from pathlib import Path  # noqa: PLC0415 - slow to load, and most objects have no such files
 
         folders = (each for each in (self._folder, Path(self._file).parent) if each is not None)
         return [each for each in folders if self._allowed is None or self._allowed.holds(each)]
@@ -207,7 +209,6 @@ class _Search:
         """One code object with the sections of its files behind its own."""
         paths = self._paths_for(data)
         contents = [self._content(path) for path in paths]
-        from symd.debuginfo.split import dwo  # noqa: PLC0415 - only AMD's objects have such files
 
         try:
             return dwo.with_dwo(data, contents, self._budget(data, *contents)) if contents else data
@@ -216,8 +217,6 @@ class _Search:
 
     def joined_inside(self, data: bytes) -> bytes:
         """A container with the files of the code objects inside it."""
-        from symd.formats import containers  # noqa: PLC0415 - who has one code object need not open containers
-        from symd.formats.containers import with_dwo  # noqa: PLC0415 - likewise
 
         try:
             codes = containers.unpack(data, self._limits).objects
@@ -250,7 +249,6 @@ class _Search:
 
     def _of_its_build(self, code: bytes) -> list[bytes]:
         """The files of one code object among several: a package may be another's."""
-        from symd.debuginfo.split import dwo  # noqa: PLC0415
 
         found = []
         for path in self._paths_for(code):
@@ -268,7 +266,6 @@ class _Search:
         return Budget(self._limits, sum(map(len, files)))
 
     def _paths_for(self, code: bytes) -> list[Path]:
-        from symd.debuginfo.split import dwo  # noqa: PLC0415
 
         try:
             units = dwo.skeletons(code, self._budget(code))
@@ -302,7 +299,6 @@ class _Search:
 
 def _found(units: tuple[Unit, ...], file: str, folders: list[Path], allowed: AllowedFiles | None) -> Iterator[Path]:
     """The package alone, or the file of each unit that is there."""
-    from pathlib import Path  # noqa: PLC0415 - as above
 
     packages = [each / f"{Path(file).name}{PACKAGE}" for each in folders]
     package = next((each for each in packages if (allowed is None or allowed.holds(each)) and each.is_file()), None)

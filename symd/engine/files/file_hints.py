@@ -3,8 +3,10 @@ one that was cut off on its way is told to be copied again."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shlex import quote
 
 from symd.errors import Malformed, SymdError
 
@@ -28,13 +30,10 @@ def hints_name(file: str) -> Iterator[None]:
 
 
 def _named(hint: str, file: str) -> str:
-    import re  # noqa: PLC0415 - most answers need none
-    from shlex import quote  # noqa: PLC0415 - likewise
 
     return re.sub(r"(?<=\bsymd )([a-z]+) FILE\b", lambda found: f"{found[1]} {quote(file)}", hint)
 
 
 def _ends_early(message: str) -> bool:
-    import re  # noqa: PLC0415 - likewise
 
     return re.search(_ENDS_EARLY, message) is not None

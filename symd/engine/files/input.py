@@ -11,12 +11,16 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, PermissionDenied, SymdError
-from symd.formats.containers import uri
+from symd.formats.budget import Budget
+from symd.formats.containers import compressed_file, uri
 from symd.model.frame_text import printable
+from symd.model.identities import named_digest
 from symd.system.notices import complain
 from symd.system.os_errors import os_error_text
 
@@ -48,7 +52,6 @@ class AllowedFiles:
 
     def opened(self, path: str) -> BinaryIO:
         """The regular file at a path. Raises PermissionDenied, and OSError where it cannot be read."""
-        from pathlib import Path  # noqa: PLC0415 - slow to load, and few open files so
 
         from symd.store.source_files import opened_below  # noqa: PLC0415 - likewise
 
@@ -82,7 +85,6 @@ def _led_to(path: str | os.PathLike[str]) -> str:
 
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
     """Whether a path, as it is written, stays inside one of the folders."""
-    from pathlib import Path  # noqa: PLC0415 - slow to load, and few files name others
 
     whole = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps ".."
     return any(whole.is_relative_to(os.path.abspath(folder)) for folder in folders)  # noqa: PTH100 - likewise
@@ -112,7 +114,6 @@ def module_digest(file: str) -> str | None:
     """The digest in ``modules/SHA256``, the name of a module that a daemon has; None for anything else."""
     if not file.startswith("modules/"):
         return None
-    from symd.model.identities import named_digest  # noqa: PLC0415 - a file's name is no such name as a rule
 
     return named_digest(file)
 
@@ -169,8 +170,6 @@ def read_input(
         raise InvalidInput("the file is empty", where=called(file), hint="what wrote it may have failed")
     if not (expand and file.endswith(COMPRESSED_SUFFIXES)):
         return data
-    from symd.formats.budget import Budget  # noqa: PLC0415 - few files are compressed
-    from symd.formats.containers import compressed_file  # noqa: PLC0415
 
     if not compressed_file.claims(data):
         return data
@@ -214,8 +213,6 @@ def _hint(error: Exception, path: str, name: str) -> str:
     if isinstance(error, FileNotFoundError) and name.startswith("modules/"):
         return _MODULE_NAME
     if isinstance(error, IsADirectoryError):
-        from shlex import quote  # noqa: PLC0415 - few name a folder
-
         return f"`symd collect --once {quote(path)}` gives the modules in a folder to a daemon"
     return ""
 

@@ -19,6 +19,7 @@ from symd.model.code import CodeObject
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.query.candidates import MAX_CANDIDATES
+from symd.query.function_names import symbols_meant
 from symd.query.query_budget import QueryBudget
 
 if TYPE_CHECKING:
@@ -172,6 +173,5 @@ def _names_meant(code: CodeObject, names: frozenset[str], effort: QueryBudget) -
     same = names & symbols
     if same == names:
         return same
-    from symd.query.function_names import symbols_meant  # noqa: PLC0415 - most people name kernels
 
     return same.union(symbols_meant(names - same, symbols, effort))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symd.config import Limits
@@ -14,6 +15,7 @@ from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
 from symd.model.columns import U64
 from symd.model.frame_text import printable
+from symd.query.python_names import PythonNames
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,14 +51,11 @@ class LocalModule:
             if as_written or not _lack_names(answers):
                 return answers
             if self._names is None:
-                from symd.query.python_names import PythonNames  # noqa: PLC0415 - few answers lack names
-
                 self._names = PythonNames(self._texts)
             return self._names.named(answers)
 
     def _texts(self, files: list[str]) -> dict[str, str | None]:
         """The texts of sources: the file itself may carry some."""
-        from pathlib import Path  # noqa: PLC0415 - slow to load
 
         from symd.engine.files.listing_sources import allowed_folders, texts_of, texts_on_disk  # noqa: PLC0415 - likewise
         from symd.engine.files.module import open_module  # noqa: PLC0415 - likewise

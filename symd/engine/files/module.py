@@ -43,6 +43,7 @@ from symd.formats.budget import Budget
 from symd.formats.containers import with_dwo
 from symd.formats.containers.file_part import sha256_of
 from symd.formats.containers.khronos import spirv
+from symd.formats.spirv.module import check_same_code
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Answer, Reason
 from symd.model.frame_text import printable
@@ -204,7 +205,6 @@ def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
 
 
 def _with_debug_module(code: bytes, apart: bytes) -> bytes:
-    from symd.formats.spirv.module import check_same_code  # noqa: PLC0415 - the grammar's tables are slow to import
 
     check_same_code(code, apart)
     return with_dwo.joined(code, {"": [apart]})

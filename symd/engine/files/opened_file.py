@@ -12,12 +12,15 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from symd.config import Limits
-from symd.engine.files.debug_files import debug_files, with_debug_file, with_dwo_files
+from symd.debuginfo.split import dwo
+from symd.engine.files.debug_files import debug_files, has_split_files, with_debug_file, with_dwo_files
 from symd.engine.files.gc_control import gc_paused
 from symd.engine.files.input import COMPRESSED_SUFFIXES, called, read_input
+from symd.engine.files.stored_index import stored_index
 from symd.errors import SymdError
 from symd.formats import containers, elf
 from symd.formats.budget import Budget
@@ -92,8 +95,6 @@ class SmallFile:
         """``store``: where an index of it may be, as for ``stored_index``."""
         self.data = data = _read(file, limits) if isinstance(file, str) else file
         if store is not None:
-            from symd.engine.files.stored_index import stored_index  # noqa: PLC0415 - few ask for a store
-
             stored = stored_index(store, data)
             if stored is not None:
                 self._index = FileIndex.of(stored)
@@ -153,9 +154,6 @@ def opened_file(file: str | bytes, limits: Limits, store: str | None = None) -> 
 
 def _may_be_split(file: str) -> bool:
     """Whether split debug data of code objects inside it may lie beside it."""
-    from pathlib import Path  # noqa: PLC0415 - slow to load, and few files are large
-
-    from symd.engine.files.debug_files import has_split_files  # noqa: PLC0415 - likewise
 
     return has_split_files(Path(file).parent)
 
@@ -172,8 +170,6 @@ def is_large(file: str, limits: Limits) -> bool:
             return False
         try:
             if amdgpu.claims(data):
-                from symd.debuginfo.split import dwo  # noqa: PLC0415 - few files are large
-
                 return not (dwo.skeletons(data, Budget(limits, size)) or debug_files(data, file, limits))
             from symd.formats.containers import host_elf  # noqa: PLC0415 - likewise
             from symd.formats.containers.amd import kpack_reference  # noqa: PLC0415 - likewise

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ def working(what: str, stream: TextIO | None = None, after: float = AFTER_SECOND
     if not out.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
-    from threading import Event, Thread  # noqa: PLC0415 - most who ask look at no terminal, or wait no second
 
     done = Event()
     teller = Thread(target=_tell, args=(what, out, after, done), daemon=True)

@@ -27,6 +27,7 @@ from symd.errors import DataLoss, DeadlineExceeded, SymdError
 from symd.formats.containers.file_part import LARGE
 from symd.formats.elf.constants import MAGIC
 from symd.index import VERSION, Index
+from symd.index.cache import IndexCache
 from symd.index.lookup import first_answer
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, Query
@@ -131,7 +132,6 @@ class IndexManager:
     indexed once. ``reader`` reads modules' bytes."""
 
     def __init__(self, store: ModuleStore, limits: Limits, reader: Reader) -> None:
-        from symd.index.cache import IndexCache  # noqa: PLC0415 - whoever reads one file needs none
 
         self._store = store
         self._limits = limits

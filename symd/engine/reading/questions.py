@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
+from symd.cores.shared_frames import shared
+from symd.cores.stopped import identity_of
 from symd.engine.reading.opened_module import OpenedModule
 from symd.errors import Malformed, NotFound, StoreUnavailable
+from symd.formats import elf
 from symd.formats.budget import Budget
 from symd.formats.elf.constants import SHT_NOBITS, SHT_NULL
 from symd.index.column_file import check_size
@@ -152,7 +155,6 @@ class SectionBytes(WorkerRequest[bytes]):
     name: str
 
     def answer(self, module: OpenedModule) -> bytes:
-        from symd.formats import elf  # noqa: PLC0415 - asked by few
 
         data = module.data if self.path is None else module.object(self.path).data
         try:
@@ -187,7 +189,6 @@ class StoppedWaves(WorkerRequest["SharedFrames"]):
 
     def answer(self, module: OpenedModule) -> SharedFrames:
         from symd.cores.read import read  # noqa: PLC0415 - few modules are core dumps
-        from symd.cores.shared_frames import shared  # noqa: PLC0415
 
         return shared(read(module.data, Budget(module.limits, len(module.data)), dict(self.frames)))
 
@@ -250,7 +251,6 @@ class CodeIdentities(WorkerRequest["tuple[tuple[str, CodeIdentity], ...]"]):
     """What the code of each code object is known by, with its path."""
 
     def answer(self, module: OpenedModule) -> tuple[tuple[str, CodeIdentity], ...]:
-        from symd.cores.stopped import identity_of  # noqa: PLC0415 - asked for core dumps only
 
         known = ((code.path, identity_of(code)) for code in module.objects)
         return tuple((path, identity) for path, identity in known if identity is not None)

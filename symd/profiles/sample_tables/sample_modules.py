@@ -18,6 +18,7 @@ from symd.store import ModuleStore, Store
 from symd.store.files import disk
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
+from symd.store.shared.opening import open_shared
 
 if TYPE_CHECKING:
     from symd.profiles.sample_tables.tables import SampleTables, TableNames
@@ -78,8 +79,6 @@ def _open_store(source: SampleModules, store: str) -> ModuleStore:
     """Who only asks removes nothing for want of room: how much a store may hold is for its daemons to say."""
     limits = source.limits._replace(store_size=UNBOUNDED_STORE)
     if source.is_shared:
-        from symd.store.shared.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
-
         cache = Path(source.cache) if source.cache else default_cache()
         return open_shared(store, source.catalogue or "", cache, limits, make=False)
     if not Path(store).is_dir():

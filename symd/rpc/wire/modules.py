@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Final
 
 import msgpack
+import zstandard
 
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.model.code import CodeKind, DebugScheme
@@ -128,7 +129,6 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
     """None where the version is unknown. Raises ``Malformed``."""
     if message.version != VERSION:
         return None
-    import zstandard  # noqa: PLC0415 - many a client never needs it
 
     try:
         if not _has_believable_size(message.data):
@@ -143,7 +143,6 @@ def from_packed(message: PackedDescription) -> ModuleSummary | None:
 
 
 def _has_believable_size(packed: bytes) -> bool:
-    import zstandard  # noqa: PLC0415 - many a client never needs it
 
     try:
         return 0 <= zstandard.frame_content_size(packed) <= MOST_UNPACKED

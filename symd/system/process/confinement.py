@@ -19,6 +19,7 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from enum import IntFlag
+from pathlib import Path
 from typing import Final
 
 from symd.system.process import seccomp
@@ -180,7 +181,6 @@ def confine(allowed: Iterable[tuple[str, LandlockAccess]], *, threads: bool = Fa
 
 def interpreter() -> Iterator[tuple[str, LandlockAccess]]:
     """What a Python process reads after its start: modules that are imported late, their libraries, how much memory it has."""
-    from pathlib import Path  # noqa: PLC0415 - a process that only confines others starts sooner without it
 
     package = Path(__file__).resolve().parents[2]
     modules = [path for path in sys.path if Path(path).name in _OF_PYTHON]
