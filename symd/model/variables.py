@@ -138,7 +138,12 @@ class Variable:
     """A variable or parameter that is visible at the address asked about.
 
     ``type`` is its C spelling as llvm-dwarfdump prints it and ``type_number`` its number in ``Visible.types``.
-    ``function`` is the function whose scope it belongs to (None: a global), ``inlined`` whether that was inlined here.
+    ``function`` is the function whose scope it belongs to (None: a global), ``inlined`` whether that was inlined here,
+    and ``linkage_name`` its mangled name, where it has one. ``frame`` is the number of that function's frame in the answer, 0
+    innermost; None for a global, and where no frame is certain to be it, which a note says. ``block_depth`` says in how many
+    lexical blocks of the function it is declared, and ``block`` are the section-offset ranges of the innermost of these;
+    0 and none: in the function itself. ``declared_file`` and ``declared_line`` are where its declaration stands (None and
+    0: not known).
     ``location`` says where it lives at this address in words; None where it is ``optimized_out``. ``locations`` say the
     same as structure: one as a rule; several where it lives in several places at once, or where SIMD lanes follow
     different rules; none where it is optimized out. ``live`` are the section-offset ranges ``(start, end)`` in which it
@@ -155,17 +160,38 @@ class Variable:
     live: tuple[tuple[int, int], ...] = ()
     type_number: int | None = None
     locations: tuple[VariableLocation, ...] = ()
+    frame: int | None = None
+    linkage_name: str | None = None
+    block_depth: int = 0
+    block: tuple[tuple[int, int], ...] = ()
+    declared_file: str | None = None
+    declared_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionScope:
+    """A function or inlined call around a place, as the debug data has it, whether a frame is told for it or not.
+    ``call_line`` and ``call_column`` are where an inlined one is called; 0: not known."""
+
+    name: str | None
+    linkage_name: str | None
+    inlined: bool
+    call_line: int = 0
+    call_column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
     """Variables in scope, innermost scope first; ``simd_width`` is the number of lanes that share the code, where the
-    debug data says it; ``notes`` name what was left out."""
+    debug data says it; ``notes`` name what was left out. ``functions`` are those around the place, innermost first, as the
+    debug data has them: what is read of a code object has them, and ``Variable.frame`` counts them there; an answer has frames
+    instead, and none of these."""
 
     variables: tuple[Variable, ...] = ()
     types: tuple[TypeInfo, ...] = ()
     simd_width: int | None = None
     notes: tuple[str, ...] = ()
+    functions: tuple[FunctionScope, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
