@@ -106,16 +106,22 @@ TYPE_ENCODING_UCS: TypeEncoding
 TYPE_ENCODING_ASCII: TypeEncoding
 
 class GetVariablesRequest(_message.Message):
-    __slots__ = ("name", "path", "query")
+    __slots__ = ("name", "path", "queries")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
-    QUERY_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
-    query: _query_pb2.Query
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
+    queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ...) -> None: ...
 
 class GetVariablesResponse(_message.Message):
+    __slots__ = ("places",)
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    places: _containers.RepeatedCompositeFieldContainer[VariablesInScope]
+    def __init__(self, places: _Optional[_Iterable[_Union[VariablesInScope, _Mapping]]] = ...) -> None: ...
+
+class VariablesInScope(_message.Message):
     __slots__ = ("answer", "variables", "types", "simd_width", "notes")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     VARIABLES_FIELD_NUMBER: _ClassVar[int]
@@ -130,7 +136,7 @@ class GetVariablesResponse(_message.Message):
     def __init__(self, answer: _Optional[_Union[_answer_pb2.Answer, _Mapping]] = ..., variables: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., types: _Optional[_Iterable[_Union[VariableType, _Mapping]]] = ..., simd_width: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Variable(_message.Message):
-    __slots__ = ("name", "type", "type_number", "kind", "function", "inlined", "optimized_out", "location_text", "locations", "live")
+    __slots__ = ("name", "type", "type_number", "kind", "function", "inlined", "optimized_out", "location_text", "locations", "live", "frame", "linkage_name", "block_depth", "block", "declared_file", "declared_line")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TYPE_NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +147,12 @@ class Variable(_message.Message):
     LOCATION_TEXT_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    LINKAGE_NAME_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_FILE_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_LINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     type_number: int
@@ -151,7 +163,13 @@ class Variable(_message.Message):
     location_text: str
     locations: _containers.RepeatedCompositeFieldContainer[VariableLocation]
     live: _containers.RepeatedCompositeFieldContainer[LiveRange]
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., type_number: _Optional[int] = ..., kind: _Optional[_Union[VariableKind, str]] = ..., function: _Optional[str] = ..., inlined: _Optional[bool] = ..., optimized_out: _Optional[bool] = ..., location_text: _Optional[str] = ..., locations: _Optional[_Iterable[_Union[VariableLocation, _Mapping]]] = ..., live: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ...) -> None: ...
+    frame: int
+    linkage_name: str
+    block_depth: int
+    block: _containers.RepeatedCompositeFieldContainer[LiveRange]
+    declared_file: str
+    declared_line: int
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., type_number: _Optional[int] = ..., kind: _Optional[_Union[VariableKind, str]] = ..., function: _Optional[str] = ..., inlined: _Optional[bool] = ..., optimized_out: _Optional[bool] = ..., location_text: _Optional[str] = ..., locations: _Optional[_Iterable[_Union[VariableLocation, _Mapping]]] = ..., live: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ..., frame: _Optional[int] = ..., linkage_name: _Optional[str] = ..., block_depth: _Optional[int] = ..., block: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ..., declared_file: _Optional[str] = ..., declared_line: _Optional[int] = ...) -> None: ...
 
 class LiveRange(_message.Message):
     __slots__ = ("start", "end")
