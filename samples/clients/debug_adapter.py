@@ -230,6 +230,8 @@ class Adapter:
         if variable.declared_line and sum(each.name == variable.name for each in shown) > 1:
             name += f" (line {variable.declared_line})"
         value = variable.location or "<optimized out>"
+        if any(each.doubt for each in variable.locations):
+            value += " (doubtful)"
         return {"name": name, "type": variable.type, "value": value, "variablesReference": 0}
 
     def on_disassemble(self, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -123,7 +123,11 @@ def _rows(variables: Sequence[Variable], here: int, origin: int) -> Iterator[str
     for one in variables:
         where = one.location or _elsewhere(one, here, origin)
         block = f"  [block {_ranges(one.block, origin)}]" if one.block and names[one.name] > 1 else ""
-        yield f"  {_name(one):<{widths[0]}}  {_type(one):<{widths[1]}}  {one.kind:<9}  {where}{block}"
+        yield f"  {_name(one):<{widths[0]}}  {_type(one):<{widths[1]}}  {one.kind:<9}  {where}{block}{_doubt(one)}"
+
+
+def _doubt(variable: Variable) -> str:
+    return next((f"  [doubtful: {each.doubt.text}]" for each in variable.locations if each.doubt), "")
 
 
 def _elsewhere(variable: Variable, here: int, origin: int) -> str:

@@ -58,7 +58,7 @@ class _Wave:
 
 
 def _value(variable: Variable, visible: Visible, wave: _Wave) -> Iterator[CoreValue]:
-    if len(variable.locations) != 1 or variable.type_number is None:
+    if len(variable.locations) != 1 or variable.locations[0].doubt is not None or variable.type_number is None:
         return
     kind = _bare(visible, variable.type_number)
     if kind is None or kind.size is None or not 0 < kind.size <= MOST_BYTES:

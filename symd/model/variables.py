@@ -125,12 +125,22 @@ class LocationPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why what the debug data says of a place cannot be right. ``reason`` is a word for programs, such as VALUE_NOT_ADDRESS; ``text`` is a
+    sentence."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class VariableLocation:
     """The pieces of a variable, lowest bits first. ``lanes`` are the SIMD lanes ``(first, end)`` that they are right for,
-    the last excluded; None: for all."""
+    the last excluded; None: for all. ``doubt`` says why they are wrong, where that is certain; they stand as the debug data has them."""
 
     pieces: tuple[LocationPiece, ...]
     lanes: tuple[int, int] | None = None
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +193,7 @@ class FunctionScope:
 @dataclass(frozen=True, slots=True)
 class Visible:
     """Variables in scope, innermost scope first; ``simd_width`` is the number of lanes that share the code, where the
-    debug data says it; ``notes`` name what was left out. ``functions`` are those around the place, innermost first, as the
+    debug data says it, or AMD's kernel; ``notes`` name what was left out. ``functions`` are those around the place, innermost first, as the
     debug data has them: what is read of a code object has them, and ``Variable.frame`` counts them there; an answer has frames
     instead, and none of these."""
 

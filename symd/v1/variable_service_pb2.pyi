@@ -180,12 +180,22 @@ class LiveRange(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class VariableLocation(_message.Message):
-    __slots__ = ("pieces", "lanes")
+    __slots__ = ("pieces", "lanes", "doubt")
     PIECES_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
+    DOUBT_FIELD_NUMBER: _ClassVar[int]
     pieces: _containers.RepeatedCompositeFieldContainer[LocationPiece]
     lanes: LaneRange
-    def __init__(self, pieces: _Optional[_Iterable[_Union[LocationPiece, _Mapping]]] = ..., lanes: _Optional[_Union[LaneRange, _Mapping]] = ...) -> None: ...
+    doubt: LocationDoubt
+    def __init__(self, pieces: _Optional[_Iterable[_Union[LocationPiece, _Mapping]]] = ..., lanes: _Optional[_Union[LaneRange, _Mapping]] = ..., doubt: _Optional[_Union[LocationDoubt, _Mapping]] = ...) -> None: ...
+
+class LocationDoubt(_message.Message):
+    __slots__ = ("reason", "text")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    text: str
+    def __init__(self, reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class LaneRange(_message.Message):
     __slots__ = ("start", "end")

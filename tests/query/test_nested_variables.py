@@ -152,3 +152,53 @@ def test_what_each_frame_has_is_what_llvm_dwarfdump_has_below_its_scope(path: st
         assert theirs <= ours, hex(address)
         compared += len(theirs)
     assert compared > 100
+
+
+def instructions(path: str, function: str) -> Iterator[tuple[int, str, list[str]]]:
+    """llvm-objdump's: offset in the function, mnemonic and operands."""
+    command = [require("llvm-objdump"), "-d", f"--disassemble-symbols={function}", SAMPLES / path]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    start = None
+    for mnemonic, operands, address in re.findall(r"^\t(\w+) (.*?)\s*// ([0-9A-F]+):", text, re.MULTILINE):
+        start = int(address, 16) if start is None else start
+        yield int(address, 16) - start, mnemonic, operands.split(", ")
+
+
+@pytest.mark.parametrize("path", ["amdgpu/bin/nested-14.co", "amdgpu/bin/nested-22.o"])
+def test_a_location_is_doubtful_where_the_instruction_takes_the_register_for_the_value(path: str):
+    """In inner::f, x * 3 + 1 is one instruction, whose first factor is x; of an unrolled loop several are side by side. Kernel stirred has private
+    memory, in which cup is."""
+    module, compared = symd.open(SAMPLES / path), 0
+    factors = {
+        offset: operands[1]
+        for offset, mnemonic, operands in instructions(path, "stirred")
+        if mnemonic == "v_fma_f32" and operands[3] == "1.0"
+    }
+    for offset in factors:
+        found = module.variables(f"stirred+{offset:#x}")
+        start = found.at.section_offset - offset
+        for x in [each for each in found.visible.variables if (each.name, each.declared_line) == ("x", 11)]:
+            for first, end in [each for each in x.live if each[0] <= offset + start < each[1]]:
+                within = [factor for at, factor in factors.items() if first <= at + start < end]
+                assert x.location in [f"private memory at {factor}" for factor in within]
+                [location] = x.locations
+                assert location.doubt is not None
+                assert location.doubt.reason == "VALUE_NOT_ADDRESS"
+                compared += 1
+        [cup] = [each for each in found.visible.variables if each.name == "cup"]
+        assert [each.doubt for each in cup.locations] == [None] * len(cup.locations)
+    assert compared > 1
+
+
+@pytest.mark.parametrize(
+    "path", ["amdgpu/bin/nested-14-O0.co", "amdgpu/bin/nested-22-O0.o", "amdgpu/bin/v4-gfx900-O0.co"]
+)
+def test_what_is_in_private_memory_is_not_doubted(path: str):
+    found = [each for place in everywhere(path) for each in place.visible.variables if each.locations]
+    assert {each.doubt for variable in found for each in variable.locations} == {None}
+    if path != "amdgpu/bin/nested-14-O0.co":
+        return
+    stored = {operands[-1] for _, mnemonic, operands in instructions(path, "twice") if mnemonic == "buffer_store_dword"}
+    offsets = {int(where[1]) for each in stored if (where := re.search(r"s33 offset:(\d+)", each))}
+    told = {place.locations[0].pieces[0].offset for place in found if place.function == "twice"}
+    assert told <= offsets

@@ -23,7 +23,7 @@ from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.errors import LimitExceeded, Malformed
 from symd.formats.budget import DebugBudget
-from symd.model.code import CodeObject, DebugScheme
+from symd.model.code import CodeObject, DebugScheme, Vendor
 from symd.model.variables import FunctionScope, Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
@@ -101,6 +101,7 @@ class _Question:
     """One question, and what was found so far."""
 
     def __init__(self, reader: VariableReader, section: int, address: int) -> None:
+        self.code = reader.code
         self.dies = reader.dies
         self.names = TypeNames(reader.dies)  # which bounds the names of one answer
         self.layout = reader.layout
@@ -108,8 +109,8 @@ class _Question:
         self.declarations = reader.declarations
         self.section = section
         self.address = address
-        self.types = TypeTable(self.dies, self.names, reader.code.vendor)
-        self.locator = Locator(reader.code, self.dies, self.layout, reader.evaluations, section, address)
+        self.types = TypeTable(self.dies, self.names, self.code.vendor)
+        self.locator = Locator(self.code, self.dies, self.layout, reader.evaluations, section, address)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)
         self._met: dict[int, set[_Declared]] = {}
@@ -131,7 +132,20 @@ class _Question:
         functions = dict.fromkeys(owner.frame for owner in owners if owner.frame is not None)
         named = {owner.frame: owner.function for owner in owners if owner.function is not None}
         around = tuple(named[number] for number in functions)
-        return Visible(tuple(self.variables), types, simd_width, tuple(self.notes), around)
+        return Visible(tuple(self.variables), types, simd_width or self._wavefront(), tuple(self.notes), around)
+
+    def _wavefront(self) -> int | None:
+        """The lanes of AMD's wavefronts, as the kernel at the place says, or as all kernels do where it is in none."""
+        if self.code.vendor is not Vendor.AMD:
+            return None
+        offset = self.address - (self.layout.base_of(self.section) or 0)
+        kernels = self.code.kernels
+        here = [
+            each for each in kernels if each.section_index == self.section and 0 <= offset - each.offset < each.size
+        ]
+        widths = {each.facts.get("simd_width") for each in here or kernels}
+        width = widths.pop() if len(widths) == 1 else None
+        return width if isinstance(width, int) else None
 
     def _owners(self, scopes: list[VariableScope]) -> list[_Owner]:
         """What each scope gives its variables; functions are numbered innermost first."""

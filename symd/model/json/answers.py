@@ -237,6 +237,7 @@ def variable_json(variable: Variable) -> dict[str, Any]:
         "block": [list(pair) for pair in variable.block] or None,
         "declared_file": variable.declared_file,
         "declared_line": variable.declared_line or None,
+        "doubt": next((asdict(each.doubt) for each in variable.locations if each.doubt), None),
     }
     return {
         "name": variable.name or None,

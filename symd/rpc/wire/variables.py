@@ -14,6 +14,7 @@ from typing import Any
 from symd.errors import Malformed
 from symd.model.addresses import Query
 from symd.model.variables import (
+    Doubt,
     InScope,
     Kind,
     LocationPiece,
@@ -136,12 +137,14 @@ def _from_member(message: pb.TypeMember) -> Member:
 
 def to_location(location: VariableLocation) -> pb.VariableLocation:
     lanes = pb.LaneRange(start=location.lanes[0], end=location.lanes[1]) if location.lanes else None
-    return pb.VariableLocation(pieces=map(_to_piece, location.pieces), lanes=lanes)
+    doubt = pb.LocationDoubt(reason=location.doubt.reason, text=location.doubt.text) if location.doubt else None
+    return pb.VariableLocation(pieces=map(_to_piece, location.pieces), lanes=lanes, doubt=doubt)
 
 
 def from_location(message: pb.VariableLocation) -> VariableLocation:
     lanes = (message.lanes.start, message.lanes.end) if message.HasField("lanes") else None
-    return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes)
+    doubt = Doubt(message.doubt.reason, message.doubt.text) if message.HasField("doubt") else None
+    return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes, doubt)
 
 
 def _to_piece(piece: LocationPiece) -> pb.LocationPiece:

@@ -125,7 +125,7 @@ function variableRow(each, here) {
     { class: each.optimized_out ? "gone" : null },
     element("th", { scope: "row" }, each.name ?? "(unnamed)"),
     element("td", {}, each.type),
-    element("td", {}, where),
+    element("td", { title: each.doubt?.text ?? null }, each.doubt ? `${where} (doubtful)` : where),
     element("td", { title: each.declared_file ?? null }, each.declared_line ?? ""),
   );
 }
