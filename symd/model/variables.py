@@ -73,7 +73,8 @@ class LocationRegister:
 
     In a location of several SIMD lanes these are the first lane's bits. Each further lane's begin ``lane_bits`` after the
     lane's before, in the next register from its lowest bit on where this one is full; or they are the same bits of the
-    register whose number is higher by ``lane_registers``.
+    register whose number is higher by ``lane_registers``. ``bytes`` is the width of a vector register (None: it is none, or that is not known). Of AMD's
+    vector registers, which have 32 bits for each lane, all bits (``bits`` None) are all of the lane's.
     """
 
     number: int
@@ -83,6 +84,7 @@ class LocationRegister:
     machine_registers: tuple[str, ...] | None = None
     lane_bits: int = 0
     lane_registers: int = 0
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

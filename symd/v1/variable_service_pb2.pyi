@@ -232,7 +232,7 @@ class LocationPiece(_message.Message):
     def __init__(self, bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ..., skipped_bits: _Optional[int] = ..., per_lane: _Optional[bool] = ..., lane_stride: _Optional[int] = ..., in_register: _Optional[_Union[RegisterLocation, _Mapping]] = ..., in_memory: _Optional[_Union[MemoryLocation, _Mapping]] = ..., constant: _Optional[int] = ..., implicit_value: _Optional[bytes] = ..., optimized_out: _Optional[_Union[OptimizedOut, _Mapping]] = ..., expression: _Optional[str] = ...) -> None: ...
 
 class RegisterLocation(_message.Message):
-    __slots__ = ("number", "name", "first_bit", "bits", "machine_registers", "lane_bits", "lane_registers")
+    __slots__ = ("number", "name", "first_bit", "bits", "machine_registers", "lane_bits", "lane_registers", "width_bytes")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     FIRST_BIT_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +240,7 @@ class RegisterLocation(_message.Message):
     MACHINE_REGISTERS_FIELD_NUMBER: _ClassVar[int]
     LANE_BITS_FIELD_NUMBER: _ClassVar[int]
     LANE_REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     number: int
     name: str
     first_bit: int
@@ -247,7 +248,8 @@ class RegisterLocation(_message.Message):
     machine_registers: MachineRegisters
     lane_bits: int
     lane_registers: int
-    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., first_bit: _Optional[int] = ..., bits: _Optional[int] = ..., machine_registers: _Optional[_Union[MachineRegisters, _Mapping]] = ..., lane_bits: _Optional[int] = ..., lane_registers: _Optional[int] = ...) -> None: ...
+    width_bytes: int
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., first_bit: _Optional[int] = ..., bits: _Optional[int] = ..., machine_registers: _Optional[_Union[MachineRegisters, _Mapping]] = ..., lane_bits: _Optional[int] = ..., lane_registers: _Optional[int] = ..., width_bytes: _Optional[int] = ...) -> None: ...
 
 class MachineRegisters(_message.Message):
     __slots__ = ("names",)

@@ -11,7 +11,7 @@ import pytest
 
 from symd.model.addresses import SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Reason
-from symd.model.variables import InScope, Member, TypeInfo, Variable, Visible
+from symd.model.variables import Doubt, InScope, Member, TypeInfo, Variable, VariableLocation, Visible
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 
@@ -123,6 +123,14 @@ def test_variables_of_one_name_are_told_apart_by_frame_and_block(run: Run, fake:
         "  x  int  parameter  r29[0:32] per lane",
     ]
     assert "live at +0x1b8..+0x1c0  [block +0x1a8..+0x1d0]" in run("variables", module, "0x1b0").out
+
+
+def test_a_doubtful_place_says_so(run: Run, fake: Fake, module: Path):
+    doubt = Doubt("VALUE_NOT_ADDRESS", "v6 has the value")
+    fake.answer = InScope(HERE, Visible((replace(X, locations=(VariableLocation((), doubt=doubt),)),)))
+    assert run("variables", module, "vadd+0").out.splitlines()[1].endswith("  [doubtful: v6 has the value]")
+    [x] = run("variables", "--json", module, "vadd+0").json
+    assert x["doubt"] == {"reason": "VALUE_NOT_ADDRESS", "text": "v6 has the value"}
 
 
 def test_a_query_without_an_answer_is_exit_code_1_and_its_reason(run: Run, fake: Fake, module: Path):

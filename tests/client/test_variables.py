@@ -10,6 +10,7 @@ from symd.errors import ModuleNotFound, ObjectNotFound
 from symd.model.addresses import ByKernel, BySection, KernelOffset, SectionOffset
 from symd.model.answers import Answer, Reason
 from symd.model.variables import (
+    Doubt,
     InScope,
     LocationPiece,
     LocationRegister,
@@ -97,7 +98,7 @@ REGISTER = LocationRegister(29, "r29")
 PIECES = {
     "a register": LocationPiece(PieceKind.REGISTER, register=REGISTER),
     "bits of a register a lane": LocationPiece(
-        PieceKind.REGISTER, 8, 24, register=LocationRegister(5, "v5", 16, 8, (), 32, 1), per_lane=True
+        PieceKind.REGISTER, 8, 24, register=LocationRegister(5, "v5", 16, 8, (), 32, 1, 256), per_lane=True
     ),
     "a machine's registers": LocationPiece(
         PieceKind.REGISTER, register=LocationRegister(7, "%rd1", machine_registers=("R4", "R5"))
@@ -117,7 +118,10 @@ PIECES = {
 
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES.keys())
 def test_a_location_comes_back_as_structure(piece):
-    locations = (VariableLocation((piece,)), VariableLocation((piece, PIECES["nothing"]), (8, 16)))
+    locations = (
+        VariableLocation((piece,), doubt=Doubt("VALUE_NOT_ADDRESS", "it is the value")),
+        VariableLocation((piece, PIECES["nothing"]), (8, 16)),
+    )
     variable = Variable("v", "int", "local", "f", False, False, "somewhere", locations=locations)
     found = InScope(Answer(Reason.GAP), Visible((variable,)))
     message = VariablesInScope.FromString(to_place(found).SerializeToString())

@@ -18,6 +18,7 @@ from symd.debuginfo.variables.declarations import Declarations
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
+from symd.debuginfo.variables.register_widths import RegisterWidths
 from symd.debuginfo.variables.scopes import FUNCTIONS, AddressRange, ScopeFinder, VariableScope
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
@@ -111,6 +112,8 @@ class _Question:
         self.address = address
         self.types = TypeTable(self.dies, self.names, self.code.vendor)
         self.locator = Locator(self.code, self.dies, self.layout, reader.evaluations, section, address)
+        self.lanes = self._wavefront()
+        self.widths = RegisterWidths(self.code, self.lanes)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)
         self._met: dict[int, set[_Declared]] = {}
@@ -132,7 +135,7 @@ class _Question:
         functions = dict.fromkeys(owner.frame for owner in owners if owner.frame is not None)
         named = {owner.frame: owner.function for owner in owners if owner.function is not None}
         around = tuple(named[number] for number in functions)
-        return Visible(tuple(self.variables), types, simd_width or self._wavefront(), tuple(self.notes), around)
+        return Visible(tuple(self.variables), types, simd_width or self.lanes, tuple(self.notes), around)
 
     def _wavefront(self) -> int | None:
         """The lanes of AMD's wavefronts, as the kernel at the place says, or as all kernels do where it is in none."""
@@ -243,7 +246,7 @@ class _Question:
             location=found.text,
             live=live,
             type_number=self.types.number(type_die),
-            locations=found.locations,
+            locations=tuple(map(self.widths.told, found.locations)),
             frame=owner.frame,
             linkage_name=None if owner.function is None else owner.function.linkage_name,
             block_depth=owner.depth,

@@ -214,6 +214,7 @@ def _to_register(register: LocationRegister | None) -> pb.RegisterLocation | Non
         machine_registers=None if machine is None else pb.MachineRegisters(names=utf8s(machine)),
         lane_bits=u64_or_none(register.lane_bits),
         lane_registers=u64_or_none(register.lane_registers),
+        width_bytes=register.bytes,
     )
 
 
@@ -226,6 +227,7 @@ def _from_register(message: pb.RegisterLocation) -> LocationRegister:
         tuple(message.machine_registers.names) if message.HasField("machine_registers") else None,
         message.lane_bits,
         message.lane_registers,
+        message.width_bytes if message.HasField("width_bytes") else None,
     )
 
 
