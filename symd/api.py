@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, overload
 
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
@@ -232,8 +232,17 @@ class Symbolizer(Protocol):
         """Kernels, functions and files by name (``symd.query.names.find_names``)."""
         ...
 
-    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
-        """The variables in scope at one place, with their types and locations (``symd.query.variables``)."""
+    @overload
+    def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None
+    ) -> InScope: ...
+    @overload
+    def variables(self, digest: ModuleName, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
+    def variables(
+        self, digest: ModuleName, query: AnyQuery | Iterable[AnyQuery], path: str | None = None
+    ) -> InScope | list[InScope]:
+        """The variables in scope at one place, with their frames, types and locations (``symd.query.variables``); at several, in order,
+        where there are several queries."""
         ...
 
     def listing(

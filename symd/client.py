@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
@@ -40,6 +40,7 @@ from symd.model.arguments import (
     checked_query,
     checked_rules,
     checked_section,
+    is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Event, Located, SourceLine, Watch, checked_breakpoints
 from symd.model.columns import U64
@@ -112,7 +113,7 @@ from symd.rpc.wire.resource_names import checked_module_name, context_id, contex
 from symd.rpc.wire.sources import FILES
 from symd.rpc.wire.sources import from_chunks as from_source_chunks
 from symd.rpc.wire.variables import from_response as from_variables_response
-from symd.rpc.wire.variables import to_request as to_variables_request
+from symd.rpc.wire.variables import to_requests as to_variables_requests
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.breakpoint_service_pb2 import (
@@ -406,10 +407,21 @@ class Client:
         pages = self._calls.pages(self._calls.stubs.names.FindNames, request)
         return [from_item(each) for page in pages for each in page.items]
 
-    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
-        """The variables in scope at one place, read where the daemon is."""
-        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), checked_path(path))
-        return from_variables_response(self._calls.one(self._calls.stubs.variables.GetVariables, request))
+    @overload
+    def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None
+    ) -> InScope: ...
+    @overload
+    def variables(self, digest: ModuleName, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
+    def variables(
+        self, digest: ModuleName, query: AnyQuery | Iterable[AnyQuery], path: str | None = None
+    ) -> InScope | list[InScope]:
+        """The variables in scope at one place, read where the daemon is; at several, in order, where there are several queries."""
+        asked = [checked_query(query)] if is_one_query(query) else checked_queries(query)  # type: ignore[arg-type]
+        requests = to_variables_requests(checked_digest(checked_name(digest)), asked, checked_path(path))
+        answers = [self._calls.one(self._calls.stubs.variables.GetVariables, request) for request in requests]
+        found = [each for answer in answers for each in from_variables_response(answer)]
+        return found[0] if is_one_query(query) else found
 
     def listing(
         self,

@@ -268,8 +268,15 @@ class Module:
         """Kernels, functions and source files by name; a pattern where there is ``*``, ``?`` or ``[`` in it."""
         return list(self._symbolizer.names(self.sha256, wanted, path))
 
-    def variables(self, query: AnyQuery, path: str | None = None) -> InScope:
-        """The variables in scope at one place, with their types and where they live."""
+    @overload
+    def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
+        self, query: AnyQuery, path: str | None = None
+    ) -> InScope: ...
+    @overload
+    def variables(self, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
+    def variables(self, query: AnyQuery | Iterable[AnyQuery], path: str | None = None) -> InScope | list[InScope]:
+        """The variables in scope at one place, with their frames, their types and where they live; at several, in order, where there are
+        several queries."""
         return self._symbolizer.variables(self.sha256, query, path)
 
     def listing(

@@ -28,6 +28,7 @@ import zstandard
 HERE = Path(__file__).parent
 BIN = HERE / "bin"
 CL = "{clang} -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -nogpulib -fdebug-prefix-map={cwd}=/src"
+CLCPP = CL.replace("CL2.0", "clc++") + " -mcpu=gfx900 -g"
 HIP = "{clang} -x hip -fuse-cuid=none -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src --cuda-device-only --no-gpu-bundle-output"
 ASM = "{clang} -x assembler -target amdgcn-amd-amdhsa -fdebug-compilation-dir=/src -g -c"
 HOST = "{clang} -x hip -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src -fPIE -g -O2"
@@ -109,6 +110,10 @@ RECIPES: dict[str, tuple[str, str]] = {
     "images-19.offload": (
         "19", ("clang-offload-packager-19 -o $OUT --image=file=v4-gfx900.co,triple=amdgcn-amd-amdhsa,arch=gfx900,kind=hip"
         " --image=file=v5-gfx1100.co,triple=amdgcn-amd-amdhsa,arch=gfx1100,kind=openmp")),
+    "nested-14.co": ("14", f"{CLCPP} -O2 -o $OUT nested.clcpp"),
+    "nested-14-O0.co": ("14", f"{CLCPP} -O0 -o $OUT nested.clcpp"),
+    "nested-22.o": ("22", f"{CLCPP} -O2 -c -o $OUT nested.clcpp"),
+    "nested-22-O0.o": ("22", f"{CLCPP} -O0 -c -o $OUT nested.clcpp"),
     **split("14", 4), **split("14", 5), **split("19", 4), **split("19", 5), **split("22", 4), **split("22", 5),
     "host-plain.o": ("22", "clang++-22 -c -O2 -o $OUT host.cpp"),
     "host-offloading.o": (
@@ -242,7 +247,7 @@ def main(names: list[str]) -> None:
     manifest = json.loads((HERE / "manifest.json").read_text()) if (HERE / "manifest.json").exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for source in [*(HERE / "src").iterdir(), *BIN.iterdir()]:
+        for source in [*(HERE / "src").iterdir(), HERE.parent / "kernels" / "nested.clcpp", *BIN.iterdir()]:
             shutil.copy(source, folder)
         for name, (generation, command) in RECIPES.items():
             if not names or name in names:

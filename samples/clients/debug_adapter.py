@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -219,27 +219,20 @@ class Adapter:
         if not 0 < frame <= len(self.stop.frames):
             raise ValueError("there are no such variables")
         wanted = ("parameter", "local", "global")[kind]
-        shown = [
-            each for each in self._visible() if each.kind == wanted and self._is_of(each, self.stop.frames[frame - 1])
-        ]
-        return {
-            "variables": [
-                {
-                    "name": each.name or "(unnamed)",
-                    "type": each.type,
-                    "value": each.location or "<optimized out>",
-                    "variablesReference": 0,
-                }
-                for each in shown
-            ]
-        }
-
-    def _visible(self) -> Iterator[Variable]:
         place = ByAddress(ObjectAddress(self.stop.address or 0))
-        yield from self.symd.variables(self.digest, place, self.stop.path).visible.variables
+        visible = self.symd.variables(self.digest, place, self.stop.path).visible.variables
+        shown = [each for each in visible if each.kind == wanted and (kind == 2 or each.frame == frame - 1)]
+        return {"variables": [self._variable(each, shown) for each in shown]}
 
-    def _is_of(self, variable: Variable, frame: Frame) -> bool:
-        return variable.kind == "global" or (variable.function, variable.inlined) == (frame.function, frame.inlined)
+    def _variable(self, variable: Variable, shown: Sequence[Variable]) -> dict[str, Any]:
+        """An editor shows a list of names: which of two is meant is told by the line of the declaration."""
+        name = variable.name or "(unnamed)"
+        if variable.declared_line and sum(each.name == variable.name for each in shown) > 1:
+            name += f" (line {variable.declared_line})"
+        value = variable.location or "<optimized out>"
+        if any(each.doubt for each in variable.locations):
+            value += " (doubtful)"
+        return {"name": name, "type": variable.type, "value": value, "variablesReference": 0}
 
     def on_disassemble(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Exactly as many instructions as are wanted: what lies outside of the code is said to be invalid."""

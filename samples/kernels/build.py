@@ -44,6 +44,7 @@ class Source:
     zebin: tuple[str, ...] = ()
     igc_elf: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
+    devices: tuple[str, ...] = DEVICES
 
     @property
     def name(self) -> str:
@@ -65,6 +66,7 @@ SOURCES = (
     Source("interpret.cl", newer=("tgllp",)),
     Source("mandelbrot.cl", zebin=("skl", "dg2"), igc_elf=("dg2",), newer=("dg2", "pvc")),
     Source("matmul.cl", zebin=("pvc",), newer=("bmg",)),
+    Source("nested.clcpp", devices=("dg2",)),
     Source("particles.cl", neo_elf=("skl", "dg2"), zebin=("dg2",), igc_elf=("dg2",), newer=NEWER_DEVICES),
     Source("raycast.cl", zebin=("tgllp", "dg2"), igc_elf=("dg2",), newer=("dg2", "pvc")),
     Source("reduce.cl", neo_elf=("pvc",), newer=("dg2", "bmg")),
@@ -112,11 +114,11 @@ class Run:
 
 def older_runs(source: Source) -> Iterator[Run]:
     """The calls of the older generation, whose outputs are patch tokens unless a zebin is asked for."""
-    for device in DEVICES:
+    for device in source.devices:
         for optimised in (True, False) if source.debug else (True,):
             keep = ["igc-debug"] if source.debug else []
             keep += ["neo-elf"] if device in source.neo_elf and optimised else []
-            keep += ["spirv"] if device == DEVICES[0] else []
+            keep += ["spirv"] if device == source.devices[0] else []
             if keep:
                 yield Run(source, device, optimised, zebin=False, keep=tuple(keep))
     for device in source.zebin:

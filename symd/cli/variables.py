@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import click
 
 from symd.cli.answer_lines import answer_text
-from symd.cli.options import debug_option, example, file_verb, object_option
+from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.engine.files.module import open_module
-from symd.model.addresses import parse_query
+from symd.model.addresses import ByKernel, Query, parse_query
 from symd.model.code import DebugScheme
+from symd.model.frame_text import frame_text
 from symd.model.json.answers import unanswered_json, variable_json, variable_types_json
 from symd.model.reasons import ANSWERED, Reason
 from symd.model.variables import InScope, Variable, Visible
@@ -23,6 +25,8 @@ _ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
 """Reasons with which no variables is an answer."""
 _DESCRIBES_NONE = frozenset({DebugScheme.NONE, DebugScheme.LINE_ONLY, DebugScheme.SPIRV})
 """Debug data that says nothing of variables, or nothing that is read."""
+_SHOWN_RANGES = 4
+"""Ranges of one variable that the text has."""
 
 
 @click.command(
@@ -31,6 +35,7 @@ _DESCRIBES_NONE = frozenset({DebugScheme.NONE, DebugScheme.LINE_ONLY, DebugSchem
 @file_verb
 @object_option
 @debug_option
+@demangle_option
 @click.option("--types", is_flag=True, help="With --json: each variable's type as structure, too.")
 @click.argument("query")
 def command(
@@ -40,13 +45,15 @@ def command(
     as_json: bool,
     path: str | None,
     debug: str | None,
+    demangle: bool,
     types: bool,
     query: str,
 ) -> int:
-    """Show the variables in scope at an address of FILE: innermost scope first, the unit's globals last.
+    """Show the variables in scope at an address of FILE, frame by frame: innermost scope first, the unit's globals last.
 
     QUERY is ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. A register's bits are given as r29[0:32], the
-    last bit excluded; "per lane" means those of lane 0, and each further lane has the bits that follow. Exit code 1:
+    last bit excluded; "per lane" means those of lane 0, and each further lane has the bits that follow. Offsets of code, such
+    as those of the block that tells two variables of one name apart, count as in QUERY: from FUNCTION, or from the section. Exit code 1:
     no variables are known there, for the reason that is given, such as OUTSIDE_TEXT or AMBIGUOUS. Where the debug data is
     read and nothing is in scope, that is an answer: "no variables" (nothing with --json), exit code 0.
     """
@@ -60,11 +67,13 @@ def command(
     if not found.visible.variables and found.at.reason not in _ANSWERED:
         _refuse(query, found, as_json=as_json)
         return NO
+    if demangle:
+        found = _readable(found)
     if as_json:
         for variable in found.visible.variables:
             write_json(variable_json(variable) | (variable_types_json(variable, found.visible) if types else {}))
     else:
-        for line in text_lines(found):
+        for line in text_lines(found, asked):
             write_line(line)
     _complain(found.visible)
     return 0
@@ -83,24 +92,53 @@ def _complain(visible: Visible) -> None:
         click.echo(f"symd: {printable(note)}", err=True)
 
 
-def text_lines(found: InScope) -> Iterator[str]:
-    """A heading for each function, its variables in columns below."""
-    shown = found.visible.variables
+def text_lines(found: InScope, query: Query) -> Iterator[str]:
+    """A heading for each frame, its variables in columns below; those of no certain frame and the globals last. Offsets count as the query's:
+    from the function that it names, or from the section."""
+    shown, frames = found.visible.variables, found.at.frames
     if not shown:
         yield "no variables"
+        return
     lanes = f", SIMD{found.visible.simd_width}" if found.visible.simd_width else ""
-    for (kind, function, inlined), group in groupby(shown, _owner):
-        variables = list(group)
-        title = "globals" if kind == "global" else function or "(unnamed)"
-        yield title + (" (inlined)" if inlined else "") + (lanes if kind != "global" else "")
-        widths = [max(len(text(one)) for one in variables) for text in (_name, _type)]
-        for one in variables:
-            where = one.location or "optimized out"
-            yield f"  {_name(one):<{widths[0]}}  {_type(one):<{widths[1]}}  {one.kind:<9}  {where}"
+    origin = (found.at.section_offset or 0) - query.offset if isinstance(query, ByKernel) else 0
+    here = found.at.section_offset or 0
+    for number, frame in enumerate(frames):
+        name = (frame.function or frame.linkage_name or "(unnamed)") + (" (inlined)" if frame.inlined else "")
+        yield f"#{number} {frame_text(name, None, *frame[2:5])}{lanes}"
+        yield from _rows([each for each in shown if each.frame == number], here, origin)
+    nobodys = [each for each in shown if each.frame is None and each.kind != "global"]
+    for (function, inlined), group in groupby(nobodys, lambda each: (each.function, each.inlined)):
+        yield f"{function or '(unnamed)'}{' (inlined)' if inlined else ''}, its frame is not certain{lanes}"
+        yield from _rows([*group], here, origin)
+    globals_ = [each for each in shown if each.kind == "global"]
+    if globals_:
+        yield "globals"
+        yield from _rows(globals_, here, origin)
 
 
-def _owner(variable: Variable) -> tuple[str, str | None, bool]:
-    return ("global" if variable.kind == "global" else "", variable.function, variable.inlined)
+def _rows(variables: Sequence[Variable], here: int, origin: int) -> Iterator[str]:
+    """One line for each variable; those of one name in one function are told apart by their blocks."""
+    names = Counter(each.name for each in variables)
+    widths = [max((len(text(one)) for one in variables), default=0) for text in (_name, _type)]
+    for one in variables:
+        where = one.location or _elsewhere(one, here, origin)
+        block = f"  [block {_ranges(one.block, origin)}]" if one.block and names[one.name] > 1 else ""
+        yield f"  {_name(one):<{widths[0]}}  {_type(one):<{widths[1]}}  {one.kind:<9}  {where}{block}{_doubt(one)}"
+
+
+def _doubt(variable: Variable) -> str:
+    return next((f"  [doubtful: {each.doubt.text}]" for each in variable.locations if each.doubt), "")
+
+
+def _elsewhere(variable: Variable, here: int, origin: int) -> str:
+    if not variable.live or any(start <= here < end for start, end in variable.live):
+        return "optimized out"
+    return f"not here; live at {_ranges(variable.live, origin)}"
+
+
+def _ranges(ranges: Sequence[tuple[int, int]], origin: int) -> str:
+    shown = [f"{start - origin:+#x}..{end - origin:+#x}" for start, end in ranges[:_SHOWN_RANGES]]
+    return ", ".join(shown) + (", ..." if len(ranges) > _SHOWN_RANGES else "")
 
 
 def _name(variable: Variable) -> str:
@@ -109,3 +147,15 @@ def _name(variable: Variable) -> str:
 
 def _type(variable: Variable) -> str:
     return variable.type
+
+
+def _readable(found: InScope) -> InScope:
+    """The frames, and the functions of their variables, by the names that were written."""
+    from symd.query.demangler import Demangler  # noqa: PLC0415 - who does not want it starts nothing
+
+    at = Demangler().answers([found.at])[0]
+    named = (
+        each if each.frame is None else replace(each, function=at.frames[each.frame].function)
+        for each in found.visible.variables
+    )
+    return InScope(at, replace(found.visible, variables=tuple(named)))

@@ -29,6 +29,7 @@ _DEPTH = 16
 """Names of names of a type that are followed."""
 MOST_BYTES = 64
 """The largest variable that is shown."""
+_WORD_BITS = 32
 
 
 def values_of(
@@ -58,7 +59,7 @@ class _Wave:
 
 
 def _value(variable: Variable, visible: Visible, wave: _Wave) -> Iterator[CoreValue]:
-    if len(variable.locations) != 1 or variable.type_number is None:
+    if len(variable.locations) != 1 or variable.locations[0].doubt is not None or variable.type_number is None:
         return
     kind = _bare(visible, variable.type_number)
     if kind is None or kind.size is None or not 0 < kind.size <= MOST_BYTES:
@@ -103,13 +104,18 @@ def _content(pieces: tuple[LocationPiece, ...], size: int, wave: _Wave, position
             break
         bits = missing if piece.bit_size is None else min(piece.bit_size, missing)
         value = _piece(piece, bits, wave, position)
-        if value is None or piece.per_lane:
+        if value is None or (piece.per_lane and not _is_read_by_lane(piece)):
             return None
         found |= (value & (1 << bits) - 1) << filled
         filled += bits
     if filled < 8 * size:
         return None
     return (found & (1 << 8 * size) - 1).to_bytes(size, "little")
+
+
+def _is_read_by_lane(piece: LocationPiece) -> bool:
+    """Whether the content of its register was taken from the lane: AMD's vector registers have 32 bits for each."""
+    return piece.kind is PieceKind.REGISTER and piece.register is not None and piece.register.lane_bits == _WORD_BITS
 
 
 def _piece(piece: LocationPiece, bits: int, wave: _Wave, position: int) -> int | None:

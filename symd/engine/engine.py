@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, overload
 
 from symd.api import AliasVerbs, Receiving, ServedContextVerbs
 from symd.config import Limits
@@ -63,6 +63,7 @@ from symd.model.arguments import (
     checked_query,
     checked_rules,
     checked_section,
+    is_one_query,
 )
 from symd.model.breakpoints import Breakpoint, Located, Watch, checked_breakpoints
 from symd.model.cores import CoreDump
@@ -376,13 +377,24 @@ class Engine:
             self._indexes.whole(checked_name(digest)), checked_names(wanted), checked_path(path), check_cancelled
         )
 
-    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
+    @overload
+    def variables(  # type: ignore[overload-overlap] # a text is one query, and not its characters
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None
+    ) -> InScope: ...
+    @overload
+    def variables(self, digest: ModuleName, query: Iterable[AnyQuery], path: str | None = None) -> list[InScope]: ...
+    def variables(
+        self, digest: ModuleName, query: AnyQuery | Iterable[AnyQuery], path: str | None = None
+    ) -> InScope | list[InScope]:
+        if not is_one_query(query):
+            return [self.variables(digest, each, path) for each in checked_queries(query)]  # type: ignore[arg-type]
         name, path = checked_name(digest), checked_path(path)
 
         def read(within: str, section: int, offset: int) -> Visible | str:
             return self._indexes.ask(name, VariablesAt(within, section, offset))
 
-        return variables(self._indexes.whole(name), checked_query(query), read, path, QueryBudget())
+        asked = checked_query(query)  # type: ignore[arg-type] # one, as was asked
+        return variables(self._indexes.whole(name), asked, read, path, QueryBudget())
 
     def listing(
         self,

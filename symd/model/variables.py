@@ -73,7 +73,8 @@ class LocationRegister:
 
     In a location of several SIMD lanes these are the first lane's bits. Each further lane's begin ``lane_bits`` after the
     lane's before, in the next register from its lowest bit on where this one is full; or they are the same bits of the
-    register whose number is higher by ``lane_registers``.
+    register whose number is higher by ``lane_registers``. ``bytes`` is the width of a vector register (None: it is none, or that is not known). Of AMD's
+    vector registers, which have 32 bits for each lane, all bits (``bits`` None) are all of the lane's.
     """
 
     number: int
@@ -83,6 +84,7 @@ class LocationRegister:
     machine_registers: tuple[str, ...] | None = None
     lane_bits: int = 0
     lane_registers: int = 0
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +127,22 @@ class LocationPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why what the debug data says of a place cannot be right. ``reason`` is a word for programs, such as VALUE_NOT_ADDRESS; ``text`` is a
+    sentence."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class VariableLocation:
     """The pieces of a variable, lowest bits first. ``lanes`` are the SIMD lanes ``(first, end)`` that they are right for,
-    the last excluded; None: for all."""
+    the last excluded; None: for all. ``doubt`` says why they are wrong, where that is certain; they stand as the debug data has them."""
 
     pieces: tuple[LocationPiece, ...]
     lanes: tuple[int, int] | None = None
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +150,12 @@ class Variable:
     """A variable or parameter that is visible at the address asked about.
 
     ``type`` is its C spelling as llvm-dwarfdump prints it and ``type_number`` its number in ``Visible.types``.
-    ``function`` is the function whose scope it belongs to (None: a global), ``inlined`` whether that was inlined here.
+    ``function`` is the function whose scope it belongs to (None: a global), ``inlined`` whether that was inlined here,
+    and ``linkage_name`` its mangled name, where it has one. ``frame`` is the number of that function's frame in the answer, 0
+    innermost; None for a global, and where no frame is certain to be it, which a note says. ``block_depth`` says in how many
+    lexical blocks of the function it is declared, and ``block`` are the section-offset ranges of the innermost of these;
+    0 and none: in the function itself. ``declared_file`` and ``declared_line`` are where its declaration stands (None and
+    0: not known).
     ``location`` says where it lives at this address in words; None where it is ``optimized_out``. ``locations`` say the
     same as structure: one as a rule; several where it lives in several places at once, or where SIMD lanes follow
     different rules; none where it is optimized out. ``live`` are the section-offset ranges ``(start, end)`` in which it
@@ -155,17 +172,38 @@ class Variable:
     live: tuple[tuple[int, int], ...] = ()
     type_number: int | None = None
     locations: tuple[VariableLocation, ...] = ()
+    frame: int | None = None
+    linkage_name: str | None = None
+    block_depth: int = 0
+    block: tuple[tuple[int, int], ...] = ()
+    declared_file: str | None = None
+    declared_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionScope:
+    """A function or inlined call around a place, as the debug data has it, whether a frame is told for it or not.
+    ``call_line`` and ``call_column`` are where an inlined one is called; 0: not known."""
+
+    name: str | None
+    linkage_name: str | None
+    inlined: bool
+    call_line: int = 0
+    call_column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
     """Variables in scope, innermost scope first; ``simd_width`` is the number of lanes that share the code, where the
-    debug data says it; ``notes`` name what was left out."""
+    debug data says it, or AMD's kernel; ``notes`` name what was left out. ``functions`` are those around the place, innermost first, as the
+    debug data has them: what is read of a code object has them, and ``Variable.frame`` counts them there; an answer has frames
+    instead, and none of these."""
 
     variables: tuple[Variable, ...] = ()
     types: tuple[TypeInfo, ...] = ()
     simd_width: int | None = None
     notes: tuple[str, ...] = ()
+    functions: tuple[FunctionScope, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,27 @@ the debug data about variables, which no index holds, is read from the code obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.variables.visible import VariableReader
 from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import Query
-from symd.model.answers import Frame, Reason
+from symd.model.answers import Answer, Reason
 from symd.model.code import CodeObject
 from symd.model.variables import InScope, Variable, Visible
 from symd.query.query_budget import QueryBudget
+from symd.query.scope_frames import match
 from symd.query.symbolize import symbolize
 
 NOBODYS = (
     "the debug data contradicts itself here: whose code this is, and so which variables are in scope, is not known"
 )
+_NAMED = 4
+"""Functions that one note names."""
 _READ_OTHERWISE = (Reason.CONTRADICTORY, Reason.INFERRED)
 ReadVisible = Callable[[str, int, int], Visible | str]
 """Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in that
@@ -42,23 +46,30 @@ def variables(
     visible = read(at.path or "", at.section_index, at.section_offset)
     if isinstance(visible, str):
         return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(visible,)))
-    return InScope(at, _of_frames(visible, at.frames) if at.reason in _READ_OTHERWISE else visible)
+    return InScope(at, _of_frames(visible, at))
 
 
-def _of_frames(visible: Visible, frames: Sequence[Frame]) -> Visible:
-    """What belongs to these frames, which are others than the scopes around the place as written: the variables of scopes that are none
-    of them are left out. Both go from the innermost outwards."""
+def _of_frames(visible: Visible, at: Answer) -> Visible:
+    """The variables with the numbers of their frames. Where frames are others than the scopes around the place as written, the variables of
+    functions that are none of them are left out."""
+    matched = match(visible.functions, at.frames)
     kept: list[Variable] = []
-    called = [(each.function, each.linkage_name) for each in frames]
-    scope, first, is_frame = None, 0, True
+    nobodys: dict[str, None] = {}
     for each in visible.variables:
-        if each.kind != "global" and scope != (each.function, each.inlined):
-            scope = each.function, each.inlined
-            at = next((at for at in range(first, len(called)) if each.function in (None, *called[at])), None)
-            first, is_frame = (first, False) if at is None else (at + 1, True)
-        if each.kind == "global" or is_frame:
+        if each.frame is None:
             kept.append(each)
-    return replace(visible, variables=tuple(kept))
+            continue
+        frame, is_uncertain = matched[each.frame]
+        if frame is None and not is_uncertain and at.reason in _READ_OTHERWISE:
+            continue
+        if frame is None:
+            nobodys.setdefault(each.function or "a function without a name")
+        kept.append(each if frame == each.frame else replace(each, frame=frame))
+    notes = visible.notes
+    if nobodys:
+        shown = ", ".join([*islice(nobodys, _NAMED)]) + (", ..." if len(nobodys) > _NAMED else "")
+        notes = (*notes, f"which frame the variables of {shown} belong to is not certain")
+    return replace(visible, variables=tuple(kept), notes=notes, functions=())
 
 
 class VisibleIn:

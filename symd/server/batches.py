@@ -141,6 +141,10 @@ class ResponseSizeLimit:
         """Count frames. Raises ``LimitExceeded`` where the response has no room for them."""
         self._take(FRAME_BYTES * len(frames) + _frames_text_size(frames), "frames")
 
+    def take_variables(self, size: int) -> None:
+        """Count the bytes that what is in scope at one place takes. Raises ``LimitExceeded`` where there is no room for them."""
+        self._take(size, "variables")
+
     def take_candidates(self, candidates: Iterable[Candidate]) -> None:
         """Count candidates. Raises ``LimitExceeded`` where the response has no room for them."""
         for each in candidates:

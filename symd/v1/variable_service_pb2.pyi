@@ -106,16 +106,22 @@ TYPE_ENCODING_UCS: TypeEncoding
 TYPE_ENCODING_ASCII: TypeEncoding
 
 class GetVariablesRequest(_message.Message):
-    __slots__ = ("name", "path", "query")
+    __slots__ = ("name", "path", "queries")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
-    QUERY_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
-    query: _query_pb2.Query
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
+    queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ...) -> None: ...
 
 class GetVariablesResponse(_message.Message):
+    __slots__ = ("places",)
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    places: _containers.RepeatedCompositeFieldContainer[VariablesInScope]
+    def __init__(self, places: _Optional[_Iterable[_Union[VariablesInScope, _Mapping]]] = ...) -> None: ...
+
+class VariablesInScope(_message.Message):
     __slots__ = ("answer", "variables", "types", "simd_width", "notes")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     VARIABLES_FIELD_NUMBER: _ClassVar[int]
@@ -130,7 +136,7 @@ class GetVariablesResponse(_message.Message):
     def __init__(self, answer: _Optional[_Union[_answer_pb2.Answer, _Mapping]] = ..., variables: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., types: _Optional[_Iterable[_Union[VariableType, _Mapping]]] = ..., simd_width: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Variable(_message.Message):
-    __slots__ = ("name", "type", "type_number", "kind", "function", "inlined", "optimized_out", "location_text", "locations", "live")
+    __slots__ = ("name", "type", "type_number", "kind", "function", "inlined", "optimized_out", "location_text", "locations", "live", "frame", "linkage_name", "block_depth", "block", "declared_file", "declared_line")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TYPE_NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +147,12 @@ class Variable(_message.Message):
     LOCATION_TEXT_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    LINKAGE_NAME_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_FILE_FIELD_NUMBER: _ClassVar[int]
+    DECLARED_LINE_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     type_number: int
@@ -151,7 +163,13 @@ class Variable(_message.Message):
     location_text: str
     locations: _containers.RepeatedCompositeFieldContainer[VariableLocation]
     live: _containers.RepeatedCompositeFieldContainer[LiveRange]
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., type_number: _Optional[int] = ..., kind: _Optional[_Union[VariableKind, str]] = ..., function: _Optional[str] = ..., inlined: _Optional[bool] = ..., optimized_out: _Optional[bool] = ..., location_text: _Optional[str] = ..., locations: _Optional[_Iterable[_Union[VariableLocation, _Mapping]]] = ..., live: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ...) -> None: ...
+    frame: int
+    linkage_name: str
+    block_depth: int
+    block: _containers.RepeatedCompositeFieldContainer[LiveRange]
+    declared_file: str
+    declared_line: int
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., type_number: _Optional[int] = ..., kind: _Optional[_Union[VariableKind, str]] = ..., function: _Optional[str] = ..., inlined: _Optional[bool] = ..., optimized_out: _Optional[bool] = ..., location_text: _Optional[str] = ..., locations: _Optional[_Iterable[_Union[VariableLocation, _Mapping]]] = ..., live: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ..., frame: _Optional[int] = ..., linkage_name: _Optional[str] = ..., block_depth: _Optional[int] = ..., block: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ..., declared_file: _Optional[str] = ..., declared_line: _Optional[int] = ...) -> None: ...
 
 class LiveRange(_message.Message):
     __slots__ = ("start", "end")
@@ -162,12 +180,22 @@ class LiveRange(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class VariableLocation(_message.Message):
-    __slots__ = ("pieces", "lanes")
+    __slots__ = ("pieces", "lanes", "doubt")
     PIECES_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
+    DOUBT_FIELD_NUMBER: _ClassVar[int]
     pieces: _containers.RepeatedCompositeFieldContainer[LocationPiece]
     lanes: LaneRange
-    def __init__(self, pieces: _Optional[_Iterable[_Union[LocationPiece, _Mapping]]] = ..., lanes: _Optional[_Union[LaneRange, _Mapping]] = ...) -> None: ...
+    doubt: LocationDoubt
+    def __init__(self, pieces: _Optional[_Iterable[_Union[LocationPiece, _Mapping]]] = ..., lanes: _Optional[_Union[LaneRange, _Mapping]] = ..., doubt: _Optional[_Union[LocationDoubt, _Mapping]] = ...) -> None: ...
+
+class LocationDoubt(_message.Message):
+    __slots__ = ("reason", "text")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    text: str
+    def __init__(self, reason: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class LaneRange(_message.Message):
     __slots__ = ("start", "end")
@@ -204,7 +232,7 @@ class LocationPiece(_message.Message):
     def __init__(self, bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ..., skipped_bits: _Optional[int] = ..., per_lane: _Optional[bool] = ..., lane_stride: _Optional[int] = ..., in_register: _Optional[_Union[RegisterLocation, _Mapping]] = ..., in_memory: _Optional[_Union[MemoryLocation, _Mapping]] = ..., constant: _Optional[int] = ..., implicit_value: _Optional[bytes] = ..., optimized_out: _Optional[_Union[OptimizedOut, _Mapping]] = ..., expression: _Optional[str] = ...) -> None: ...
 
 class RegisterLocation(_message.Message):
-    __slots__ = ("number", "name", "first_bit", "bits", "machine_registers", "lane_bits", "lane_registers")
+    __slots__ = ("number", "name", "first_bit", "bits", "machine_registers", "lane_bits", "lane_registers", "width_bytes")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     FIRST_BIT_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +240,7 @@ class RegisterLocation(_message.Message):
     MACHINE_REGISTERS_FIELD_NUMBER: _ClassVar[int]
     LANE_BITS_FIELD_NUMBER: _ClassVar[int]
     LANE_REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_BYTES_FIELD_NUMBER: _ClassVar[int]
     number: int
     name: str
     first_bit: int
@@ -219,7 +248,8 @@ class RegisterLocation(_message.Message):
     machine_registers: MachineRegisters
     lane_bits: int
     lane_registers: int
-    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., first_bit: _Optional[int] = ..., bits: _Optional[int] = ..., machine_registers: _Optional[_Union[MachineRegisters, _Mapping]] = ..., lane_bits: _Optional[int] = ..., lane_registers: _Optional[int] = ...) -> None: ...
+    width_bytes: int
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., first_bit: _Optional[int] = ..., bits: _Optional[int] = ..., machine_registers: _Optional[_Union[MachineRegisters, _Mapping]] = ..., lane_bits: _Optional[int] = ..., lane_registers: _Optional[int] = ..., width_bytes: _Optional[int] = ...) -> None: ...
 
 class MachineRegisters(_message.Message):
     __slots__ = ("names",)

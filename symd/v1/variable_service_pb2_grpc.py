@@ -54,7 +54,7 @@ class VariableServiceServicer:
     """
 
     def GetVariables(self, request, context):
-        """The variables in scope at one address. A query that names no place in any text is answered with its reason and no
+        """The variables in scope at each address. A query that names no place in any text is answered with its reason and no
         variables.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

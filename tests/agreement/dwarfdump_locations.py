@@ -39,7 +39,9 @@ def assert_same(location: VariableLocation, text: str, frame_base: str) -> None:
     assert len(location.pieces) == len(groups), (location, text)
     offset = 0
     for piece, (operations, bits) in zip(location.pieces, groups, strict=True):
-        assert not piece.per_lane
+        is_vector = piece.register is not None and piece.register.name[0] in "va"
+        assert piece.per_lane == is_vector
+        assert not is_vector or (piece.register.lane_bits, piece.register.bytes) in ((32, 256), (32, 128), (32, None))
         assert piece.bit_size == bits
         assert piece.bit_offset == (None if bits is None else offset)
         offset += bits or 0

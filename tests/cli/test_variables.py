@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from symd.model.addresses import SectionOffset
-from symd.model.answers import Answer, Candidate, Reason
-from symd.model.variables import InScope, Member, TypeInfo, Variable, Visible
+from symd.model.answers import Answer, Candidate, Frame, Reason
+from symd.model.variables import Doubt, InScope, Member, TypeInfo, Variable, VariableLocation, Visible
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 
 CONTRACT = (
     '{"name": "x", "type": "int", "kind": "parameter", "function": "helper", "inlined": true, "optimized_out": false, '
-    '"location": "r29[0:32] per lane", "live": [[424, 648]]}'
+    '"location": "r29[0:32] per lane", "live": [[424, 648]], "frame": 0}'
 )
 """The variable that the contract shows."""
-X = Variable("x", "int", "parameter", "helper", True, False, "r29[0:32] per lane", ((424, 648),), 1)
-ROOM = Variable("room", "Room *", "local", "vadd", False, True, None, (), 0)
+X = Variable("x", "int", "parameter", "helper", True, False, "r29[0:32] per lane", ((424, 648),), 1, frame=0)
+ROOM = Variable(
+    "room", "Room *", "local", "vadd", False, True, None, (), 0, (), 1, "vadd_", 1, ((0, 640),), "/src/vadd.cl", 11
+)
 LOOK_UP = Variable("look_up", "float[4]", "global", None, False, False, "memory at 0x40", ((0, 640),))
 TYPES = (
     TypeInfo("Room *", "pointer", 8, target=2, address_space="global"),
     TypeInfo("int", "base", 4, encoding="signed"),
     TypeInfo("Room", "structure", 16, members=(Member("next", 0, 0), Member("count", 1, 8, 67, 3))),
 )
-HERE = Answer(Reason.EXACT, "", "vadd", ".text.vadd", 1, SectionOffset(432))
+FRAMES = (Frame("helper", None, "/src/vadd.cl", 3, 23, True), Frame("vadd", None, "/src/vadd.cl", 10, 0, False))
+HERE = Answer(Reason.EXACT, "", "vadd", ".text.vadd", 1, SectionOffset(432), frames=FRAMES)
 
 
 class Fake(FakeSymbolizer):
@@ -86,13 +90,47 @@ def test_types_as_structure_are_numbered_from_the_variables_own(run: Run, fake: 
 
 def test_text_is_a_heading_for_each_function_and_columns_below(run: Run, fake: Fake, module: Path):
     assert run("variables", module, "vadd+0x1b0").out.splitlines() == [
-        "helper (inlined), SIMD16",
+        "#0 helper (inlined) at /src/vadd.cl:3:23, SIMD16",
         "  x  int  parameter  r29[0:32] per lane",
-        "vadd, SIMD16",
+        "#1 vadd at /src/vadd.cl:10, SIMD16",
         "  room  Room *  local      optimized out",
         "globals",
         "  look_up  float[4]  global     memory at 0x40",
     ]
+
+
+def test_json_has_more_only_of_what_is_known(run: Run, fake: Fake, module: Path):
+    x, room, look_up = run("variables", "--json", module, "vadd+0x1b0").json
+    more = {"frame": 1, "linkage_name": "vadd_", "block_depth": 1, "block": [[0, 640]]}
+    assert room == {**room, **more, "declared_file": "/src/vadd.cl", "declared_line": 11}
+    assert "frame" not in look_up
+    assert x.keys() - look_up.keys() == {"frame"}
+
+
+def test_variables_of_one_name_are_told_apart_by_frame_and_block(run: Run, fake: Fake, module: Path):
+    outer = replace(X, frame=1, function="vadd", inlined=False, location="r2")
+    inner = replace(outer, location=None, optimized_out=True, live=((440, 448),), block_depth=1, block=((424, 464),))
+    unclear = replace(X, frame=None)
+    fake.answer = InScope(HERE, Visible((X, inner, outer, unclear)))
+    by_kernel = run("variables", module, "vadd+0xb0").out.splitlines()
+    assert by_kernel == [
+        "#0 helper (inlined) at /src/vadd.cl:3:23",
+        "  x  int  parameter  r29[0:32] per lane",
+        "#1 vadd at /src/vadd.cl:10",
+        "  x  int  parameter  not here; live at +0xb8..+0xc0  [block +0xa8..+0xd0]",
+        "  x  int  parameter  r2",
+        "helper (inlined), its frame is not certain",
+        "  x  int  parameter  r29[0:32] per lane",
+    ]
+    assert "live at +0x1b8..+0x1c0  [block +0x1a8..+0x1d0]" in run("variables", module, "0x1b0").out
+
+
+def test_a_doubtful_place_says_so(run: Run, fake: Fake, module: Path):
+    doubt = Doubt("VALUE_NOT_ADDRESS", "v6 has the value")
+    fake.answer = InScope(HERE, Visible((replace(X, locations=(VariableLocation((), doubt=doubt),)),)))
+    assert run("variables", module, "vadd+0").out.splitlines()[1].endswith("  [doubtful: v6 has the value]")
+    [x] = run("variables", "--json", module, "vadd+0").json
+    assert x["doubt"] == {"reason": "VALUE_NOT_ADDRESS", "text": "v6 has the value"}
 
 
 def test_a_query_without_an_answer_is_exit_code_1_and_its_reason(run: Run, fake: Fake, module: Path):

@@ -63,7 +63,12 @@ WRONG = {
     "a fraction as query": (lambda s, sha: s.symbolize_one(sha, 0.5), BadQuery, "a float is not a query"),
     "a negative address": (lambda s, sha: s.symbolize(sha, [-1]), BadQuery, "-1 is not an address"),
     "nothing as queries": (lambda s, sha: s.symbolize(sha, None), BadQuery, "a NoneType is not a sequence"),
-    "a list for variables": (lambda s, sha: s.variables(sha, ["vadd+1"]), BadQuery, "a list is not a query"),
+    "a list in a list for variables": (
+        lambda s, sha: s.variables(sha, [["vadd+1"]]),
+        BadQuery,
+        "a list is not a query",
+    ),
+    "nothing for variables": (lambda s, sha: s.variables(sha, None), BadQuery, "a NoneType is not a query"),
     "text as queries": (lambda s, sha: s.symbolize(sha, "vadd+1"), BadQuery, "is not a sequence of queries"),
     "query as queries": (lambda s, sha: s.symbolize(sha, ByAddress(0)), BadQuery, "a ByAddress is not a sequence"),
     "code object as name": (

@@ -10,6 +10,7 @@ from symd.errors import ModuleNotFound, ObjectNotFound
 from symd.model.addresses import ByKernel, BySection, KernelOffset, SectionOffset
 from symd.model.answers import Answer, Reason
 from symd.model.variables import (
+    Doubt,
     InScope,
     LocationPiece,
     LocationRegister,
@@ -20,8 +21,8 @@ from symd.model.variables import (
     VariableLocation,
     Visible,
 )
-from symd.rpc.wire.variables import from_response, to_response
-from symd.v1.variable_service_pb2 import GetVariablesResponse
+from symd.rpc.wire.variables import from_place, to_place
+from symd.v1.variable_service_pb2 import VariablesInScope
 from tests.client.test_end_to_end import both  # noqa: F401 - the fixture: an engine and a client of its daemon
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -49,6 +50,18 @@ def test_every_place_has_the_engines_variables(both, file):  # noqa: F811
     assert seen > 0
 
 
+def test_several_places_are_answered_in_order(both):  # noqa: F811
+    engine, client = both
+    module = client.add((SAMPLES / FILES[0]).read_bytes())
+    [kernel] = [each for one in module.objects for each in one.kernels][:1]
+    queries = [ByKernel(kernel.name, KernelOffset(offset)) for offset in range(0, 300 * 16, 16)]
+    queries.insert(1, ByKernel("nobody", KernelOffset(0)))
+    each = [engine.variables(module.sha256, query) for query in queries]
+    assert engine.variables(module.sha256, queries) == each
+    assert client.variables(module.sha256, queries) == each, "more than one request has"
+    assert client.variables(module.sha256, ()) == []
+
+
 def test_a_query_without_a_place_has_its_reason(both):  # noqa: F811
     engine, client = both
     digest = client.add((SAMPLES / FILES[0]).read_bytes()).sha256
@@ -74,17 +87,18 @@ def test_every_field_comes_back():
         "struct s [3][]", "array", 12, "signed", 0, (3, None), (Member("a", 0, 4, 33, 7), Member("", None, None)),
         (0, None), (("red", -1), ("big", 7)), "local",
     )  # fmt: skip
-    variable = Variable("v", "int", "global", None, False, False, "r1", ((0, 8), (16, 2**64 - 1)), 0)
+    live, block = ((0, 8), (16, 2**64 - 1)), ((8, 16), (24, 32))
+    variable = Variable("v", "int", "local", "f", True, False, "r1", live, 0, (), 0, "_Zf", 2, block, "/k.cl", 7)
     gone = Variable("", "", "local", "f", True, True, None)
     found = InScope(Answer(Reason.GAP), Visible((variable, gone), (info,), 16, ("a note",)))
-    assert from_response(to_response(found)) == found
+    assert from_place(to_place(found)) == found
 
 
 REGISTER = LocationRegister(29, "r29")
 PIECES = {
     "a register": LocationPiece(PieceKind.REGISTER, register=REGISTER),
     "bits of a register a lane": LocationPiece(
-        PieceKind.REGISTER, 8, 24, register=LocationRegister(5, "v5", 16, 8, (), 32, 1), per_lane=True
+        PieceKind.REGISTER, 8, 24, register=LocationRegister(5, "v5", 16, 8, (), 32, 1, 256), per_lane=True
     ),
     "a machine's registers": LocationPiece(
         PieceKind.REGISTER, register=LocationRegister(7, "%rd1", machine_registers=("R4", "R5"))
@@ -104,11 +118,14 @@ PIECES = {
 
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES.keys())
 def test_a_location_comes_back_as_structure(piece):
-    locations = (VariableLocation((piece,)), VariableLocation((piece, PIECES["nothing"]), (8, 16)))
+    locations = (
+        VariableLocation((piece,), doubt=Doubt("VALUE_NOT_ADDRESS", "it is the value")),
+        VariableLocation((piece, PIECES["nothing"]), (8, 16)),
+    )
     variable = Variable("v", "int", "local", "f", False, False, "somewhere", locations=locations)
     found = InScope(Answer(Reason.GAP), Visible((variable,)))
-    message = GetVariablesResponse.FromString(to_response(found).SerializeToString())
-    assert from_response(message) == found
+    message = VariablesInScope.FromString(to_place(found).SerializeToString())
+    assert from_place(message) == found
 
 
 KINDS = [
@@ -139,10 +156,10 @@ KINDS = [
 def test_a_types_words_come_back(kind, encoding):
     info = TypeInfo("t", kind, encoding=encoding)
     found = InScope(Answer(Reason.GAP), Visible((), (info,)))
-    assert from_response(to_response(found)) == found
+    assert from_place(to_place(found)) == found
 
 
 def test_numbers_that_no_field_holds_travel_as_not_known():
     huge = TypeInfo("t", "base", 1 << 70, counts=(1 << 65,), members=(Member("m", None, 1 << 64),))
-    back = from_response(to_response(InScope(Answer(Reason.GAP), Visible((), (huge,))))).visible.types[0]
+    back = from_place(to_place(InScope(Answer(Reason.GAP), Visible((), (huge,))))).visible.types[0]
     assert (back.size, back.counts, back.members[0].offset) == (None, (None,), None)

@@ -114,7 +114,7 @@ QUERIES = {
     "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "a ndarray is not a query"),
     "a negative number": (lambda m: m.symbolize(-1), "-1 is not an address"),
     "both": (lambda m: m.symbolize(1, kernel="vadd", section=".text"), "not from both"),
-    "a list for variables": (lambda m: m.variables(["vadd+16"]), "a list is not a query"),
+    "a list in a list for variables": (lambda m: m.variables([["vadd+16"]]), "a list is not a query"),
     "a list for a path": (lambda m: m.symbolize("vadd+16", path=["vadd"]), "a list is not the path of a code object"),
     "a number for a kernel": (lambda m: m.symbolize(1, kernel=5), "an int is not the name of a kernel"),
     "a list for a kernel of lines": (lambda m: m.lines(kernel=["vadd"]), "a list is not the name of a kernel"),

@@ -39,6 +39,7 @@ def every_question(module: symd.Module) -> None:
     assert_type(module.locate("vadd.cl:8"), Located)
     assert_type(module.names("v*"), list[NamedItem])
     assert_type(module.variables("vadd+0x10"), InScope)
+    assert_type(module.variables(["vadd+0x10"]), list[InScope])
     assert_type(module.core(), CoreDump)
     assert_type(module.summary, symd.ModuleSummary)
     assert_type(module.symbolize("vadd+0x10").reason, symd.Reason)

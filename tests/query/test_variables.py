@@ -15,7 +15,7 @@ from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
-from symd.model.variables import InScope, Variable, Visible
+from symd.model.variables import FunctionScope, InScope, Variable, Visible
 from symd.query.symbolize import symbolize
 from symd.query.variables import variables, visible_in
 
@@ -134,8 +134,23 @@ def test_where_the_debug_data_contradicts_itself_only_the_frames_that_are_told_h
     """At 0x368 of raycast code of a call that was inlined lies in another function's range; what that range holds is not answered."""
     index, _ = opened("kernels/bin/raycast/dg2-opt.dbg")
     scopes = [("dot", True), ("length_squared", True), ("distance_to", False), ("raycast", False), (None, False)]
-    made = [Variable("v", "int", "local" if name else "global", name, inlined, False, "r1") for name, inlined in scopes]
-    found = variables(index, kernel("raycast", 0x368), lambda *_: Visible(tuple(made)))
+    made = [
+        Variable("v", "int", "local" if name else "global", name, inlined, False, "r1", frame=at if name else None)
+        for at, (name, inlined) in enumerate(scopes)
+    ]
+    around = tuple(FunctionScope(name, None, inlined) for name, inlined in scopes if name)
+    found = variables(index, kernel("raycast", 0x368), lambda *_: Visible(tuple(made), functions=around))
     assert found.at.reason is Reason.CONTRADICTORY
     assert [frame.function for frame in found.at.frames] == ["length_squared", "raycast"]
-    assert [one.function for one in found.visible.variables] == ["length_squared", "raycast", None]
+    assert [(one.function, one.frame) for one in found.visible.variables] == [
+        ("length_squared", 0),
+        ("raycast", 1),
+        (None, None),
+    ]
+
+
+def test_variables_where_no_frame_is_told_have_none_and_a_note_says_so():
+    found = asked("kernels/bin/bodies/dg2-opt.dbg", kernel("step_bodies", 0x7D0))
+    assert (found.at.reason, found.at.frames) == (Reason.GAP, ())
+    assert {each.frame for each in found.visible.variables} == {None}
+    assert found.visible.notes == ("which frame the variables of total_pull belong to is not certain",)

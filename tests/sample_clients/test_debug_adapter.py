@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,7 @@ def test_breakpoints_are_set_where_symd_locates_them(stopped: Editor) -> None:
 
 def test_variables_are_those_of_each_frame(stopped: Editor) -> None:
     expected = symd("variables", "--json", SHADE, PLACE)
+    names = Counter((each.get("frame"), each["kind"], each["name"]) for each in expected)
     frames = stopped.ask("stackTrace", {"threadId": 1})["stackFrames"]
     shown = set()
     for frame in frames:
@@ -148,7 +150,8 @@ def test_variables_are_those_of_each_frame(stopped: Editor) -> None:
     wanted = {
         (
             each["function"] + (" (inlined)" if each["inlined"] else ""),
-            each["name"],
+            each["name"]
+            + (f" (line {each['declared_line']})" if names[each.get("frame"), each["kind"], each["name"]] > 1 else ""),
             each["type"],
             each["location"] or "<optimized out>",
         )
@@ -156,6 +159,25 @@ def test_variables_are_those_of_each_frame(stopped: Editor) -> None:
     }
     assert shown == wanted
     assert len({name for name, *_ in shown}) > 1
+
+
+def test_each_of_two_frames_of_one_name_has_its_own_variables(editor: Editor) -> None:
+    """nested.clcpp: inner::f(x) is inlined into outer::f(x), that into twice, where two blocks hide i and t."""
+    nested = ROOT / "samples" / "amdgpu" / "bin" / "nested-14.co"
+    editor.ask("initialize")
+    editor.ask("attach", {"module": str(nested), "place": "twice+0x54"})
+    frames = editor.ask("stackTrace", {"threadId": 1})["stackFrames"]
+    assert [each["name"] for each in frames] == ["f (inlined)", "f (inlined)", "twice"]
+    shown = []
+    for frame in frames:
+        for scope in editor.ask("scopes", {"frameId": frame["id"]})["scopes"][:2]:
+            found = editor.ask("variables", {"variablesReference": scope["variablesReference"]})["variables"]
+            shown.append({each["name"]: each["value"] for each in found})
+    inner, _, outer, _, _, locals_ = shown
+    assert (inner, outer) == ({"x": "v6"}, {"x": "v4"}), (
+        "v_fma_f32 v6, v6, s2, 1.0 is x * 3 + 1, v4 is added at the end"
+    )
+    assert set(locals_) == {"i (line 28)", "t (line 29)", "t (line 31)", "i (line 32)"}
 
 
 def test_instructions_are_exactly_as_many_as_wanted(stopped: Editor) -> None:

@@ -94,12 +94,12 @@ def test_a_stack_of_long_names_is_not_written(tmp_path, monkeypatch):
 
 def test_an_answer_of_long_names_beside_variables_is_not_written(tmp_path, monkeypatch):
     at = Answer(Reason.EXACT, frames=(Frame("n" * 1000, None, "f", 1, 0, False),) * 20)
-    monkeypatch.setattr(variable_service, "to_response", lambda _found: pytest.fail("written"))
+    monkeypatch.setattr(variable_service, "to_place", lambda _found: pytest.fail("written"))
     engine = FakeEngine()
     engine.variables = lambda *_: InScope(at)
     config = Config(limits=Limits(response_bytes=10_000), store=tmp_path, address=f"unix:{tmp_path}/s")
     daemon = build_daemon(engine, config)
-    request = GetVariablesRequest(name=REQUEST.name, query=Query(address=0x150))
+    request = GetVariablesRequest(name=REQUEST.name, queries=[Query(address=0x150)])
     with listening(daemon.server, config.address) as address, grpc.insecure_channel(address) as channel:
         daemon.server.start()
         with pytest.raises(grpc.RpcError) as caught:

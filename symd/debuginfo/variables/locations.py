@@ -15,6 +15,7 @@ from symd.debuginfo.dwarf.variable_constants import Op
 from symd.debuginfo.layout import LinearLayout, first_base
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
+from symd.debuginfo.variables.doubts import doubt
 from symd.debuginfo.variables.expression import Evaluations, LaneLocation, is_one_constant
 from symd.debuginfo.variables.lanes import OperandNames
 from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListReader
@@ -134,7 +135,11 @@ class Locator:
             as_written = self._evaluations.evaluate(expression, replace(context, without_private=False), self._lanes)
             if found != as_written:
                 return Description(_NO_PRIVATE_MEMORY, _alone(in_words(_NO_PRIVATE_MEMORY)))
-        return describe(found, names)
+        said = describe(found, names)
+        why = None if said is None or context.without_private else doubt(found, names.reading, self._vendor)
+        if said is None or why is None:
+            return said
+        return Description(said.text, tuple(replace(each, doubt=why) for each in said.locations))
 
     def _context(self, unit: Unit) -> ExpressionContext:
         return ExpressionContext(

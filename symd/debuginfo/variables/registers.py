@@ -78,6 +78,16 @@ def register_name(vendor: Vendor, number: int) -> str:
     return f"reg{number}"
 
 
+def is_vector(number: int) -> bool:
+    """Whether the number is one of AMD's vector registers, which have 32 bits for each lane."""
+    return any(first <= number <= last and letter in "va" for first, last, letter, _ in _RANGES[Vendor.AMD])
+
+
+def is_general(number: int) -> bool:
+    """Whether the number is one of Intel's general registers."""
+    return any(first <= number <= last and letter == "r" for first, last, letter, _ in _RANGES[Vendor.INTEL])
+
+
 def ptx_name(number: int) -> str | None:
     """The PTX register that a DWARF number spells: 0x25726434 is ``%rd4``; None where it spells none."""
     text = number.to_bytes((number.bit_length() + 7) // 8 or 1, "big")

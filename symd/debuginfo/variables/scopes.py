@@ -16,9 +16,10 @@ from symd.debuginfo.text_ranges import disjoint_pieces
 from symd.debuginfo.variables.dies import Die, DieReader
 
 _UNITS = frozenset({Tag.DW_TAG_compile_unit, Tag.DW_TAG_partial_unit, Tag.DW_TAG_skeleton_unit})
-_FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+"""Tags of functions and inlined calls."""
 _BLOCKS = (Tag.DW_TAG_lexical_block, Tag.DW_TAG_try_block, Tag.DW_TAG_catch_block, Tag.DW_TAG_with_stmt)
-_SCOPES = frozenset({*_FUNCTIONS, *_BLOCKS})
+_SCOPES = frozenset({*FUNCTIONS, *_BLOCKS})
 MOST_SCOPES = 1000
 """Scopes around an address that are looked at; compilers nest some dozen."""
 MOST_BLOCKS = 64
@@ -69,7 +70,7 @@ class ScopeFinder:
     def __init__(self, dies: DieReader) -> None:
         self._dies = dies
         self._scopes = self._table(_SCOPES)
-        self._of_functions = np.isin(dies.extents.tag[self._scopes.which], _FUNCTIONS)
+        self._of_functions = np.isin(dies.extents.tag[self._scopes.which], FUNCTIONS)
 
     def around(self, address: int) -> list[VariableScope]:
         """The scopes that hold a linear address, innermost first, up to the function.
@@ -81,8 +82,8 @@ class ScopeFinder:
         around it in the tree counts, whether its ranges hold the address or not.
         """
         held = self._held(address)
-        function = self._function_at(address) or next((die for die in held if die.tag in _FUNCTIONS), None)
-        blocks = (die for die in held if die.tag not in _FUNCTIONS)
+        function = self._function_at(address) or next((die for die in held if die.tag in FUNCTIONS), None)
+        blocks = (die for die in held if die.tag not in FUNCTIONS)
         chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
         # a chain that is cut off before it reaches a function, by MOST_SCOPES, belongs to the one that holds the address
         inside = (
@@ -164,4 +165,4 @@ class ScopeFinder:
 
 
 def _function(outwards: list[Die]) -> Die | None:
-    return next((die for die in outwards if die.tag in _FUNCTIONS), None)
+    return next((die for die in outwards if die.tag in FUNCTIONS), None)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.core.strings import KERNEL_BODY
@@ -13,16 +14,18 @@ from symd.debuginfo import layout
 from symd.debuginfo.dwarf import DebugSections, read_units
 from symd.debuginfo.dwarf.constants import At, Tag
 from symd.debuginfo.relocation import relocated
+from symd.debuginfo.variables.declarations import Declarations
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.expression import Evaluations
 from symd.debuginfo.variables.locations import Locator
-from symd.debuginfo.variables.scopes import AddressRange, ScopeFinder, VariableScope
+from symd.debuginfo.variables.register_widths import RegisterWidths
+from symd.debuginfo.variables.scopes import FUNCTIONS, AddressRange, ScopeFinder, VariableScope
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.errors import LimitExceeded, Malformed
 from symd.formats.budget import DebugBudget
-from symd.model.code import CodeObject, DebugScheme
-from symd.model.variables import Kind, Variable, Visible
+from symd.model.code import CodeObject, DebugScheme, Vendor
+from symd.model.variables import FunctionScope, Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
 """Variables of one answer."""
@@ -63,6 +66,7 @@ class VariableReader:
         extents = self.dies.extents
         self.finder = ScopeFinder(self.dies)
         self.evaluations = Evaluations()
+        self.declarations = Declarations(self.dies)
         self.notes = (*units.warnings, *units.missing_files(), *extents.notes)
 
     def at(self, section: int, offset: int) -> Visible:
@@ -83,18 +87,33 @@ _Declared = int | tuple[str, int]
 """The place of a DIE; or a name and the line of its declaration."""
 
 
+class _Owner(NamedTuple):
+    """What a variable takes from the scope that declares it: its function (None: a global), the number of this among those around
+    the place, the offsets of the scope, whether that is a block, and in how many of them it lies."""
+
+    function: FunctionScope | None = None
+    frame: int | None = None
+    live: tuple[tuple[int, int], ...] = ()
+    is_block: bool = False
+    depth: int = 0
+
+
 class _Question:
     """One question, and what was found so far."""
 
     def __init__(self, reader: VariableReader, section: int, address: int) -> None:
+        self.code = reader.code
         self.dies = reader.dies
         self.names = TypeNames(reader.dies)  # which bounds the names of one answer
         self.layout = reader.layout
         self.finder = reader.finder
+        self.declarations = reader.declarations
         self.section = section
         self.address = address
-        self.types = TypeTable(self.dies, self.names, reader.code.vendor)
-        self.locator = Locator(reader.code, self.dies, self.layout, reader.evaluations, section, address)
+        self.types = TypeTable(self.dies, self.names, self.code.vendor)
+        self.locator = Locator(self.code, self.dies, self.layout, reader.evaluations, section, address)
+        self.lanes = self._wavefront()
+        self.widths = RegisterWidths(self.code, self.lanes)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)
         self._met: dict[int, set[_Declared]] = {}
@@ -104,15 +123,52 @@ class _Question:
         unit = self.dies.top(scopes[0].die.unit) if scopes else self.finder.unit_at(self.address)
         simd_width = _simd_width([*(scope.die for scope in reversed(scopes)), *([unit] if unit else [])])
         self.locator.enter(scopes[-1].die if scopes else None, simd_width)
-        for scope in scopes:
-            self._take_all(self._of_scope(scope))
+        owners = self._owners(scopes)
+        for scope, owner in zip(scopes, owners, strict=True):
+            self._take_all(self._of_scope(scope, owner))
         self.variables = [*_parameters_once(self.variables)]
         if unit is not None:
             self._take_all(self._globals(unit, 0))
         types = self.types.all()
         if self.types.full:
             self.notes.append("there are more types than are shown")
-        return Visible(tuple(self.variables), types, simd_width, tuple(self.notes))
+        functions = dict.fromkeys(owner.frame for owner in owners if owner.frame is not None)
+        named = {owner.frame: owner.function for owner in owners if owner.function is not None}
+        around = tuple(named[number] for number in functions)
+        return Visible(tuple(self.variables), types, simd_width or self.lanes, tuple(self.notes), around)
+
+    def _wavefront(self) -> int | None:
+        """The lanes of AMD's wavefronts, as the kernel at the place says, or as all kernels do where it is in none."""
+        if self.code.vendor is not Vendor.AMD:
+            return None
+        offset = self.address - (self.layout.base_of(self.section) or 0)
+        kernels = self.code.kernels
+        here = [
+            each for each in kernels if each.section_index == self.section and 0 <= offset - each.offset < each.size
+        ]
+        widths = {each.facts.get("simd_width") for each in here or kernels}
+        width = widths.pop() if len(widths) == 1 else None
+        return width if isinstance(width, int) else None
+
+    def _owners(self, scopes: list[VariableScope]) -> list[_Owner]:
+        """What each scope gives its variables; functions are numbered innermost first."""
+        found: list[_Owner] = []
+        numbers: dict[int, tuple[int, FunctionScope]] = {}
+        for scope in scopes:
+            function = scope.function
+            if function is None:
+                found.append(_Owner(live=self._offsets(scope.ranges)))
+                continue
+            if function.at not in numbers:
+                numbers[function.at] = len(numbers), self.declarations.function(function)
+            frame, told = numbers[function.at]
+            found.append(_Owner(told, frame, self._offsets(scope.ranges), scope.die.tag not in FUNCTIONS))
+        depth = 0
+        for at in range(len(found) - 1, -1, -1):
+            outer = found[at + 1].frame if at + 1 < len(found) else None
+            depth = (depth if found[at].frame == outer else 0) + found[at].is_block
+            found[at] = found[at]._replace(depth=depth)
+        return found
 
     def _told(self, scopes: list[VariableScope]) -> list[VariableScope]:
         """The scopes, where what stands in a kernel's own body (``core.strings.KERNEL_BODY``) is the kernel's."""
@@ -135,21 +191,20 @@ class _Question:
         except (LimitExceeded, Malformed) as error:
             self.notes.append(f"variables are left out: {error}")
 
-    def _of_scope(self, scope: VariableScope) -> Iterator[Variable]:
+    def _of_scope(self, scope: VariableScope, owner: _Owner) -> Iterator[Variable]:
         """What it declares, and what the function's abstract description has and this copy of it does not: optimized away here. IGC
         names variables of some copies again instead of referring to the abstract ones, and leaves an empty DIE for others."""
-        live = self._offsets(scope.ranges)
         met = self._met.setdefault(-1 if scope.function is None else scope.function.at, set())
         for die in self.dies.children(scope.die, _LOCALS):
             met.update(self._declared(die))
             if self._says_anything(die):
-                yield self._variable(die, _kind(die), scope.function, live)
+                yield self._variable(die, _kind(die), owner)
         origin = self.dies.reference(scope.die, At.DW_AT_abstract_origin)
         if origin is None or origin.at == scope.die.at:
             return
         for die in self.dies.children(origin, _LOCALS):
             if met.isdisjoint(self._declared(die)) and self._says_anything(die):
-                yield self._variable(die, _kind(die), scope.function, live)
+                yield self._variable(die, _kind(die), owner)
 
     def _declared(self, die: Die) -> Iterator[_Declared]:
         """What tells a variable from the others of its function: the DIEs that it is, or its name with the line of its declaration."""
@@ -168,32 +223,36 @@ class _Question:
         return any(self.dies.find(die, attribute) is not None for attribute in _SAYING)
 
     def _globals(self, outer: Die, depth: int) -> Iterator[Variable]:
-        whole = self._offsets([self._whole_section()])
+        whole = _Owner(live=self._offsets([self._whole_section()]))
         for die in self.dies.children(outer, _GLOBALS):
             if die.tag == Tag.DW_TAG_variable and (
                 At.DW_AT_declaration not in die.attributes or At.DW_AT_location in die.attributes
             ):
-                yield self._variable(die, "global", None, whole)
+                yield self._variable(die, "global", whole)
             elif die.tag == Tag.DW_TAG_namespace and depth < _NAMESPACE_DEPTH:
                 yield from self._globals(die, depth + 1)
 
-    def _variable(
-        self, die: Die, kind: Kind, function: Die | None, scope_live: tuple[tuple[int, int], ...]
-    ) -> Variable:
+    def _variable(self, die: Die, kind: Kind, owner: _Owner) -> Variable:
         type_die = self.dies.type_of(die)
         found = self.locator.find(die, self.types.reading(type_die))
-        live = scope_live if found.everywhere else self._offsets(found.ranges)
+        live = owner.live if found.everywhere else self._offsets(found.ranges)
         return Variable(
             name=self.dies.name(die),
             type=self.names.of(type_die),
             kind=kind,
-            function=None if function is None else self.dies.name(function) or None,
-            inlined=function is not None and function.tag == Tag.DW_TAG_inlined_subroutine,
+            function=None if owner.function is None else owner.function.name,
+            inlined=owner.function is not None and owner.function.inlined,
             optimized_out=found.text is None,
             location=found.text,
             live=live,
             type_number=self.types.number(type_die),
-            locations=found.locations,
+            locations=tuple(map(self.widths.told, found.locations)),
+            frame=owner.frame,
+            linkage_name=None if owner.function is None else owner.function.linkage_name,
+            block_depth=owner.depth,
+            block=owner.live if owner.is_block else (),
+            declared_file=self.declarations.file(die),
+            declared_line=self.declarations.line(die),
         )
 
     def _whole_section(self) -> AddressRange:

@@ -64,6 +64,8 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     stopped.TextPlace,
     stopped.WaveMemory,
     stopped.WaveRegisters,
+    variables.Doubt,
+    variables.FunctionScope,
     variables.LocationPiece,
     variables.LocationRegister,
     variables.Member,

@@ -228,7 +228,17 @@ def named_item_json(found: NamedItem, name: str) -> dict[str, Any]:
 
 
 def variable_json(variable: Variable) -> dict[str, Any]:
-    """One variable; ``live`` are section-offset ranges, the end excluded."""
+    """One variable; ``live`` and ``block`` are section-offset ranges, the end excluded. From ``frame`` on a member is there only where it is
+    known and says something; ``block_depth`` and ``block`` only where the variable is declared in a block of its function."""
+    more = {
+        "frame": variable.frame,
+        "linkage_name": variable.linkage_name,
+        "block_depth": variable.block_depth or None,
+        "block": [list(pair) for pair in variable.block] or None,
+        "declared_file": variable.declared_file,
+        "declared_line": variable.declared_line or None,
+        "doubt": next((asdict(each.doubt) for each in variable.locations if each.doubt), None),
+    }
     return {
         "name": variable.name or None,
         "type": variable.type,
@@ -238,6 +248,7 @@ def variable_json(variable: Variable) -> dict[str, Any]:
         "optimized_out": variable.optimized_out,
         "location": variable.location,
         "live": [list(pair) for pair in variable.live],
+        **{name: value for name, value in more.items() if value is not None},
     }
 
 

@@ -8,12 +8,13 @@ than those of ``Visible.types``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from symd.errors import Malformed
 from symd.model.addresses import Query
 from symd.model.variables import (
+    Doubt,
     InScope,
     Kind,
     LocationPiece,
@@ -26,7 +27,7 @@ from symd.model.variables import (
     Visible,
 )
 from symd.rpc.wire.answers import from_answer, to_answer
-from symd.rpc.wire.fields import i64_or_none, u64_or_none, utf8, utf8s, wrapped_i64
+from symd.rpc.wire.fields import i64_or_none, u64_or_none, utf8, utf8s, wrapped_i64, wrong_field
 from symd.rpc.wire.queries import from_query, to_query
 from symd.rpc.wire.resource_names import digest_and_path, module_name
 from symd.v1 import variable_service_pb2 as pb
@@ -136,12 +137,14 @@ def _from_member(message: pb.TypeMember) -> Member:
 
 def to_location(location: VariableLocation) -> pb.VariableLocation:
     lanes = pb.LaneRange(start=location.lanes[0], end=location.lanes[1]) if location.lanes else None
-    return pb.VariableLocation(pieces=map(_to_piece, location.pieces), lanes=lanes)
+    doubt = pb.LocationDoubt(reason=location.doubt.reason, text=location.doubt.text) if location.doubt else None
+    return pb.VariableLocation(pieces=map(_to_piece, location.pieces), lanes=lanes, doubt=doubt)
 
 
 def from_location(message: pb.VariableLocation) -> VariableLocation:
     lanes = (message.lanes.start, message.lanes.end) if message.HasField("lanes") else None
-    return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes)
+    doubt = Doubt(message.doubt.reason, message.doubt.text) if message.HasField("doubt") else None
+    return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes, doubt)
 
 
 def _to_piece(piece: LocationPiece) -> pb.LocationPiece:
@@ -211,6 +214,7 @@ def _to_register(register: LocationRegister | None) -> pb.RegisterLocation | Non
         machine_registers=None if machine is None else pb.MachineRegisters(names=utf8s(machine)),
         lane_bits=u64_or_none(register.lane_bits),
         lane_registers=u64_or_none(register.lane_registers),
+        width_bytes=register.bytes,
     )
 
 
@@ -223,6 +227,7 @@ def _from_register(message: pb.RegisterLocation) -> LocationRegister:
         tuple(message.machine_registers.names) if message.HasField("machine_registers") else None,
         message.lane_bits,
         message.lane_registers,
+        message.width_bytes if message.HasField("width_bytes") else None,
     )
 
 
@@ -255,19 +260,29 @@ _VARIABLE_KINDS: dict[Kind, pb.VariableKind] = {
 _VARIABLE_KIND_WORDS = {number: kind for kind, number in _VARIABLE_KINDS.items()}
 
 
-def to_request(digest: str, query: Query, path: str | None) -> pb.GetVariablesRequest:
-    return pb.GetVariablesRequest(name=module_name(digest), path=path, query=to_query(query))
+MOST_PLACES = 256
+"""Addresses of one request."""
 
 
-def from_request(request: pb.GetVariablesRequest) -> tuple[str, Query, str | None]:
-    """(the module's digest, the address, the code object's path or None). Raises ``BadQuery``."""
+def to_requests(digest: str, queries: Sequence[Query], path: str | None) -> Iterator[pb.GetVariablesRequest]:
+    """As many requests as the queries take."""
+    for start in range(0, len(queries), MOST_PLACES):
+        some = map(to_query, queries[start : start + MOST_PLACES])
+        yield pb.GetVariablesRequest(name=module_name(digest), path=path, queries=some)
+
+
+def from_request(request: pb.GetVariablesRequest) -> tuple[str, list[Query], str | None]:
+    """(the module's digest, the addresses, the code object's path or None). Raises ``BadQuery`` and ``InvalidInput``."""
     digest, path = digest_and_path(request)
-    return digest, from_query(request.query, "query"), path
+    if not 0 < len(request.queries) <= MOST_PLACES:
+        what = f"the request has {len(request.queries)} addresses"
+        raise wrong_field("queries", what, hint=f"ask about 1 to {MOST_PLACES} addresses at a time")
+    return digest, [from_query(each) for each in request.queries], path
 
 
-def to_response(found: InScope) -> pb.GetVariablesResponse:
+def to_place(found: InScope) -> pb.VariablesInScope:
     visible = found.visible
-    return pb.GetVariablesResponse(
+    return pb.VariablesInScope(
         answer=to_answer(found.at),
         variables=map(_to_variable, visible.variables),
         types=[pb.VariableType(), *map(to_type, visible.types)],
@@ -276,7 +291,12 @@ def to_response(found: InScope) -> pb.GetVariablesResponse:
     )
 
 
-def from_response(message: pb.GetVariablesResponse) -> InScope:
+def from_response(message: pb.GetVariablesResponse) -> list[InScope]:
+    """Raises ``Malformed``."""
+    return [from_place(each) for each in message.places]
+
+
+def from_place(message: pb.VariablesInScope) -> InScope:
     """Raises ``Malformed``."""
     visible = Visible(
         tuple(map(_from_variable, message.variables)),
@@ -298,7 +318,13 @@ def _to_variable(variable: Variable) -> pb.Variable:
         optimized_out=variable.optimized_out,
         location_text=utf8(variable.location),
         locations=map(to_location, variable.locations),
-        live=[pb.LiveRange(start=start, end=end) for start, end in variable.live],
+        live=_to_ranges(variable.live),
+        frame=variable.frame,
+        linkage_name=utf8(variable.linkage_name),
+        block_depth=variable.block_depth,
+        block=_to_ranges(variable.block),
+        declared_file=utf8(variable.declared_file),
+        declared_line=u64_or_none(variable.declared_line),
     )
 
 
@@ -314,7 +340,21 @@ def _from_variable(message: pb.Variable) -> Variable:
         message.inlined,
         message.optimized_out,
         message.location_text if message.HasField("location_text") else None,
-        tuple((live.start, live.end) for live in message.live),
+        _from_ranges(message.live),
         from_number(message.type_number),
         tuple(map(from_location, message.locations)),
+        message.frame if message.HasField("frame") else None,
+        message.linkage_name if message.HasField("linkage_name") else None,
+        message.block_depth,
+        _from_ranges(message.block),
+        message.declared_file if message.HasField("declared_file") else None,
+        message.declared_line,
     )
+
+
+def _to_ranges(ranges: Sequence[tuple[int, int]]) -> list[pb.LiveRange]:
+    return [pb.LiveRange(start=start, end=end) for start, end in ranges]
+
+
+def _from_ranges(messages: Iterable[pb.LiveRange]) -> tuple[tuple[int, int], ...]:
+    return tuple((each.start, each.end) for each in messages)

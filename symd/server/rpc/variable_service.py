@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from symd.rpc.wire.variables import from_request, to_response
+from symd.rpc.wire.variables import from_request, to_place
 from symd.server.batches import ResponseSizeLimit
 from symd.server.call import Call
+from symd.server.guard import check_waited_for
 from symd.server.service_context import ServiceContext
 from symd.v1.variable_service_pb2 import GetVariablesRequest, GetVariablesResponse
 
 
-def get_variables(service: ServiceContext, request: GetVariablesRequest, _call: Call) -> GetVariablesResponse:
-    found = service.engine.variables(*from_request(request))
-    ResponseSizeLimit(service.config.limits).taken_by(found.at)
-    return to_response(found)
+def get_variables(service: ServiceContext, request: GetVariablesRequest, call: Call) -> GetVariablesResponse:
+    digest, queries, path = from_request(request)
+    room, response = ResponseSizeLimit(service.config.limits), GetVariablesResponse()
+    for query in queries:
+        check_waited_for(call)
+        found = service.engine.variables(digest, query, path)
+        room.taken_by(found.at)
+        place = to_place(found)
+        room.take_variables(place.ByteSize())
+        response.places.append(place)
+    return response

@@ -45,6 +45,9 @@ def of_location(location: VariableLocation, encoding: str, size: int | None) -> 
 
 
 def moves(register: LocationRegister) -> bool:
+    """Whether that is worth a word: each of AMD's vector registers (by its number) has 32 bits for each lane."""
+    if 1536 <= register.number <= 3327 and register.lane_bits == 32:
+        return False
     return bool(register.lane_bits or register.lane_registers)
 
 

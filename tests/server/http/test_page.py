@@ -88,7 +88,8 @@ def test_an_instruction_lights_its_line_and_its_frames(shown, url):
     assert offsets(page, ".chosen") == [0x440]
     assert {0x438, 0x440, 0x450} <= set(offsets(page, ".lit"))
     page.locator(".variables tbody tr").first.wait_for()
-    assert "spheres" in page.locator(".variables tbody th").all_inner_texts()
+    shown = page.locator(".variables tbody th").all_inner_texts()
+    assert shown.index("#0 length_squared (inlined)") < shown.index("#1 raycast") < shown.index("spheres")
 
 
 def test_a_source_line_lights_its_instructions(shown):

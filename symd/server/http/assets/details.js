@@ -99,16 +99,33 @@ export class Details {
 }
 
 function variableTable(place) {
-  const rows = place.variables.map((each) =>
-    element(
-      "tr",
-      { class: each.optimized_out ? "gone" : null },
-      element("th", { scope: "row" }, each.name ?? "(unnamed)"),
-      element("td", {}, each.type),
-      element("td", {}, each.location ?? "optimized out"),
-      element("td", {}, each.kind === "global" ? "global" : (each.function ?? "")),
-    ),
+  const heads = ["Name", "Type", place.simd_width ? `Where, SIMD${place.simd_width}` : "Where", "Line"].map((text) => element("th", { scope: "col" }, text));
+  const bodies = variableGroups(place).map(([title, variables]) =>
+    element("tbody", {}, element("tr", {}, element("th", { scope: "rowgroup", colspan: "4" }, title)), ...variables.map((each) => variableRow(each, place.section_offset))),
   );
-  const heads = ["Name", "Type", place.simd_width ? `Where, SIMD${place.simd_width}` : "Where", "Of"].map((text) => element("th", { scope: "col" }, text));
-  return element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
+  return element("table", {}, element("thead", {}, element("tr", {}, ...heads)), ...bodies);
+}
+
+// What each frame has, innermost first; then what no certain frame has, and the globals.
+function variableGroups(place) {
+  const named = place.frames.map((frame, number) => `#${number} ${frame.function ?? "(unnamed)"}${frame.inlined ? " (inlined)" : ""}`);
+  const groups = new Map([...named, "no certain frame", "globals"].map((title) => [title, []]));
+  for (const each of place.variables) {
+    const title = each.kind === "global" ? "globals" : (named[each.frame] ?? "no certain frame");
+    groups.get(title).push(each);
+  }
+  return [...groups].filter(([, variables]) => variables.length);
+}
+
+function variableRow(each, here) {
+  const isElsewhere = each.live.length && !each.live.some(([start, end]) => start <= here && here < end);
+  const where = each.location ?? (isElsewhere ? "not here" : "optimized out");
+  return element(
+    "tr",
+    { class: each.optimized_out ? "gone" : null },
+    element("th", { scope: "row" }, each.name ?? "(unnamed)"),
+    element("td", {}, each.type),
+    element("td", { title: each.doubt?.text ?? null }, each.doubt ? `${where} (doubtful)` : where),
+    element("td", { title: each.declared_file ?? null }, each.declared_line ?? ""),
+  );
 }
