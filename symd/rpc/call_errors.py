@@ -43,6 +43,8 @@ _HUNG: Final = (
 )
 _SILENT: Final = "perAttemptRecvTimeout exceeded"
 """What gRPC says by itself of the last attempt of a call to several daemons, none of which answers."""
+_WRITE_FAILED: Final = "Internal error from Core"
+"""What grpc.aio says by itself of a stream whose connection went while it wrote a message."""
 _NOT_DECODED: Final = "Exception deserializing response!"
 _BROKEN_OFF: Final = "RST_STREAM"
 """What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113, 6.4)."""
@@ -99,6 +101,8 @@ def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: f
         return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint="allow more time")
     if code is grpc.StatusCode.CANCELLED:
         return _cancelled(details, address)
+    if details == _WRITE_FAILED:
+        return ServerUnavailable(_LOST, where=address, hint=_WHY, metadata={"grpc": details})
     if details == _NOT_DECODED:
         return undecodable(address)
     if _BROKEN_OFF in details and code in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL):

@@ -265,7 +265,7 @@ MOST_PLACES = 256
 
 
 def to_requests(digest: str, queries: Sequence[Query], path: str | None) -> Iterator[pb.GetVariablesRequest]:
-    """As many requests as the queries take."""
+    """The requests for the variables at some addresses: as many as ``MOST_PLACES`` asks for."""
     for start in range(0, len(queries), MOST_PLACES):
         some = map(to_query, queries[start : start + MOST_PLACES])
         yield pb.GetVariablesRequest(name=module_name(digest), path=path, queries=some)
