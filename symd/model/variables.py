@@ -127,7 +127,7 @@ class LocationPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class LocationDoubt:
     """Why what the debug data says of a place cannot be right. ``reason`` is a word for programs, such as VALUE_NOT_ADDRESS; ``text`` is a
     sentence."""
 
@@ -142,7 +142,7 @@ class VariableLocation:
 
     pieces: tuple[LocationPiece, ...]
     lanes: tuple[int, int] | None = None
-    doubt: Doubt | None = None
+    doubt: LocationDoubt | None = None
 
 
 @dataclass(frozen=True, slots=True)

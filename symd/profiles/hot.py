@@ -20,7 +20,7 @@ BY: Final = ("line", "instruction", "function", "kernel", "file")
 """What a profile can be summed by."""
 
 
-class HotPlace(NamedTuple):
+class ProfilePlace(NamedTuple):
     """A line, an instruction, a function, a kernel or a file of a profile; what the sum is not by is None or 0. ``instruction`` is KERNEL+OFFSET, as every verb of the
     command takes it. ``reason`` says why samples lie in no module that is known; of these there is nothing else."""
 
@@ -36,7 +36,7 @@ class HotRow(NamedTuple):
     """The sum of a place: ``values`` has one for each column of the profile, ``weight`` is what places are ordered by. ``callers`` are the frames that the place was
     inlined into, innermost first, where most of its weight is."""
 
-    place: HotPlace
+    place: ProfilePlace
     weight: Value
     values: tuple[Value, ...]
     callers: tuple[Frame, ...]
@@ -71,8 +71,8 @@ def hot(
     is_summable = value is None and (by_reason or len({each.unit for each in profile.value_types}) == 1)
     chosen = _chosen(columns, profile, value)
     naming = _PlaceNames(profile, places, summary, by)
-    sums: dict[HotPlace, list[Value]] = {}
-    heaviest: dict[HotPlace, dict[tuple[Frame, ...], Value]] = {}
+    sums: dict[ProfilePlace, list[Value]] = {}
+    heaviest: dict[ProfilePlace, dict[tuple[Frame, ...], Value]] = {}
     for sample in profile.samples:
         place, callers = naming.of(sample.stack[0] if sample.stack else None)
         row = sums.setdefault(place, [0] * len(columns))
@@ -117,19 +117,19 @@ class _PlaceNames:
         by: str,
     ) -> None:
         self._profile, self._places, self._summary, self._by = profile, places, summary, by
-        self._known: dict[int, tuple[HotPlace, tuple[Frame, ...]]] = {}
+        self._known: dict[int, tuple[ProfilePlace, tuple[Frame, ...]]] = {}
         self._kernels: dict[tuple[str, str, int], list[KernelSummary]] = {}
         self._modules: set[str] = set()
 
-    def of(self, number: int | None) -> tuple[HotPlace, tuple[Frame, ...]]:
+    def of(self, number: int | None) -> tuple[ProfilePlace, tuple[Frame, ...]]:
         """The place of the address with that number."""
         if number is None:
-            return HotPlace(reason=Reason.UNKNOWN_MODULE), ()
+            return ProfilePlace(reason=Reason.UNKNOWN_MODULE), ()
         if number not in self._known:
             self._known[number] = self._made(number, self._profile.addresses[number])
         return self._known[number]
 
-    def _made(self, number: int, address: SampledAddress) -> tuple[HotPlace, tuple[Frame, ...]]:
+    def _made(self, number: int, address: SampledAddress) -> tuple[ProfilePlace, tuple[Frame, ...]]:
         place, frames = self._places.get(number, (Reason.UNKNOWN_MODULE, ()))
         frames = address.frames or frames
         if not frames and isinstance(place, InstructionPlace):
@@ -137,18 +137,18 @@ class _PlaceNames:
             frames = (Frame(kernel[0] or address.label, None, None, 0, 0, inlined=False),)
         elif not frames:
             if address.address is not None:
-                return HotPlace(reason=place if isinstance(place, Reason) else None), ()
+                return ProfilePlace(reason=place if isinstance(place, Reason) else None), ()
             frames = (Frame(address.label, None, None, 0, 0, inlined=False),)
         innermost = frames[0]
         name = shown_name(innermost)
         if self._by == "file":
-            return HotPlace(file=innermost.file), ()
+            return ProfilePlace(file=innermost.file), ()
         if self._by == "function":
-            return HotPlace(file=innermost.file, function=name), ()
+            return ProfilePlace(file=innermost.file, function=name), ()
         at = self._kernel_at(place) if isinstance(place, InstructionPlace) else (None, None)
         if self._by == "kernel":
-            return HotPlace(kernel=at[0] or shown_name(frames[-1])), ()
-        line = HotPlace(innermost.file, innermost.line, name)
+            return ProfilePlace(kernel=at[0] or shown_name(frames[-1])), ()
+        line = ProfilePlace(innermost.file, innermost.line, name)
         if self._by == "instruction":
             written = at[1] or address.label or f"{address.address or 0:#x}"
             line = line._replace(kernel=at[0], instruction=written)

@@ -94,7 +94,9 @@ def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
     return _error_of_grpc(error.code(), error.details() or "", address, timeout)
 
 
-def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: float | None) -> SymdError:
+def _error_of_grpc(  # noqa: PLR0911 - one line a status
+    code: grpc.StatusCode, details: str, address: str, timeout: float | None
+) -> SymdError:
     if code is grpc.StatusCode.UNAVAILABLE:
         return _unavailable(details, address)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:

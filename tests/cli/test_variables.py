@@ -11,7 +11,7 @@ import pytest
 
 from symd.model.addresses import SectionOffset
 from symd.model.answers import Answer, Candidate, Frame, Reason
-from symd.model.variables import Doubt, InScope, Member, TypeInfo, Variable, VariableLocation, Visible
+from symd.model.variables import InScope, LocationDoubt, Member, TypeInfo, Variable, VariableLocation, Visible
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 
@@ -126,7 +126,7 @@ def test_variables_of_one_name_are_told_apart_by_frame_and_block(run: Run, fake:
 
 
 def test_a_doubtful_place_says_so(run: Run, fake: Fake, module: Path):
-    doubt = Doubt("VALUE_NOT_ADDRESS", "v6 has the value")
+    doubt = LocationDoubt("VALUE_NOT_ADDRESS", "v6 has the value")
     fake.answer = InScope(HERE, Visible((replace(X, locations=(VariableLocation((), doubt=doubt),)),)))
     assert run("variables", module, "vadd+0").out.splitlines()[1].endswith("  [doubtful: v6 has the value]")
     [x] = run("variables", "--json", module, "vadd+0").json

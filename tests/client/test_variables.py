@@ -10,7 +10,7 @@ from symd.errors import ModuleNotFound, ObjectNotFound
 from symd.model.addresses import ByKernel, BySection, KernelOffset, SectionOffset
 from symd.model.answers import Answer, Reason
 from symd.model.variables import (
-    Doubt,
+    LocationDoubt,
     InScope,
     LocationPiece,
     LocationRegister,
@@ -119,7 +119,7 @@ PIECES = {
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES.keys())
 def test_a_location_comes_back_as_structure(piece):
     locations = (
-        VariableLocation((piece,), doubt=Doubt("VALUE_NOT_ADDRESS", "it is the value")),
+        VariableLocation((piece,), doubt=LocationDoubt("VALUE_NOT_ADDRESS", "it is the value")),
         VariableLocation((piece, PIECES["nothing"]), (8, 16)),
     )
     variable = Variable("v", "int", "local", "f", False, False, "somewhere", locations=locations)

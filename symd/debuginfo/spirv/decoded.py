@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator
 
-    from symd.debuginfo.spirv.scopes import Scopes
+    from symd.debuginfo.spirv.scopes import SpirvScopes
     from symd.formats.spirv.functions import SpirvModule
 
 
@@ -29,18 +29,18 @@ class SpirvRows(NamedTuple):
     flags: array[int]
 
 
-class Decoded(NamedTuple):
+class DecodedSpirv(NamedTuple):
     """``files`` and ``names`` begin with ""; ``declared`` are file and line where functions are declared, in the order of their numbers."""
 
     rows: SpirvRows
-    scopes: Scopes
+    scopes: SpirvScopes
     files: list[str]
     names: list[str]
     warnings: list[str]
     declared: list[tuple[int, int]]
 
 
-def decode(module: SpirvModule) -> Decoded:
+def decode(module: SpirvModule) -> DecodedSpirv:
     """Whatever is wrong with debug operands only leaves out what they would have said."""
     words, files, names = module.words, StringNumbers(), StringNumbers()
     data = DebugData(words)
@@ -59,4 +59,4 @@ def decode(module: SpirvModule) -> Decoded:
 
     core.leave_out_foreign(words.opcode, (places, statements), location[:2], builder.segments(), stated_places)
     rows = core.rows(words.start, words.end // 4, (places, statements, are_scopes), location)
-    return Decoded(SpirvRows(*rows), scopes, files.strings, names.strings, builder.warnings, [*builder.declared])
+    return DecodedSpirv(SpirvRows(*rows), scopes, files.strings, names.strings, builder.warnings, [*builder.declared])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NO_SCOPE = 0, 0
 
 
-class Scopes(NamedTuple):
+class SpirvScopes(NamedTuple):
     """The scopes of a module, those around before those inside: ``table`` has a row of SCOPE_COLUMNS for each. Their ranges: bytes [``range_start``, ``range_end``) of a scope."""
 
     table: array[int]
@@ -62,14 +62,14 @@ class ScopeBuilder:
         self._segments: list[tuple[int, int, int]] = []
         self._ends: dict[int, int] = {}
 
-    def build(self, functions: dict[int, Body], changes: tuple[array[int], array[int], array[int]]) -> Scopes:
+    def build(self, functions: dict[int, Body], changes: tuple[array[int], array[int], array[int]]) -> SpirvScopes:
         """``changes`` are as ``core.spirv_lines`` finds them."""
         numbers = changes[0]
         for body in functions.values():
             if not body.declared:
                 first, last = bisect_left(numbers, body.first), bisect_left(numbers, body.last)
                 self._function(body, list(_segments(body, *(column[first:last] for column in changes))))
-        return Scopes(self._scopes, self._range_scope, self._range_start, self._range_end)
+        return SpirvScopes(self._scopes, self._range_scope, self._range_start, self._range_end)
 
     def segments(self) -> tuple[array[int], array[int], array[int]]:
         """All code that was built, cut where the scope changes."""

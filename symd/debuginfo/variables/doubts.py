@@ -10,7 +10,7 @@ from symd.debuginfo.variables.expression import LaneLocation
 from symd.debuginfo.variables.registers import PRIVATE_SPACES, is_vector
 from symd.debuginfo.variables.terms import Constant, Deref, Register, StackValue, Sum, Term
 from symd.model.code import Vendor
-from symd.model.variables import Doubt
+from symd.model.variables import LocationDoubt
 
 VALUE_NOT_ADDRESS = "VALUE_NOT_ADDRESS"
 """The reason where what is said to be an address is the value."""
@@ -20,7 +20,7 @@ _LARGEST = 8
 """Bytes of a scalar."""
 
 
-def doubt(found: Sequence[LaneLocation], reading: Reading, vendor: Vendor) -> Doubt | None:
+def doubt(found: Sequence[LaneLocation], reading: Reading, vendor: Vendor) -> LocationDoubt | None:
     """Why a location is wrong, where it is one of AMD's code, of a scalar, and all of it is what cannot be.
 
     A variable of a function is at an offset from its frame, which all lanes share and scalar registers hold; only what is passed by address, which no
@@ -33,10 +33,12 @@ def doubt(found: Sequence[LaneLocation], reading: Reading, vendor: Vendor) -> Do
     if not pieces or any(each.error for each in found):
         return None
     if all(_is_constant(piece.place) for piece in pieces):
-        return Doubt(VALUE_NOT_ADDRESS, "the address is the value: no variable is at a fixed address of private memory")
+        return LocationDoubt(
+            VALUE_NOT_ADDRESS, "the address is the value: no variable is at a fixed address of private memory"
+        )
     if all(_is_vector(piece.place) and (piece.size or 8 * size) <= _REGISTER_BITS for piece in pieces):
         what = "a vector register has the value: no scalar is in private memory at an address of each lane's own"
-        return Doubt(VALUE_NOT_ADDRESS, what)
+        return LocationDoubt(VALUE_NOT_ADDRESS, what)
     return None
 
 

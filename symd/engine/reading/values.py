@@ -64,7 +64,7 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     stopped.TextPlace,
     stopped.WaveMemory,
     stopped.WaveRegisters,
-    variables.Doubt,
+    variables.LocationDoubt,
     variables.FunctionScope,
     variables.LocationPiece,
     variables.LocationRegister,

@@ -14,9 +14,9 @@ from typing import Any
 from symd.errors import Malformed
 from symd.model.addresses import Query
 from symd.model.variables import (
-    Doubt,
     InScope,
     Kind,
+    LocationDoubt,
     LocationPiece,
     LocationRegister,
     Member,
@@ -143,7 +143,7 @@ def to_location(location: VariableLocation) -> pb.VariableLocation:
 
 def from_location(message: pb.VariableLocation) -> VariableLocation:
     lanes = (message.lanes.start, message.lanes.end) if message.HasField("lanes") else None
-    doubt = Doubt(message.doubt.reason, message.doubt.text) if message.HasField("doubt") else None
+    doubt = LocationDoubt(message.doubt.reason, message.doubt.text) if message.HasField("doubt") else None
     return VariableLocation(tuple(map(_from_piece, message.pieces)), lanes, doubt)
 
 
