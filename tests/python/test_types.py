@@ -56,6 +56,10 @@ def test_the_page_names_every_public_name() -> None:
     assert not [name for name in symd.__all__ if f"`{name}" not in page and f"symd.{name}" not in page]
 
 
+INTERNAL = ("symd.v1", "symd.rpc")
+"""Generated messages, and the calls that clients are made with: nobody else makes either."""
+
+
 def members(kind: type) -> dict[str, object]:
     """Public methods, properties and fields, by name."""
     found = {name: each for name, each in inspect.getmembers(kind) if not name.startswith("_") or name == "__init__"}
@@ -104,7 +108,7 @@ def reachable() -> dict[type, dict[str, object]]:
     found: dict[type, dict[str, object]] = {}
     while waiting:
         kind = waiting.pop()
-        if kind in found or not kind.__module__.startswith("symd.") or kind.__module__.startswith("symd.v1"):
+        if kind in found or not kind.__module__.startswith("symd.") or kind.__module__.startswith(INTERNAL):
             continue
         found[kind] = hints(kind)
         waiting += [part for hint in found[kind].values() for part in parts(hint) if inspect.isclass(part)]
