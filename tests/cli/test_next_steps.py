@@ -20,7 +20,10 @@ SOURCE = ROOT / "samples" / "kernels" / "vadd.cl"
 PAGES = ROOT / "samples" / "amdgpu" / "bin" / "v2-scale-pages.co"
 
 HINTS = {
-    "a module for a profile": (("profile", SHADE), f"a module (symd profile -m {SHADE} IN OUT; IN is what"),
+    "a module for a profile": (
+        ("profile", SHADE),
+        f"a module (symd profile -m {SHADE} IN OUT, or symd hot -m {SHADE} IN; IN is what",
+    ),
     "a module for samples": (
         ("batch", "-m", SHADE, SHADE, "{folder}/out"),
         f"this is a module (amdgpu), and no samples (symd batch -m {SHADE} IN.parquet OUT.parquet",
