@@ -14,7 +14,6 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from symd.formats import elf
 from symd.formats.budget import Budget
@@ -42,7 +41,10 @@ from symd.formats.elf.constants import (
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 from symd.model.texts import counted
 
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from symd.formats.containers.nvidia.cubin_facts import CubinFacts
 
 NAME = "cubin"

@@ -9,13 +9,17 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from symd.errors import Malformed
 from symd.formats import elf
 from symd.formats.containers.nvidia import nv_info
 from symd.formats.elf.constants import ELFABIVERSION_CUDA_V2, SHT_CUDA_COMPAT, SHT_CUDA_INFO
 from symd.model.code import Section
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 CUDA_ACCELERATOR_TARGET = 0x09
 _OF_SYMBOL = {

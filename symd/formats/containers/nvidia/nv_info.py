@@ -9,11 +9,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
 
 from symd.core import attribute_records
 from symd.errors import Malformed
 from symd.formats.containers.lazy import PackedRecords
+from symd.model.named_tuples import NamedTuple
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import Any
 
 NVAL, BVAL, HVAL, SVAL = 1, 2, 3, 4
 MAX_THREADS, REQNTID, FRAME_SIZE, MIN_STACK_SIZE, KPARAM_INFO = 0x05, 0x10, 0x11, 0x12, 0x17
