@@ -25,7 +25,8 @@ from other inlined calls, and AMD objects with SHT_REL, or addresses as index an
 more, and inlined calls that are said to be the function around them have no name; 21, code whose object links to a debug file that is not here is
 DEBUG_DATA_ELSEWHERE; programs with ELF images among their data alone, fat binaries of concatenated entries, cubins of other ELF types, and compressed files
 are not remembered as refused any more; 22, code of a function symbol without debug data of its own has no line where a row of the function in front
-is stretched over it."""
+is stretched over it; 23, lines of inline assembly in LLVM's PTX are those of the call, and where clang's PTX, or SPIR-V of Slang, says
+nothing of inlined calls the function is INFERRED."""
 
 LARGEST = 1 << 33
 """Bytes of a compressed column when it is opened: what states more is not believed."""
