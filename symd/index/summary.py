@@ -149,13 +149,13 @@ def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
     pack = msgpack.Packer(unicode_errors="surrogatepass").pack
     known: dict[int, tuple[bytes, Mapping[str, Any]]] = {}
     found: list[bytes] = []
-    for name, section, number, offset, size, facts in kernels:
+    for *place, facts in kernels:
         if isinstance(facts, LazyMapping):
             facts = facts.plain()  # noqa: PLW2901 - the same facts
         packed = known.get(id(facts))
         if packed is None:
             packed = known[id(facts)] = _packed_facts(facts), facts  # which stays, so that nothing else gets its id
-        found += _KERNEL, pack((name, section, number, offset, size))[1:], packed[0]
+        found += _KERNEL, pack(place)[1:], packed[0]
     return found
 
 
@@ -278,10 +278,10 @@ def _long_module(data: bytes) -> ModuleSummary:
 
 def _long_object(fields: msgpack.Unpacker, data: bytes, known: _Known) -> ObjectSummary:
     _expect(fields, len(ObjectSummary._fields))
-    path, form, target, size, digest, debug = (fields.unpack() for _ in range(_BEFORE_KERNELS))
+    before = [fields.unpack() for _ in range(_BEFORE_KERNELS)]
     kernels = tuple(_long_kernel(fields, data, known) for _ in range(fields.read_array_header()))
     facts, notes = fields.unpack(), fields.unpack()
-    return ObjectSummary(path, form, target, size, digest, debug, kernels, facts, tuple(notes))
+    return ObjectSummary(*before, kernels, facts, tuple(notes))
 
 
 class _Known(NamedTuple):
@@ -293,14 +293,14 @@ class _Known(NamedTuple):
 
 def _long_kernel(fields: msgpack.Unpacker, data: bytes, known: _Known) -> KernelSummary:
     _expect(fields, len(KernelSummary._fields))
-    name, section, section_index, offset, size = (fields.unpack() for _ in range(5))
+    name, section, *others = (fields.unpack() for _ in range(len(KernelSummary._fields) - 1))
     begin = fields.tell()
     fields.skip()
     packed = data[begin : fields.tell()]
     facts = known.facts.get(packed)
     if facts is None:
         facts = known.facts[packed] = PackedFacts(packed)
-    return KernelSummary(name, known.sections.setdefault(section, section), section_index, offset, size, facts)
+    return KernelSummary(name, known.sections.setdefault(section, section), *others, facts)
 
 
 def _expect(fields: msgpack.Unpacker, count: int) -> None:
@@ -322,9 +322,9 @@ def _module(fields: list[Any]) -> ModuleSummary:
 
 
 def _object(fields: list[Any]) -> ObjectSummary:
-    path, form, target, size, digest, debug, kernels, facts, notes = fields
+    *before, kernels, facts, notes = fields
     described = tuple(KernelSummary(*each) for each in kernels)
-    return ObjectSummary(path, form, target, size, digest, debug, described, facts, tuple(notes))
+    return ObjectSummary(*before, described, facts, tuple(notes))
 
 
 _HOW: Mapping[str, Any] = {"ext_hook": _integer, "unicode_errors": "surrogatepass", "strict_map_key": False}

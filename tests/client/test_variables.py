@@ -10,8 +10,8 @@ from symd.errors import ModuleNotFound, ObjectNotFound
 from symd.model.addresses import ByKernel, BySection, KernelOffset, SectionOffset
 from symd.model.answers import Answer, Reason
 from symd.model.variables import (
-    LocationDoubt,
     InScope,
+    LocationDoubt,
     LocationPiece,
     LocationRegister,
     Member,
