@@ -281,7 +281,7 @@ def _long_object(fields: msgpack.Unpacker, data: bytes, known: _Known) -> Object
     before = [fields.unpack() for _ in range(_BEFORE_KERNELS)]
     kernels = tuple(_long_kernel(fields, data, known) for _ in range(fields.read_array_header()))
     facts, notes = fields.unpack(), fields.unpack()
-    return ObjectSummary(*before, kernels, facts, tuple(notes))
+    return ObjectSummary._make((*before, kernels, facts, tuple(notes)))
 
 
 class _Known(NamedTuple):
@@ -300,7 +300,7 @@ def _long_kernel(fields: msgpack.Unpacker, data: bytes, known: _Known) -> Kernel
     facts = known.facts.get(packed)
     if facts is None:
         facts = known.facts[packed] = PackedFacts(packed)
-    return KernelSummary(name, known.sections.setdefault(section, section), *others, facts)
+    return KernelSummary._make((name, known.sections.setdefault(section, section), *others, facts))
 
 
 def _expect(fields: msgpack.Unpacker, count: int) -> None:
@@ -324,7 +324,7 @@ def _module(fields: list[Any]) -> ModuleSummary:
 def _object(fields: list[Any]) -> ObjectSummary:
     *before, kernels, facts, notes = fields
     described = tuple(KernelSummary(*each) for each in kernels)
-    return ObjectSummary(*before, described, facts, tuple(notes))
+    return ObjectSummary._make((*before, described, facts, tuple(notes)))
 
 
 _HOW: Mapping[str, Any] = {"ext_hook": _integer, "unicode_errors": "surrogatepass", "strict_map_key": False}
