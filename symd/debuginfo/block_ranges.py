@@ -9,8 +9,11 @@ from symd.core.range_lists import RangeRows
 from symd.debuginfo.dwarf import DebugSections, Units
 from symd.debuginfo.dwarf.constants import At
 from symd.debuginfo.dwarf.dies import parameters, read_rows
-from symd.debuginfo.variables.dies import DieReader
-from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from symd.debuginfo.variables.dies import DieReader
+    from symd.debuginfo.variables.location_lists import ListReader
 
 _WITH_LISTS_OF_THEIR_OWN = 5
 """The version of DWARF from which on location lists have kinds of entries."""
@@ -26,10 +29,16 @@ def outside_of_functions(sections: DebugSections, units: Units, of_units: Collec
         parameters(unit, place) if unit.version < _WITH_LISTS_OF_THEIR_OWN and unit.contributions is None else None
         for place, unit in enumerate(chosen)
     ]
-    dies = DieReader(sections, units)
-    lists = ListReader(dies, ListEntryBudget())
+    readers: list[tuple[DieReader, ListReader]] = []
 
     def other(unit: int, place: int, offset: int | None) -> list[tuple[int, int]]:
+        if not readers:  # hardly any unit needs them, and they load NumPy
+            from symd.debuginfo.variables.dies import DieReader  # noqa: PLC0415 - see above
+            from symd.debuginfo.variables.location_lists import ListEntryBudget, ListReader  # noqa: PLC0415 - likewise
+
+            dies = DieReader(sections, units)
+            readers.append((dies, ListReader(dies, ListEntryBudget())))
+        dies, lists = readers[0]
         if offset is not None:
             entries = lists.at(chosen[unit], offset)
         else:

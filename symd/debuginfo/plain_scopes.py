@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from symd.core import text_layout
 from symd.model.code import PYTHON_SUFFIX
 from symd.model.plain_answers import NotPlain
@@ -55,6 +57,11 @@ class PlainScopes:
         chain = max((self._chain(scope) for scope, _, _ in holding), key=len, default=[])
         if not chain or sorted(chain) != sorted(scope for scope, _, _ in holding):
             raise NotPlain
+        spans = {scope: (start, stop) for scope, start, stop in holding}
+        if any(
+            spans[outer][0] > spans[inner][0] or spans[inner][1] > spans[outer][1] for inner, outer in pairwise(chain)
+        ):
+            raise NotPlain  # a call reaches out of what it was inlined into
         function = next(each for each in holding if each[0] == chain[-1])
         if function != self._checked:
             self._check_function(*function)

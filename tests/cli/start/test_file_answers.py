@@ -102,6 +102,17 @@ def test_what_is_not_plain_is_left_to_the_command_line(arguments: list[str], env
     assert plain_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
 
 
+@pytest.mark.parametrize(
+    ("file", "place"), [("blur/igc2-dg2-O0.zebin", "blur+0x40"), ("bodies/igc2-dg2-O0.zebin", "tiled+0x40")]
+)
+def test_a_zebin_of_several_functions_is_answered_without_numpy(file: str, place: str) -> None:
+    path = SAMPLES / "kernels/bin" / file
+    said, modules = run(path, place)
+    assert said == run("--limit", "batch=1000", path, place)[0]
+    assert "symd.debuginfo.block_ranges" in modules
+    assert not {"numpy", "click"}.intersection(modules)
+
+
 def test_spirv_is_answered_without_numpy() -> None:
     """Instructions are asked by all that is said of them: [APPROXIMATE], [INFERRED], inlined calls, names of kernels."""
     for name, *queries in (
