@@ -22,7 +22,7 @@ from symd.cli.output import NO, printable, write_json, write_line
 from symd.cli.profile import ProfileFiles, check_no_module
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
-from symd.cli.report_lines import say, say_notes
+from symd.cli.report_lines import say
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import allowed_folders, with_python_names
@@ -115,7 +115,6 @@ def command(
     else:
         for line in text_lines(source, found, rows):
             write_line(line)
-    say_notes(profile.notes)
     nothing = all(row.place.reason is not None for row in found.rows)
     if nothing and found.rows and not modules and server is None:
         say("no module was given: -m FILE names the one that ran")
