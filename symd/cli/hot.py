@@ -44,8 +44,8 @@ _SHOWN_REASONS = 3
     "hot",
     epilog=example(
         "symd hot --module kernels.zebin stalls.csv\n"
-        "symd hot -m saxpy.cubin --by instruction cupti.jsonl\n"
-        "symd hot --json --by kernel already-symbolized.pb.gz"
+        "symd hot -m kernels.zebin --by instruction stalls.csv\n"
+        "symd hot -m kernels.zebin --by kernel --json stalls.csv"
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)

@@ -29,6 +29,7 @@ FILE_VERBS = {
     "report": ["-o", "OUT", "FILE"],
     "core": ["FILE"],
     "check": ["FILE"],
+    "hot": ["FILE"],
     "profile": ["FILE", "OUT"],
     "batch": ["FILE", "OUT"],
     "slim": ["FILE", "OUT"],
@@ -60,6 +61,7 @@ ASK_A_DAEMON_TOO = (
     "names",
     "listing",
     "core",
+    "hot",
     "profile",
 )
 """Verbs that read a FILE, or ask a daemon."""
@@ -141,8 +143,8 @@ def test_a_name_that_nothing_has(run: Run, verb: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", [*DAEMON_VERBS, *ASK_A_DAEMON_TOO])
 def test_a_daemon_that_is_not_there(run: Run, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = DAEMON_VERBS.get(verb) or FILE_VERBS.get(verb, [])
-    file = SAMPLES / "profiles" / "stalls.csv" if verb == "profile" else ZEBIN
-    more = ["-m", str(ZEBIN)] if verb == "profile" else []
+    file = SAMPLES / "profiles" / "stalls.csv" if verb in ("hot", "profile") else ZEBIN
+    more = ["-m", str(ZEBIN)] if verb in ("hot", "profile") else []
     monkeypatch.setattr("sys.stdin", io.StringIO('{"context": {"process": 4711}}\n'))
     (tmp_path / "module.zebin").write_bytes(ZEBIN.read_bytes())
     outcome = run(verb, "--server", f"unix:{tmp_path}/nobody", *more, *filled(arguments, file, tmp_path))

@@ -39,7 +39,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Asked:
         kernels = () if "bare" in request.build_flags else ("vadd", "vsub")
         return Grabbed(debug, b"native", kernels, "a warning\n", "Driver 1", "Device A")
 
-    monkeypatch.setattr("symd.capture.drivers.grab", grab)
+    monkeypatch.setattr("symd.cli.grab.grab", grab)
     return requests
 
 
