@@ -23,17 +23,12 @@ import click
 
 from symd.cli.auth_options import listen_options
 from symd.cli.blocking_streams import write
-from symd.cli.limit_values import contradictions
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.cli.store_places import is_url
 from symd.config import Limits, default_cache, default_drivers, default_socket, default_store, parse_driver
 from symd.model.sources import PathRule
-from symd.server import serve
 from symd.server.config import Config, ListenConfig
-from symd.server.logs import JsonLogFormatter, TextLogFormatter
-from symd.system.process.heap import tune_malloc_for_command
-from symd.system.process.process import allow_open_files
 
 _TCP = "give --address HOST:PORT or --http HOST:PORT too"
 
@@ -365,8 +360,12 @@ def command(
         # gRPC's older listener answers one address an eighth sooner (`make bench`), but its own user last where strangers connect without end,
         # whom this socket keeps out. A gRPC that has only the newer one ignores the name.
         os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
+    from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
+    from symd.system.process.heap import tune_malloc_for_command  # noqa: PLC0415 - likewise
+    from symd.system.process.process import allow_open_files  # noqa: PLC0415 - likewise
 
     tune_malloc_for_command()
+    from symd.server import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
     logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
@@ -419,6 +418,7 @@ def command(
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
+    from symd.server.logs import JsonLogFormatter, TextLogFormatter  # noqa: PLC0415 - as above
 
     handler = BackgroundHandler(_STANDARD_ERROR)
     handler.setFormatter(JsonLogFormatter() if as_json else TextLogFormatter(verbose=verbose))
