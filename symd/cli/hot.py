@@ -30,7 +30,7 @@ from symd.engine.files.module import open_symbolizer
 from symd.model.answers import Frame
 from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
-from symd.profiles.placed import located
+from symd.profiles.placed import AddressPlaces
 from symd.profiles.sample_tables.named_module import named_module
 from symd.profiles.samples import Value, shown_name
 
@@ -107,7 +107,7 @@ def command(
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             profile = profiles.samples(data, options, name)
-            found = hot(profile, located(profile, resolver, options), symbolizer.module, by, value)
+            found = hot(profile, AddressPlaces(profile, resolver, options), symbolizer.module, by, value)
     rows = found.rows[: top or None]
     if as_json:
         for row in rows:

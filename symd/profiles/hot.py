@@ -5,7 +5,7 @@ A sample counts where it was taken: at the first entry of its stack, in the inne
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from symd.errors import BadQuery
 from symd.model.answers import Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
-from symd.profiles.placed import InstructionPlace, column_values, sample_columns
+from symd.profiles.placed import AddressPlaces, InstructionPlace, column_values, sample_columns
 from symd.profiles.samples import SampledAddress, SampledProfile, Value, ValueType, shown_name
 
 BY: Final = ("line", "instruction", "function", "kernel", "file")
@@ -57,12 +57,12 @@ class HotProfile:
 
 def hot(
     profile: SampledProfile,
-    places: Mapping[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]],
+    addresses: AddressPlaces | None,
     summary: Callable[[str], ModuleSummary],
     by: str = "line",
     value: str | None = None,
 ) -> HotProfile:
-    """A profile as it is, or symbolized, summed by one of ``BY``. ``places`` are those of ``placed.located``; ``summary`` tells what is in the module of a digest. ``value``
+    """A profile as it is, or symbolized, summed by one of ``BY``. ``addresses`` are the places of its addresses, None where all have frames; ``summary`` tells what is in the module of a digest. ``value``
     names the column that counts; without it that is all of them where they are parts of a whole, else the one that the profile shows first.
 
     Raises BadQuery where the profile has no such column."""
@@ -70,7 +70,7 @@ def hot(
     columns = tuple(numbers)
     is_summable = value is None and (by_reason or len({each.unit for each in profile.value_types}) == 1)
     chosen = _chosen(columns, profile, value)
-    naming = _PlaceNames(profile, places, summary, by)
+    naming = _PlaceNames(profile, addresses, summary, by)
     sums: dict[ProfilePlace, list[Value]] = {}
     heaviest: dict[ProfilePlace, dict[tuple[Frame, ...], Value]] = {}
     for sample in profile.samples:
@@ -112,11 +112,11 @@ class _PlaceNames:
     def __init__(
         self,
         profile: SampledProfile,
-        places: Mapping[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]],
+        addresses: AddressPlaces | None,
         summary: Callable[[str], ModuleSummary],
         by: str,
     ) -> None:
-        self._profile, self._places, self._summary, self._by = profile, places, summary, by
+        self._profile, self._addresses, self._summary, self._by = profile, addresses, summary, by
         self._known: dict[int, tuple[ProfilePlace, tuple[Frame, ...]]] = {}
         self._kernels: dict[tuple[str, str, int], list[KernelSummary]] = {}
         self._modules: set[str] = set()
@@ -130,8 +130,11 @@ class _PlaceNames:
         return self._known[number]
 
     def _made(self, number: int, address: SampledAddress) -> tuple[ProfilePlace, tuple[Frame, ...]]:
-        place, frames = self._places.get(number, (Reason.UNKNOWN_MODULE, ()))
-        frames = address.frames or frames
+        place: InstructionPlace | Reason = Reason.UNKNOWN_MODULE
+        frames = address.frames
+        if self._addresses is not None:
+            place = self._addresses.places.get(number, place)
+            frames = frames or self._addresses.frames(number)
         if not frames and isinstance(place, InstructionPlace):
             kernel = self._kernel_at(place)
             frames = (Frame(kernel[0] or address.label, None, None, 0, 0, inlined=False),)

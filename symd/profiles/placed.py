@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from symd.model.answers import Frame, Reason
+from symd.model.answers import Answers, Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.profiles.format import Options
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
@@ -112,14 +112,7 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
 def all_places(profile: SampledProfile, resolver: Resolver, options: Options) -> dict[int, InstructionPlace | Reason]:
     """Where each address of a profile lies, by its number; entries of stacks that are no addresses are missing. Raises what the
     symbolizer raises."""
-    return {number: place for number, (place, _) in located(profile, resolver, options).items()}
-
-
-def located(
-    profile: SampledProfile, resolver: Resolver, options: Options
-) -> dict[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]]:
-    """The places of ``all_places``, each with the frames there, innermost first."""
-    return _Places(profile, resolver, options).all()
+    return AddressPlaces(profile, resolver, options).places
 
 
 def sample_columns(profile: SampledProfile) -> tuple[dict[ValueType, int], bool]:
@@ -147,22 +140,30 @@ def column_values(sample: Sample, profile: SampledProfile, columns: Mapping[Valu
     return {columns[ValueType(name, profile.value_types[0].name)]: sample.values[0]}
 
 
-class _Places:
-    """Where each address of a profile lies, looked up in columns."""
+class AddressPlaces:
+    """Where each address of a profile lies, looked up in columns: ``places`` by its number, as ``all_places`` has them. Raises what the symbolizer raises."""
 
     def __init__(self, profile: SampledProfile, resolver: Resolver, options: Options) -> None:
         self._profile, self._resolver = profile, resolver
         self._placer = MappingPlacer(resolver, options.limits)
         self._named: dict[str, LookupTarget | Reason] = {}
         self._mapped: dict[int, PlacedMapping | Reason] = {}
+        self._answers: dict[int, tuple[Answers, int]] = {}
+        """The answers that an address's is among, and its number there."""
+        self.places = self._all()
 
-    def all(self) -> dict[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]]:
-        found: dict[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]] = {}
+    def frames(self, number: int) -> tuple[Frame, ...]:
+        """The frames at the address with that number, innermost first; none where it lies in no text that is known."""
+        answers, at = self._answers.get(number, (None, 0))
+        return () if answers is None else answers[at].frames
+
+    def _all(self) -> dict[int, InstructionPlace | Reason]:
+        found: dict[int, InstructionPlace | Reason] = {}
         wanted: dict[LookupTarget, list[tuple[int, int]]] = {}
         for number, address in enumerate(self._profile.addresses):
             target = self._target(address)
             if isinstance(target, Reason):
-                found[number] = target, ()
+                found[number] = target
             elif target is not None:
                 wanted.setdefault(target[0], []).append((number, target[1]))
         for each, entries in wanted.items():
@@ -171,16 +172,17 @@ class _Places:
 
     def _looked_up(
         self, target: LookupTarget, entries: list[tuple[int, int]]
-    ) -> Iterator[tuple[int, tuple[InstructionPlace | Reason, tuple[Frame, ...]]]]:
+    ) -> Iterator[tuple[int, InstructionPlace | Reason]]:
         answers = self._resolver.symbolize(target, np.array([offset for _, offset in entries], np.uint64))
         sections, offsets = answers.text_section.tolist(), answers.offset.tolist()
         for at, ((number, _), section, offset) in enumerate(zip(entries, sections, offsets, strict=True)):
             if section:
                 text = answers.text_sections[section - 1]
                 place = InstructionPlace(target.digest, text.path, text.section_index, offset, text.address + offset)
-                yield number, (place, answers[at].frames)
+                self._answers[number] = answers, at
+                yield number, place
             else:
-                yield number, (Reason.OUTSIDE_TEXT, ())
+                yield number, Reason.OUTSIDE_TEXT
 
     def _target(self, address: SampledAddress) -> tuple[LookupTarget, int] | Reason | None:
         """What the address counts from, and the offset; None for what is no address."""

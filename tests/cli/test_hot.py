@@ -228,7 +228,7 @@ def test_callers_are_those_of_most_of_the_weight() -> None:
     def summary(_digest: str) -> ModuleSummary:
         raise AssertionError
 
-    found = hot(profile, {}, summary)
+    found = hot(profile, None, summary)
     first, last = found.rows
     assert (first.weight, [each.line for each in first.callers]) == (7, [9])
     assert (last.weight, last.place.reason) == (1, Reason.UNKNOWN_MODULE)
