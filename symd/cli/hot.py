@@ -127,7 +127,7 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
     return {
         "share": row.weight / found.total if found.total else 0.0,
         "value": row.weight,
-        "unit": found.unit,
+        "unit": found.columns.unit,
         "file": place.file,
         "line": place.line or None,
         "function": place.function,
@@ -137,7 +137,7 @@ def row_json(row: HotRow, found: HotProfile) -> dict[str, Any]:
             {"function": frame.function or frame.linkage_name, "file": frame.file, "line": frame.line}
             for frame in row.callers
         ],
-        "values": {kind.name: value for kind, value in zip(found.columns, row.values, strict=True)},
+        "values": {kind.name: value for kind, value in zip(found.columns.columns, row.values, strict=True)},
         "reason": None if place.reason is None else place.reason.name,
     }
 
@@ -146,12 +146,14 @@ def text_lines(source: str, found: HotProfile, rows: Sequence[HotRow]) -> Iterat
     """What the profile holds, then a line for each place: share, value, place, and what it waited for."""
     places = sum(row.place.reason is None for row in found.rows)
     of = f"{places:,} {found.by}{'' if places == 1 else 's'}"
-    yield printable(f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.unit} in {of}")
+    yield printable(
+        f"{'standard input' if source == '-' else source}: {_number(found.total)} {found.columns.unit} in {of}"
+    )
     if not rows:
         return
     yield ""
-    width = max(len(found.unit), *(len(_number(row.weight)) for row in rows))
-    yield f"{'share':>7}  {found.unit:>{width}}  {found.by}"
+    width = max(len(found.columns.unit), *(len(_number(row.weight)) for row in rows))
+    yield f"{'share':>7}  {found.columns.unit:>{width}}  {found.by}"
     shown = [_place_text(row, found.by) for row in rows]
     longest = min(max(map(len, shown)), 100)
     for row, text in zip(rows, shown, strict=True):
@@ -192,8 +194,8 @@ def _caller(frame: Frame) -> str:
 
 
 def _reasons(row: HotRow, found: HotProfile) -> str:
-    if not found.is_summable or len(found.columns) < 2 or not row.weight:
+    if not found.columns.is_summable or len(found.columns.columns) < 2 or not row.weight:
         return ""
-    parts = sorted(zip(row.values, found.columns, strict=True), key=lambda part: -part[0])
+    parts = sorted(zip(row.values, found.columns.columns, strict=True), key=lambda part: -part[0])
     shown = (f"{kind.name} {100 * value / row.weight:.0f}%" for value, kind in parts[:_SHOWN_REASONS] if value)
     return ", ".join(shown)

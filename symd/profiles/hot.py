@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from symd.errors import BadQuery
 from symd.model.answers import Frame, Reason
 from symd.model.summaries import KernelSummary, ModuleSummary
-from symd.profiles.placed import AddressPlaces, InstructionPlace, column_values, sample_columns
+from symd.profiles.placed import AddressPlaces, InstructionPlace, SampleColumns, sample_columns
 from symd.profiles.samples import SampledAddress, SampledProfile, Value, ValueType, shown_name
 
 BY: Final = ("line", "instruction", "function", "kernel", "file")
@@ -42,17 +42,13 @@ class HotRow(NamedTuple):
     callers: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HotProfile:
-    """A profile summed by ``by``, one of ``BY``. ``total`` is the weight of all rows and counts ``unit``; ``columns`` are what ``HotRow.values`` count.
-    ``is_summable``: the columns are parts of the weight, such as stall reasons."""
+class HotProfile(NamedTuple):
+    """A profile summed by ``by``, one of ``BY``. ``total`` is the weight of all rows; ``columns`` are what ``HotRow.values`` and weights count."""
 
     by: str
     rows: tuple[HotRow, ...]
     total: Value
-    unit: str
-    columns: tuple[ValueType, ...]
-    is_summable: bool
+    columns: SampleColumns
 
 
 def hot(
@@ -66,40 +62,31 @@ def hot(
     names the column that counts; without it that is all of them where they are parts of a whole, else the one that the profile shows first.
 
     Raises BadQuery where the profile has no such column."""
-    numbers, by_reason = sample_columns(profile)
-    columns = tuple(numbers)
-    is_summable = value is None and (by_reason or len({each.unit for each in profile.value_types}) == 1)
-    chosen = _chosen(columns, profile, value)
+    columns = sample_columns(profile)
+    if value is not None:
+        columns = replace(columns, is_summable=False, default=_numbered(columns.columns, value))
     naming = _PlaceNames(profile, addresses, summary, by)
     sums: dict[ProfilePlace, list[Value]] = {}
     heaviest: dict[ProfilePlace, dict[tuple[Frame, ...], Value]] = {}
     for sample in profile.samples:
         place, callers = naming.of(sample.stack[0] if sample.stack else None)
-        row = sums.setdefault(place, [0] * len(columns))
-        counted = column_values(sample, profile, numbers)
+        row = sums.setdefault(place, [0] * len(columns.columns))
+        counted = columns.of(sample, profile)
         for column, number in counted.items():
             row[column] += number
-        weight = sum(counted.values()) if is_summable else counted.get(chosen, 0)
+        weight = sum(counted.values()) if columns.is_summable else counted.get(columns.default, 0)
         chains = heaviest.setdefault(place, {})
         chains[callers] = chains.get(callers, 0) + weight
     rows = [
-        HotRow(
-            place,
-            sum(row) if is_summable else row[chosen],
-            tuple(row),
-            max(heaviest[place].items(), key=lambda item: item[1])[0],
-        )
+        HotRow(place, columns.weight(row), tuple(row), max(heaviest[place].items(), key=lambda item: item[1])[0])
         for place, row in sums.items()
     ]
     rows.sort(key=lambda row: (-row.weight, *(str(each) for each in row.place)))
-    unit = (columns[0].unit if is_summable and len(columns) > 1 else columns[chosen].name) if columns else ""
-    return HotProfile(by, tuple(rows), sum(row.weight for row in rows), unit or "samples", columns, is_summable)
+    return HotProfile(by, tuple(rows), sum(row.weight for row in rows), columns)
 
 
-def _chosen(columns: Sequence[ValueType], profile: SampledProfile, value: str | None) -> int:
-    """The number of the column that counts where one does."""
-    if value is None:
-        return profile.default if len(columns) == len(profile.value_types) else 0
+def _numbered(columns: Sequence[ValueType], value: str) -> int:
+    """The number of the column of that name."""
     names = [each.name for each in columns]
     if value not in names:
         raise BadQuery(f"the profile has no values {value!r}", where="--value", hint=f"it has {', '.join(names)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -35,23 +35,24 @@ class InstructionPlace(NamedTuple):
 
 
 @dataclass(slots=True)
-class PlacedSamples:
-    """The samples of a profile by the instructions that they lie at. ``values[place]`` has a sum for each of
-    ``columns``. ``is_summable``: the columns are parts of one whole, such as stall reasons; else the one with the
-    number ``default`` is shown first. ``left`` are samples that lie nowhere, by reason, also a sum for each column;
-    ``notes`` are the profile's own."""
+class SampleColumns:
+    """What the samples of a profile are summed by. ``is_summable``: the columns are parts of one whole, such as stall reasons; else the one with the number ``default``
+    is shown first."""
 
     columns: tuple[ValueType, ...]
     is_summable: bool
     default: int = 0
-    values: dict[InstructionPlace, list[Value]] = field(default_factory=dict)
-    left: dict[Reason, list[Value]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    _numbers: dict[ValueType, int] = field(init=False, repr=False)
 
-    def totals(self) -> list[Value]:
-        """The sum of each column over the whole profile."""
-        rows = (*self.values.values(), *self.left.values())
-        return [sum(column) for column in zip(*rows, strict=True)] or [0] * len(self.columns)
+    def __post_init__(self) -> None:
+        self._numbers = {kind: number for number, kind in enumerate(self.columns)}
+
+    def of(self, sample: Sample, profile: SampledProfile) -> dict[int, Value]:
+        """The values of a sample of the profile, by the numbers of the columns that they count in."""
+        if profile.value_types and profile.value_types[0] in self._numbers:
+            return dict(enumerate(sample.values))
+        name = _reason(sample) or "no reason"
+        return {self._numbers[ValueType(name, profile.value_types[0].name)]: sample.values[0]}
 
     def weight(self, row: Sequence[Value]) -> Value:
         """What is shown of the sums of columns before another column is chosen."""
@@ -60,9 +61,26 @@ class PlacedSamples:
     @property
     def unit(self) -> str:
         """What a weight counts."""
+        if not self.columns:
+            return "samples"
         if self.is_summable and len(self.columns) > 1:
             return self.columns[0].unit or "samples"
         return self.columns[self.default].name or "samples"
+
+
+@dataclass(slots=True)
+class PlacedSamples(SampleColumns):
+    """The samples of a profile by the instructions that they lie at. ``values[place]`` has a sum for each of
+    ``columns``. ``left`` are samples that lie nowhere, by reason, also a sum for each column; ``notes`` are the profile's own."""
+
+    values: dict[InstructionPlace, list[Value]] = field(default_factory=dict)
+    left: dict[Reason, list[Value]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def totals(self) -> list[Value]:
+        """The sum of each column over the whole profile."""
+        rows = (*self.values.values(), *self.left.values())
+        return [sum(column) for column in zip(*rows, strict=True)] or [0] * len(self.columns)
 
     def in_kernels(self, digest: str, summary: ModuleSummary) -> Value:
         """The weight of the samples in kernels of a module; all code of an object that has none counts as one."""
@@ -88,18 +106,13 @@ class PlacedSamples:
 def placed(profile: SampledProfile, resolver: Resolver, options: Options | None = None) -> PlacedSamples:
     """Every sample at its leaf: the innermost entry of its stack that is an address. Raises what the symbolizer raises."""
     options = options or Options()
-    columns, by_reason = sample_columns(profile)
-    found = PlacedSamples(
-        tuple(columns),
-        by_reason or len({each.unit for each in profile.value_types}) == 1,
-        0 if by_reason else profile.default,
-        notes=tuple(profile.notes),
-    )
+    counted = sample_columns(profile)
+    found = PlacedSamples(counted.columns, counted.is_summable, counted.default, notes=tuple(profile.notes))
     places = all_places(profile, resolver, options)
     for sample in profile.samples:
-        values = column_values(sample, profile, columns)
+        values = found.of(sample, profile)
         place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
-        width = len(columns)
+        width = len(found.columns)
         if isinstance(place, Reason):
             row = found.left.setdefault(place, [0] * width)
         else:
@@ -115,14 +128,15 @@ def all_places(profile: SampledProfile, resolver: Resolver, options: Options) ->
     return AddressPlaces(profile, resolver, options).places
 
 
-def sample_columns(profile: SampledProfile) -> tuple[dict[ValueType, int], bool]:
-    """Column numbers by what they count: the stall reasons where samples have them, else the value types; and whether it is reasons."""
+def sample_columns(profile: SampledProfile) -> SampleColumns:
+    """A column for each stall reason where samples have them, else for each value type."""
     reasons = sorted({reason for sample in profile.samples if (reason := _reason(sample)) is not None})
     if not reasons or len(profile.value_types) != 1:
-        return {kind: number for number, kind in enumerate(profile.value_types)}, False
+        is_summable = len({each.unit for each in profile.value_types}) == 1
+        return SampleColumns(tuple(dict.fromkeys(profile.value_types)), is_summable, profile.default)
     unit = profile.value_types[0].name
     names = [*reasons, *(("no reason",) if any(_reason(each) is None for each in profile.samples) else ())]
-    return {ValueType(name, unit): number for number, name in enumerate(names)}, True
+    return SampleColumns(tuple(ValueType(name, unit) for name in names), is_summable=True)
 
 
 def _reason(sample: Sample) -> str | None:
@@ -130,14 +144,6 @@ def _reason(sample: Sample) -> str | None:
         if key == STALL_REASON:
             return f"reason {value}" if isinstance(value, int) else value.lower().replace("_", " ")
     return None
-
-
-def column_values(sample: Sample, profile: SampledProfile, columns: Mapping[ValueType, int]) -> dict[int, Value]:
-    """The values of a sample by the numbers of the ``sample_columns`` that they count in."""
-    if profile.value_types and profile.value_types[0] in columns:
-        return dict(enumerate(sample.values))
-    name = _reason(sample) or "no reason"
-    return {columns[ValueType(name, profile.value_types[0].name)]: sample.values[0]}
 
 
 class AddressPlaces:
