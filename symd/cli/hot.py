@@ -13,25 +13,23 @@ from symd.cli.options import (
     complete_files,
     example,
     json_option,
-    limit_option,
-    module_server_option,
-    rules_option,
-    source_root_option,
 )
 from symd.cli.output import NO, printable, write_json, write_line
-from symd.cli.profile import ProfileFiles, check_no_module
-from symd.cli.profile_names import naming_profile
+from symd.cli.profile_modules import (
+    ProfileFiles,
+    check_no_module,
+    naming_profile,
+    profile_module_options,
+    profile_resolver,
+)
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say
 from symd.config import Limits
 from symd.engine.files.input import read_input
-from symd.engine.files.listing_sources import allowed_folders, with_python_names
-from symd.engine.files.module import open_symbolizer
 from symd.model.answers import Frame
 from symd.model.sources import PathRule
 from symd.profiles.hot import BY, HotProfile, HotRow, hot
 from symd.profiles.placed import AddressPlaces
-from symd.profiles.sample_tables.named_module import named_module
 from symd.profiles.samples import Value, shown_name
 
 SHOWN = 20
@@ -49,33 +47,12 @@ _SHOWN_REASONS = 3
     ),
 )
 @click.argument("source", metavar="PROFILE", shell_complete=complete_files)
-@click.option(
-    "-m",
-    "--module",
-    "modules",
-    multiple=True,
-    metavar="[ID=]FILE",
-    shell_complete=complete_files,
-    help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
-)
 @click.option("--by", type=click.Choice(BY), default="line", show_default=True, help="What values are summed by.")
 @click.option(
     "-n", "--top", type=click.IntRange(0), default=SHOWN, show_default=True, help="So many places; 0 is all of them."
 )
 @click.option("--value", metavar="NAME", help="Count the values of this name alone (Active, samples, ...).")
-@click.option("--format", "name", metavar="NAME", help="The profile's format, when its bytes do not tell.")
-@click.option(
-    "--allow",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Read the code object files that the profile names, when they lie below DIR.",
-)
-@source_root_option
-@rules_option
-@module_server_option
-@limit_option
+@profile_module_options
 @json_option
 def command(
     source: str,
@@ -100,14 +77,12 @@ def command(
     data = read_input(source, limits, expand=False)
     if name is None:
         check_no_module(data, source)
-    with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
-        named = [named_module(text, symbolizer, server, limits) for text in modules]
-        sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
-        resolver = profiles.Resolver(sources, named, read_uri=ProfileFiles(folders, limits).read)
+    files = ProfileFiles(folders, limits)
+    with profile_resolver(server, limits, modules, files, roots, rules) as resolver, progress_bar() as progress:
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             profile = profiles.samples(data, options, name)
-            found = hot(profile, AddressPlaces(profile, resolver, options), symbolizer.module, by, value)
+            found = hot(profile, AddressPlaces(profile, resolver, options), resolver.summary, by, value)
     rows = found.rows[: top or None]
     if as_json:
         for row in rows:

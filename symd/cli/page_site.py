@@ -14,7 +14,7 @@ import click
 from symd.api import Symbolizer
 from symd.cli.options import complete_files, source_root_option
 from symd.cli.output import printable
-from symd.cli.profile_names import naming_profile
+from symd.cli.profile_modules import naming_profile
 from symd.config import Limits
 from symd.engine.files.input import read_input
 from symd.engine.files.listing_sources import allowed_folders, with_python_names

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import click
@@ -15,27 +13,24 @@ from symd.cli.options import (
     complete_files,
     example,
     json_option,
-    limit_option,
-    module_server_option,
-    rules_option,
-    source_root_option,
 )
 from symd.cli.output import NO, write_json
 from symd.cli.output_paths import check_output_is_not_input
-from symd.cli.profile_names import naming_profile
+from symd.cli.profile_modules import (
+    ProfileFiles,
+    check_no_module,
+    naming_profile,
+    profile_module_options,
+    profile_resolver,
+)
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
 from symd.engine.files.input import read_input
-from symd.engine.files.listing_sources import allowed_folders, with_python_names
-from symd.engine.files.module import open_symbolizer
-from symd.errors import BadQuery, InvalidInput
-from symd.formats.containers import compressed_file, identify
-from symd.formats.containers import uri as uris
 from symd.model.sources import PathRule
-from symd.profiles import Converted, Report, Resolver, gzipped
+from symd.profiles import Converted, Report, gzipped
 from symd.profiles.exports import EXPORTS
-from symd.profiles.sample_tables.named_module import named_file, named_module
+from symd.profiles.sample_tables.named_module import named_file
 from symd.system.atomic_output import write_file_or_stdout
 
 
@@ -58,28 +53,7 @@ from symd.system.atomic_output import write_file_or_stdout
 )
 @click.option("-o", "--output", metavar="OUT", shell_complete=complete_files, help="The same as OUT.")
 @click.option("--value", metavar="NAME", help="With --to: write the values of this name alone (Active, samples, ...).")
-@click.option(
-    "-m",
-    "--module",
-    "modules",
-    multiple=True,
-    metavar="[ID=]FILE",
-    shell_complete=complete_files,
-    help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
-)
-@click.option("--format", "name", metavar="NAME", help="The profile's format, when its bytes do not tell.")
-@click.option(
-    "--allow",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Read the code object files that the profile names, when they lie below DIR.",
-)
-@source_root_option
-@rules_option
-@module_server_option
-@limit_option
+@profile_module_options
 @json_option
 def command(
     source: str,
@@ -120,11 +94,8 @@ def command(
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     if name is None:
         check_no_module(data, source)
-    with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
-        named = [named_module(text, symbolizer, server, limits) for text in modules]
-        files = ProfileFiles(folders, limits)
-        sources = with_python_names(symbolizer, allowed_folders(roots, rules), limits)
-        resolver = Resolver(sources, named, read_uri=files.read)
+    files = ProfileFiles(folders, limits)
+    with profile_resolver(server, limits, modules, files, roots, rules) as resolver, progress_bar() as progress:
         options = profiles.Options(limits, progress)
         with naming_profile(source):
             if to is not None:
@@ -153,45 +124,6 @@ def _named_out(target: str | None, output: str | None) -> str:
     if target is not None and output is not None:
         raise click.UsageError("name OUT once: as the second argument, or with -o")
     return str(target or output)
-
-
-def check_no_module(data: bytes, source: str) -> None:
-    """Raises InvalidInput where what should be a profile is a module."""
-    if compressed_file.claims(data):  # whoever expands it says what is inside
-        return
-    if profiles.identify(data) is None and (found := identify(data)) is not None:
-        hint = f"symd profile -m {quote(source)} IN OUT, or symd hot -m {quote(source)} IN; IN is what a profiler wrote"
-        raise InvalidInput(
-            f"no reader knows this profile format: it is {found.NAME}, a module", where=source, hint=hint
-        )
-
-
-class ProfileFiles:
-    """Code objects that a profile names by URI; read only below the folders that the user allowed."""
-
-    def __init__(self, folders: Sequence[Path], limits: Limits) -> None:
-        self._folders = [folder.resolve() for folder in folders]
-        self._limits = limits
-        self.paths: list[str] = []
-        """Those that were read."""
-
-    def read(self, uri: str) -> bytes:
-        """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""
-        named = uris.parse(uri)
-        try:
-            path = Path(named.path).resolve()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise BadQuery("the path cannot be followed", where=uri) from error
-        if not any(path.is_relative_to(folder) for folder in self._folders):
-            raise InvalidInput(
-                "the profile names this file",
-                where=uri,
-                hint=f"--allow {path.parent} reads it, or give --module ID={path}",
-            )
-        if not path.is_file():
-            raise InvalidInput("there is no such file, or it is none of data", where=uri)
-        self.paths.append(str(path))
-        return named.cut(read_input(str(path), self._limits))
 
 
 def _report(report: Report, as_json: bool) -> None:
