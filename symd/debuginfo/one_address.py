@@ -28,7 +28,7 @@ from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from symd.config import Limits
     from symd.debuginfo.dwarf.sections import DebugSections
@@ -113,8 +113,13 @@ class _AddressReading:
 
     def _extents(self) -> list[tuple[int, int]]:
         """Where each line sequence begins and ends."""
-        address, ends = self._lines.rows.address, self._lines.rows.ends
-        return [(address[first], address[stop - 1]) for first, stop in zip((0, *ends), ends, strict=False)]
+        address = self._lines.rows.address
+        return [(address[first], address[stop - 1]) for first, stop in self._sequences()]
+
+    def _sequences(self) -> Iterator[tuple[int, int]]:
+        """The numbers [first, stop) of the rows of each line sequence."""
+        ends = self._lines.rows.ends
+        return zip((0, *ends), ends, strict=False)
 
     def answer(self) -> PlainAnswer:
         """Raises NotPlain."""
@@ -184,7 +189,7 @@ class _AddressReading:
         is_of_llvm = ptx_text.is_of_llvm(code)
         has_calls = calls is not None and any(
             any(calls.written_site[first:stop]) and self._layout.one_section_of(rows.address[first]) is not None
-            for first, stop in zip((0, *rows.ends), rows.ends, strict=False)
+            for first, stop in self._sequences()
         )
         if code.vendor is not Vendor.NVIDIA or not (is_of_llvm or has_calls):
             return None

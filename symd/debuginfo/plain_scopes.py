@@ -62,7 +62,7 @@ class PlainScopes:
             spans[outer][0] > spans[inner][0] or spans[inner][1] > spans[outer][1] for inner, outer in pairwise(chain)
         ):
             raise NotPlain  # a call reaches out of what it was inlined into
-        function = next(each for each in holding if each[0] == chain[-1])
+        function = chain[-1], *spans[chain[-1]]
         if function != self._checked:
             self._check_function(*function)
             self._checked = function

@@ -132,11 +132,6 @@ class Budget(WorkBudget):
         if count > most:
             raise beyond(name, most, f"has more than {most} {what}", where)
 
-    @property
-    def expansion_left(self) -> int:
-        """Bytes that compressed parts may still expand to."""
-        return min(self.limits.expansion, self._most_expanded) - self._expanded
-
     def charge_expansion(self, expanded: int, where: str) -> None:
         """Count a compressed part that is about to become ``expanded`` bytes. Raises LimitExceeded."""
         self._expanded += expanded
