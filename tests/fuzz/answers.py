@@ -15,7 +15,7 @@ from symd.cli.start.file_answers import answer_at, at_address, at_kernel
 from symd.config import Limits
 from symd.core import index_lookup
 from symd.engine.reading import values
-from symd.errors import DataLoss
+from symd.errors import DataLoss, SymdError
 from symd.formats import containers
 from symd.index import Index
 from symd.index.file_header import VERSION
@@ -89,7 +89,10 @@ def ways(data: bytes) -> None:
 
 def _one_by_one(data: bytes, whole: Index) -> None:
     """The file's own text, read without an index."""
-    objects = [*containers.ContainerUnpacker(data, LIMITS, outline=True)]
+    try:
+        objects = [*containers.ContainerUnpacker(data, LIMITS, outline=True)]
+    except SymdError:  # an outline leaves out SPIR-V, which may be all that can be read here
+        return
     for query in islice(_own_places(whole), 64):
         is_named = isinstance(query, ByKernel)
         place = at_kernel(objects, query.kernel, query.offset) if is_named else at_address(objects, query.address)
